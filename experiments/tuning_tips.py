@@ -292,11 +292,7 @@ _FULL: Final = msgspec.structs.replace(
     budget_s=960.0,
 )
 _QUICK: Final = msgspec.structs.replace(
-    _FULL,
-    plan="quick",
-    case_budget_s=0.1,
-    processes={"default": FEWEST_PROCESSES},
-    budget_s=120.0,
+    _FULL, plan="quick", case_budget_s=0.1, processes={"default": FEWEST_PROCESSES}, budget_s=120.0
 )
 STUDY = Experiment(
     subject=None,

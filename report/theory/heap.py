@@ -81,3 +81,13 @@ def mapping_end(image: Layer, trimming: int) -> float:
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
+
+
+def returned_pages(layers: tuple[Layer, ...]) -> int:
+    """Return the pages that glibc returns and maps again in each call of a network.
+
+    The largest output sets the trimming threshold; a layer that frees more at once is returned.
+    """
+    trimming = raised_trimming(max(map(output_bytes, layers)) // 4)
+    freed = map(freed_blocks, layers)
+    return sum(size // PAGE for size in freed if size >= trimming - RESERVE)

@@ -73,8 +73,7 @@ def predictions(run: Run) -> Iterator[Scaling]:
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
         points = []
         for (series, network), hollow in product(enumerate(NETWORKS, len(_SHIFTS)), (True, False)):
-            trials = [trial for trial in gains if trial.network == network]
-            drawn = [gains[trial] for trial in trials if (trial in changed) != hollow]
+            drawn = [gains[t] for t in gains if t.network == network and (t in changed) != hollow]
             if drawn:
                 x, low, y, high = zip(*drawn, strict=True)
                 points.append(Points(network, x, y, low, high, series, hollow))

@@ -29,6 +29,8 @@ SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "no tip": ("control", "time"),
     **{TIPS[tip]: (tip, "time") for tip in _TIMED_TIPS},
 }
+Names: TypeAlias = Collection[str]
+Gains: TypeAlias = dict[Trial, tuple[float, float, float, float]]
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
 
@@ -40,10 +42,7 @@ def processor(run: Run) -> str:
 
 
 def comparisons(
-    run: Run,
-    memory: Collection[str] = MEMORY,
-    words: Collection[str] = RIGHT,
-    tips: Collection[str] = COMPARED_TIPS,
+    run: Run, memory: Names = MEMORY, words: Names = RIGHT, tips: Names = COMPARED_TIPS
 ) -> list[Trial]:
     """Select the comparisons of tips under policies for freed memory, with one of the verdicts."""
     trials = [trial for trial in run.trials if trial.tip in tips and trial.memory in memory]
@@ -80,14 +79,17 @@ def unchanged_gain(run: Run, trial: Trial) -> Quantity:
     return run.speedup(trial._replace(memory="returned"))
 
 
+def gain_of_medians(run: Run, trial: Trial) -> Quantity:
+    """Predict from medians over all pairs, as the program did that was committed before the run."""
+    return run.predicted_where_kept(trial, 1 / run.peak_rate("page_mapping"))
+
+
 def no_gain(run: Run, trial: Trial) -> Quantity:
     """Return one, the prediction that a tip gains nothing."""
     return exact("no gain", "1", 1, run.file)
 
 
-def predicted_gains(
-    run: Run, predict: Prediction = Run.predicted
-) -> dict[Trial, tuple[float, float, float, float]]:
+def predicted_gains(run: Run, predict: Prediction = Run.predicted) -> Gains:
     """Return the predicted median where memory is kept, and the measured one within its interval.
 
     The medians are compared, since processes with memory returned and kept are no pairs.
@@ -126,23 +128,22 @@ def mean_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
     return exact("mean error", "1", fmean(all_errors.values()), run.file)
 
 
-def tip_gain(run: Run, network: str, tip: str, memory: str) -> Quantity:
-    """Return the speed-up by a tip under a policy for freed memory."""
-    return run.speedup(Trial(tip, network, memory=memory))
-
-
-def total_gain(run: Run, network: str, tip: str) -> Quantity:
-    """Return the speed-up by a tip and kept memory together, as a ratio of median times."""
-    trials = Trial("control", network), Trial(tip, network, memory="kept")
-    before, after = (run.median(run.series_of("time", trial)) for trial in trials)
-    return before / after
-
-
 def extreme_gain(
-    run: Run, gain: Callable[[Run, str], Quantity], choose: Callable[..., Quantity]
+    run: Run, tip: str, choose: Callable[..., Quantity], memory: str = "returned"
 ) -> Quantity:
-    """Return the smallest or largest median gain of all networks."""
-    return choose(*(run.median(gain(run, network)) for network in NETWORKS))
+    """Return the smallest or largest median speed-up by a tip under a policy for freed memory."""
+    trials = (Trial(tip, network, memory=memory) for network in NETWORKS)
+    return choose(*(run.median(run.speedup(trial)) for trial in trials))
+
+
+def extreme_total(run: Run, tip: str, choose: Callable[..., Quantity]) -> Quantity:
+    """Return the smallest or largest ratio of median times, by a tip and kept memory together."""
+    totals = []
+    for network in NETWORKS:
+        trials = Trial("control", network), Trial(tip, network, memory="kept")
+        before, after = (run.median(run.series_of("time", trial)) for trial in trials)
+        totals.append(before / after)
+    return choose(*totals)
 
 
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
@@ -152,14 +153,15 @@ def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
 
 
 def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield what kept memory gains on each network, and what its saved pages predict."""
-    for network in NETWORKS:
-        trial = Trial("allocator", network)
+    """Yield what kept memory gains on each network, as predicted, as priced and as measured."""
+    for trial in run.trials_of("allocator"):
+        base, saved = run.series_of("baseline_time", trial), run.saved_pages(trial)
         yield {
-            "Network": network,
-            "Saved pages": run.median(run.saved_pages(trial)),
-            "Predicted": run.predicted(trial),
+            "Network": trial.network,
+            "Saved pages": run.median(saved),
+            "Committed prediction": run.predicted(trial),
             "Measured": run.speedup(trial),
+            "Price × pages": base / (base - saved * run.page_price()),
             "Implied price (µs)": run.median(run.implied_price(trial)),
         }
 
@@ -186,7 +188,7 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-def speedup_rows(run: Run, tips: Collection[str] = tuple(TIPS)) -> Iterator[Mapping[str, Content]]:
+def speedup_rows(run: Run, tips: Names = tuple(TIPS)) -> Iterator[Mapping[str, Content]]:
     """Yield the speed-ups of each tip on all networks."""
     for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
         speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}

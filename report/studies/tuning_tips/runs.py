@@ -13,6 +13,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.studies.tuning_tips import theory
 from report.studies.tuning_tips.subject import Trial
+from report.theory.roofline import load, sheet_roof
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,30 @@ class Run(any_study.Run):
         return decide(self.stored.record, self.trials[trial], margin=0.0)
 
     def predicted(self, trial: Trial) -> Quantity:
-        """Predict the speed-up from saved pages or bytes, and the time without the tip."""
+        """Predict the speed-up by the rules that were committed before the run."""
         if trial.memory == "kept":
             return self.predicted_where_kept(trial)
-        if trial.tip == "allocator":
-            saved = self.saved_pages(trial) * self.page_price()
-        elif trial.tip in theory.SAVED_BYTES:
-            saved_bytes = theory.SAVED_BYTES[trial.tip](self.trials[trial].layers)
-            saved = exact("saved bytes", "B", saved_bytes, self.file) / self.peak_rate("copy")
-        else:
-            return exact("theory", "1", 2 if trial.tip == "bfloat16" else 1, self.file)
+        if trial.tip == "bfloat16":  # the recorded layers have half the bytes of float32
+            return self._least_time(trial, "float32", 2) / self._least_time(trial, "bfloat16", 1)
+        if trial.tip not in theory.SAVED:
+            return exact("theory", "1", 1, self.file)
         base = self.series_of("baseline_time", trial)
+        unit, ceiling, amount = theory.SAVED[trial.tip]
+        amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
+        saved = amount_saved / self.peak_rate(ceiling)
         part = point(saved / base)
         if not isinstance(part, Missing) and part >= 1:
-            return absent("prediction", "1", "more is saved than the call takes")
+            return absent("prediction", "1", "theory saves more than the call takes")
         return base / (base - saved)
+
+    def _least_time(self, trial: Trial, dtype: str, width: int) -> Quantity:
+        """Return the roofline's time in a type of ``width`` times the recorded bytes."""
+        peak, bandwidth = self.best_rate("matrix_product", dtype), self.best_rate("copy")
+        if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
+            return absent("least time", "s", f"no ceilings in {dtype} on {self.label}")
+        roof, loads = sheet_roof(peak, bandwidth), map(load, self.trials[trial].layers)
+        seconds = sum(roof.least(item.flops, width * item.bytes) for item in loads)
+        return exact("least time", "s", seconds, self.file)
 
     def page_price(self) -> Quantity:
         """Return the median time of mapping one page, measured without a network (s)."""

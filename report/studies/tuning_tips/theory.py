@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from report.core.records.layers import Activation, Addition, BatchNorm, Convolution, Layer
-from report.theory import work
+from report.theory import heap, work
 
 
 def layout_copies(layers: Iterable[Layer]) -> int:
@@ -34,9 +34,10 @@ def chain_traffic(layers: Iterable[Layer]) -> int:
     return saved
 
 
-#: Bytes that a tip no longer moves; other tips save none.
-SAVED_BYTES: Final[Mapping[str, Callable[[tuple[Layer, ...]], int]]] = {
-    "channels_last": layout_copies,
-    "fused": batch_norm_traffic,
-    "compiled": chain_traffic,
+#: Amounts that a tip saves, and the ceiling that prices them; other tips save nothing.
+SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] = {
+    "channels_last": ("B", "copy", layout_copies),
+    "allocator": ("1", "page_mapping", heap.returned_pages),
+    "fused": ("B", "copy", batch_norm_traffic),
+    "compiled": ("B", "copy", chain_traffic),
 }
