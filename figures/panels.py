@@ -74,9 +74,9 @@ class Points:
     """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
 
     ``low``, ``high``: ends of the intervals; empty without intervals.  ``names``: labels beside the
-    points; may be empty.  ``many``: draw small points, which show only a distribution.  ``shift``:
-    distance on the x axis by which points are drawn beside their place, so that series do not cover
-    each other.
+    points; may be empty.  ``many``: draw small points, which show only a distribution; ``pale``: in
+    grey.  ``shift``: distance on the x axis by which points are drawn beside their place, so that
+    series do not cover each other.
     """
 
     label: str
@@ -88,6 +88,7 @@ class Points:
     hollow: bool = False
     joined: bool = False
     many: bool = False
+    pale: bool = False
     names: tuple[str, ...] = ()
     shift: float = 0.0
 
@@ -131,7 +132,7 @@ class Scaling(Panel):
     ``direct``: write names of series at the right ends of lines instead of a legend; hollow points
     without a line have no name.  ``legend``: false if the neighbouring panel has the legend.
     ``y_top``, ``y_bottom``: ends of the axis.  ``regions``: (name, x, y) of labels for parts of the
-    panel; a band with the name of a region has no other label.
+    panel; a band or a curve with the name of a region has no other label.
     """
 
     x_label: str

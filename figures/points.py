@@ -16,7 +16,7 @@ def draw_points(
     points: Points, axes: Axes, *, label: str, alpha: float | None = None
 ) -> list[Artist]:
     """Draw the points with ``label``; return the artists, for ``many`` an empty list."""
-    colour = style.colour(points.series)
+    colour = style.PALE if points.pale else style.colour(points.series)
     if points.many:
         (marks,) = axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6)
         marks.set(markeredgewidth=0, label=style.legend_label(label))

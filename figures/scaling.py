@@ -30,7 +30,8 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
         axes.axhline(band.middle, color=colour, linewidth=0.7)
     curves: Drawn = []
     for curve in panel.curves:
-        label, dashes = style.legend_label(curve.label), (1.5, 1.5) if curve.part else (4, 2)
+        label = style.legend_label("" if curve.label in regions else curve.label)
+        dashes = (1.5, 1.5) if curve.part else (4, 2)
         line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
         if curve.series is not None:
             alternating = curve.series * _DASH, (_DASH, _DASH)

@@ -18,6 +18,7 @@ PAGE_INCHES: Final = 6.29
 
 INK: Final = "#1f2328"
 GRID: Final = "#d9dde2"
+PALE: Final = "#9aa1a9"
 THEORY: Final = "#4d4d4d"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
 _HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")

@@ -8,13 +8,10 @@ from report.quantity.expression import Exact
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
-#: Families whose normalizations can be switched, by their labels.
-_SWITCHED: Final = {
-    "CNN, group norm": (subject.GROUPED,),
-    "CNN, layer or RMS norm": subject.BY_LAYER,
-    subject.HYBRIDS: (subject.HYBRIDS,),
-    "Other transformers": (subject.OTHERS,),
-}
+#: Twins whose classifiers differ, by the beginnings of their names.
+_CLASSIFIERS: Final = "vit_huge", "vit_gi"
+#: Labels beside points, by network.
+_NAMED: Final = {"resnet50_gn": "ResNet-50", "resnetv2_152x4_bit": "BiT, 480 pixels"}
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
 
@@ -24,21 +21,27 @@ def gains(p: Survey) -> Iterator[Scaling]:
     switched = p.pairs["second"].switched
     if switched.empty:
         return
-    points = []
-    for series, (label, families) in enumerate(_SWITCHED.items()):
+    points = []  # of two families large, of the last one pale
+    for series, (label, families) in enumerate(subject.SWITCHED.items()):
         rows = switched[switched["family"].isin(families)]
         x, y = tuple(rows["single"]), tuple(rows["gain"])
-        points.append(Points(label, x, y, series=series, many=len(x) > 99))
+        points.append(Points(label, x, y, series=series, many=series > 1, pale=series > 2))
     half = float(switched["half"].iloc[0])
+    single, usual = "Float32: equal gains", f"Float16: {half:.2f}"
+    labels = [(single, 0.61, 1.04), (usual, 1.17, 0.63)]
+    for network, label in _NAMED.items():
+        for x, y in switched.loc[switched.index == network, ["single", "gain"]].to_numpy():
+            labels.append((label, float(x) + 0.03, float(y) - 0.03))
     yield Scaling(
         "Predicted gain",
         "Measured gain",
         tuple(points),
-        (Curve("Equal", _GAINS, _GAINS), Curve("Float16", (half, half), _GAINS, part=True)),
+        (Curve(single, _GAINS, _GAINS), Curve(usual, (half, half), _GAINS, part=True)),
         x_scale="linear",
         y_scale="linear",
         y_bottom=_GAINS[0],
         y_top=_GAINS[1],
+        regions=tuple(labels),
     )
 
 
@@ -51,14 +54,10 @@ def prices(p: Survey) -> Iterator[Dots]:
         rows[subject.CARDS[setting.device]] = p.prices(setting)
     for setting in subject.CHANNELS_LAST:
         rows[f"{subject.CARDS[setting.device]}, channels-last"] = p.prices(setting)
-    numbers = []
-    for row in rows.values():
-        numbers.append([float(leaf.value) if isinstance(leaf, Exact) else None for leaf in row])
-    if any(None in row for row in numbers):
-        return
     series = []
     for place, label in enumerate(subject.BACKBONES):
-        dots = tuple(row[place] for row in numbers)
+        leaves = [row[place] for row in rows.values()]
+        dots = tuple(float(leaf.value) if isinstance(leaf, Exact) else None for leaf in leaves)
         series.append(DotSeries(label, dots, place, shift=0.15 * (place - 1)))
     yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
 
@@ -68,16 +67,12 @@ def twins(p: Survey) -> Iterator[Dots]:
     card = subject.EAGER[0]
     rows = {"Counted, float16": p.twins(card, "half").numbers}
     rows["Counted, float32"] = p.twins(card, "single").numbers
-    for setting in subject.EAGER:
-        rows[subject.CARDS[setting.device]] = p.twins(setting).numbers
-    for setting in subject.EAGER:
-        rows[f"{subject.CARDS[setting.device]}, compiled"] = p.twins(setting.compiled).numbers
-    labels = "RTX 4090, older timm", "PRO 6000, bfloat16 compiled"
-    for label, setting in zip(labels, subject.NO_SWITCH, strict=True):
+    settings = {subject.CARDS[setting.device]: setting for setting in subject.EAGER}
+    settings |= {f"{label}, compiled": setting.compiled for label, setting in settings.items()}
+    for label, setting in (settings | subject.CONTROLS).items():
         rows[label] = p.twins(setting).numbers
-    if any(numbers.empty for numbers in rows.values()):
-        return
     series = []
     for network in rows["RTX 5090"].index:
-        series.append(DotSeries(network, tuple(numbers[network] for numbers in rows.values())))
+        dots = tuple(numbers.get(network) for numbers in rows.values())
+        series.append(DotSeries(network, dots, hollow=network.startswith(_CLASSIFIERS)))
     yield Dots(tuple(rows), tuple(series), "Rate over the twin's", reference=1, legend=False)

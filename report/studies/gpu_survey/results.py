@@ -1,9 +1,9 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import reduce
-from typing import Literal
+from typing import Final, Literal
 
 import pandas as pd
 
@@ -11,9 +11,12 @@ from report.core.records import OPERATORS
 from report.paper.findings import Inputs
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.studies.gpu_survey import subject
-from report.studies.gpu_survey.runs import SAME, Distribution, Pairs, rounded
+from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
 from report.studies.gpu_survey.theory import Networks, Precision, cards
+
+#: Classifiers of twins differ by less than this share of the parameters.
+_CLASSIFIER: Final = 0.0025
 
 
 class Survey:
@@ -23,7 +26,7 @@ class Survey:
         """Raises ``StudyError`` for a record that does not fit it."""
         self.inputs = inputs
         tables = read_tables(inputs.imported)
-        settings = {*subject.EAGER, *subject.NO_SWITCH}
+        settings = {*subject.EAGER, *subject.CONTROLS.values()}
         for step in subject.COMPARISONS.values():
             settings |= {step.before, step.after}
         self.tables = {setting: tables[setting] for setting in settings if setting in tables}
@@ -80,34 +83,22 @@ class Survey:
     def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
         """Rates of transformers with a normalization before the first block over their twins'.
 
-        Twins agree in image size, batch size, and number of parameters.  With a ``precision`` the
-        rates are those that the bytes of this precision predict from the time of the twin.
+        Twins agree in image and batch size, and in all parameters but those of classifiers.  With a
+        ``precision`` its bytes predict the rates, from the time of the twin.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        first = table.rows[table.rows["network"].str.contains(subject.PRE_NORMALIZED)]
-        plain = first["network"].str.replace(subject.PRE_NORMALIZED, "_")
-        first = first.assign(normalized=first["network"], network=plain)
-        pairs = table.rows.merge(first, on=SAME).set_index("network")
+        plain = table.rows["network"].str.replace(subject.PRE_NORMALIZED, r"\1\2", regex=True)
+        first = table.rows.assign(normalized=table.rows["network"], network=plain)
+        first = first[first["network"] != first["normalized"]]
+        pairs = table.rows.merge(first, on=["network", "image", "batch"]).set_index("network")
+        pairs = pairs[(pairs["parameters_y"] / pairs["parameters_x"] - 1).abs() < _CLASSIFIER]
         ratio = pairs["rate_y"] / pairs["rate_x"]
         if precision and card:
             moved = self.captured[f"{precision}_bytes"].reindex
             more = moved(pairs["normalized"]).to_numpy() - moved(pairs.index).to_numpy()
-            ratio = 1 / (1 + pairs["rate_x"] * more / card.bandwidth)
+            ratio = (1 / (1 + pairs["rate_x"] * more / card.bandwidth)).dropna()
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
         return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
-
-    def eager_shares(self, families: Collection[str]) -> tuple[Distribution, Distribution]:
-        """Predicted and measured shares that eager PyTorch has of the gain of networks.
-
-        Predicted is the gain by float32 over that by float16.  Measured is the eager gain over the
-        compiled one, relative to the same ratio of the CNNs with batch normalization.
-        """
-        second, compiled = self.pairs["second"], self.pairs["compiled"]
-        rows = second.switched[second.switched["family"].isin(families)].reset_index()
-        rows = rows.merge(compiled.all_sizes, on=["network", "image"], suffixes=("", "_compiled"))
-        eager, usual = rows["gain"] / second.usual_gain, rows["gain_compiled"] / compiled.usual_gain
-        predicted = Distribution("predicted share", rows["single"] / rows["half"], compiled.files)
-        return predicted, Distribution("eager share", eager / usual, compiled.files)
 
     # ------------------------------------------------------------------- the errors of predictors
 

@@ -27,19 +27,13 @@ from report.studies.gpu_survey.theory import Card, Networks, Precision
 #: The image size at which most of the networks were trained (px).
 _USUAL_SIZE: Final = 224
 #: Columns that must be equal in compared rows.
-SAME: Final = ["network", "image", "batch", "parameters"]
+_SAME: Final = ["network", "image", "batch", "parameters"]
 #: Parameters are printed with two decimals of a million.
 _ROUNDING: Final = 5_010
 #: Networks to which float32 adds a smaller share of bytes have predictions too alike to compare.
 _LEAST_MOVED: Final = 0.01
-#: Rules that predict a gain from a data sheet, by their labels in tables.
-RULES: Final = {
-    "Operators": "operators",
-    "Bandwidth": "bandwidth",
-    "Half and half": "half",
-    "Nothing is gained": "none",
-    "Peak": "peak",
-}
+#: Rules that predict a gain from a data sheet.
+RULES: Final = "Operators", "Bandwidth", "Half and half", "Nothing is gained", "Peak"
 #: Fewest networks whose median has an interval.
 _FEWEST: Final = 10
 
@@ -136,7 +130,8 @@ def rounded(number: float) -> float:
 class Pairs:
     """The networks that both tables of a comparison hold, with their gains and captured counts.
 
-    ``all_sizes`` has one row per network and image size, ``networks`` one per network.
+    ``all_sizes`` has one row per network and image size, ``networks`` one per network.  Its bytes
+    are scaled by pixels from the image size at which the network was ``traced``.
     """
 
     def __init__(
@@ -151,19 +146,23 @@ class Pairs:
         self.files = (before.file, after.file) if before.file and after.file else ()
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
-        same = [name for name in SAME if name != "batch" or not comparison.any_batch]
+        same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
         pairs = _in_both(before.rows, after.rows, same)
         pairs["gain"] = pairs["rate_after"] / pairs["rate_before"]
         # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
-        captured = networks.captured.drop(columns="norm")
-        self.all_sizes = pairs.merge(captured, how="left", on=["network", "image"])
+        captured = networks.captured.drop(columns="norm").rename(columns={"image": "traced"})
+        self.all_sizes = pairs.merge(captured, how="left", on="network")
+        pixels = (self.all_sizes["image"] / self.all_sizes["traced"]) ** 2
+        for name in ("half_bytes", "single_bytes"):
+            self.all_sizes[name] *= pixels
         self.networks = _nearest_to_usual(self.all_sizes).set_index("network")
 
     def gain_in(self, *families: str, all_sizes: bool = False) -> Distribution:
         """The gains of the networks of some families, at the usual size or at every image size."""
-        rows, size = (self.all_sizes, ", all sizes") if all_sizes else (self.networks, "")
+        rows = self.all_sizes.set_index("network") if all_sizes else self.networks
+        size = ", all sizes" if all_sizes else ""
         name = ", ".join(families) if len(families) < len(subject.FAMILIES) else "all networks"
         gains = rows.loc[rows["family"].isin(families), "gain"]
         return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
@@ -175,8 +174,13 @@ class Pairs:
 
     # ------------------------------------------------------------------ precisions of a switch
 
-    @cached_property
+    @property
     def switched(self) -> pd.DataFrame:
+        """The networks that can be switched, at the image sizes at which they were traced."""
+        return self._switched_sizes[self._switched_sizes["image"] == self._switched_sizes["traced"]]
+
+    @cached_property
+    def _switched_sizes(self) -> pd.DataFrame:
         """Networks of any kind whose normalizations can be float16 or float32, with their bytes.
 
         ``half`` and ``single`` are the gains that they predict if the newer card normalizes so and
@@ -185,7 +189,7 @@ class Pairs:
         """
         rows, newer, usual = self.all_sizes, self._cards[1], self.usual_gain
         moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
-        rows = rows[moved & _same_parameters(rows)].set_index("network")
+        rows = rows[moved & _same_parameters(rows, all_sizes=True)].set_index("network")
         if newer is None or rows.empty or math.isnan(usual):
             return rows[:0].reindex(columns=[*rows, *get_args(Precision)])
         seconds, more = 1 / rows["rate_before"], rows["single_bytes"] - rows["half_bytes"]
@@ -200,18 +204,17 @@ class Pairs:
         name = f"{precision or 'measured'} gain({self.name}, {', '.join(families)})"
         return self._of_theory(name, gains)
 
-    def unmoved_gain(self, family: str) -> Distribution:
-        """The gains of the captured networks of a family whose bytes the switch does not change."""
-        rows = self.all_sizes
-        unmoved = rows["single_bytes"].between(1, (1 + _LEAST_MOVED) * rows["half_bytes"])
-        rows = rows[unmoved & _same_parameters(rows) & (rows["family"] == family)]
-        return self._of_theory(f"unmoved gain({self.name}, {family})", rows["gain"])
-
     def precision_error(self, families: Collection[str], precision: Precision) -> Distribution:
         """Errors of the gains that the bytes of a ``precision`` predict, as those of ``error``."""
         predicted = self.switched_gain(families, precision)
         errors = (predicted.numbers / self.switched_gain(families).numbers - 1).abs()
         return self._of_theory(f"error of {predicted.name}", errors)
+
+    def errors_at_all_sizes(self, precision: Precision) -> Distribution:
+        """The same errors of all CNNs with group normalization, at every image size."""
+        rows = self._switched_sizes[self._switched_sizes["family"] == subject.GROUPED]
+        errors = (rows[precision] / rows["gain"] - 1).abs()
+        return self._of_theory(f"error of {precision}({self.name}, all sizes)", errors)
 
     def nearer_to_single(self, families: Collection[str]) -> Leaf:
         """The number of networks that float32 predicts better than float16."""
@@ -225,21 +228,21 @@ class Pairs:
     def known(self) -> pd.DataFrame:
         """The CNNs whose operators and cards are known, with a column for each predicted gain.
 
-        ``half`` is the harmonic mean of both growths: the gain of a network that waits for memory
-        for half of its time on the older card, and otherwise computes at the peak.
+        *Half and half* is the harmonic mean of both growths: the gain of a network that waits for
+        memory for half of its time on the older card, and otherwise computes at the peak.
         """
         older, newer = self._cards
         close = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
         if older is None or newer is None or not close.any():
-            return self.networks[:0].reindex(columns=[*self.networks, *RULES.values()])
+            return self.networks[:0].reindex(columns=[*self.networks, *RULES])
         known = self.networks[close].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
         batches[place] = known["batch"]
         before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
         bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
-        half = 2 / (1 / bandwidth + 1 / peak)
-        known["operators"] = before / after
-        return known.assign(none=1.0, bandwidth=bandwidth, peak=peak, half=half)
+        known[RULES[0]] = before / after
+        growths = bandwidth, 2 / (1 / bandwidth + 1 / peak), 1.0, peak
+        return known.assign(**dict(zip(RULES[1:], growths, strict=True)))
 
     def error(self, rule: str) -> Distribution:
         """Distances of the gains of a rule from the measured ones, as shares of the latter."""
@@ -251,9 +254,10 @@ class Pairs:
         return Distribution(name, numbers, files)
 
 
-def _same_parameters(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell for each row if the captured network has as many parameters as the published one."""
-    return (rows["counted"] - rows["parameters"]).abs() <= _ROUNDING
+def _same_parameters(rows: pd.DataFrame, *, all_sizes: bool = False) -> "pd.Series[bool]":
+    """Tell for each row if the network was traced with as many parameters, at its image size."""
+    same = (rows["counted"] - rows["parameters"]).abs() <= _ROUNDING
+    return same if all_sizes else same & (rows["image"] == rows["traced"])
 
 
 def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:

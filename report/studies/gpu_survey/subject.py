@@ -1,7 +1,6 @@
 """Steps between cards of published tables, and kinds of networks by name."""
 
 import re
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from report.studies.gpu_survey.source import Setting
@@ -32,14 +31,18 @@ PRICED: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
 #: The same older cards with the channels of a pixel side by side.
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
-#: Settings in which the switch of timm can show in the rates of twins, then two in which it cannot:
-#: in timm of 2024 it did not move the normalization of vision transformers, and in pure bfloat16
-#: every tensor has two bytes.
+#: Settings in which the switch of timm can show in the rates of twins.
 EAGER: Final = (_MID_29, _PRO_29, _NEW_29)
-NO_SWITCH: Final = (_MID_24, _PRO_29.compiled._replace(precision="bf16"))
-#: Twins: vision transformers with and without a normalization before the first block, by the part
-#: of their names in which they differ.
-PRE_NORMALIZED: Final = "_clip_"
+#: Another such setting, then two in which the switch cannot show: in pure bfloat16 every tensor has
+#: two bytes, and in timm of 2024 it did not move the normalization of vision transformers.
+CONTROLS: Final = {
+    "PRO 6000, mixed bfloat16, compiled": _PRO_29.compiled._replace(precision="amp_bf16"),
+    "PRO 6000, pure bfloat16, compiled": _PRO_29.compiled._replace(precision="bf16"),
+    "RTX 4090, older timm": _MID_24,
+}
+#: Twins: vision transformers with and without a normalization before the first block, by the parts
+#: of their names before and after the part in which they differ.
+PRE_NORMALIZED: Final = r"^(vit_\w+)_clip(_\d+)$"
 
 #: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
 #: Those with an RTX 5090 are compiled, as its eager rates contain the price of float32.
@@ -91,7 +94,6 @@ _CNNS: Final = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
 def is_cnn(network: str) -> bool | None:
     """Tell by its name if a network is a CNN; None if no rule decides."""
     if _NO_CNNS.search(network):
@@ -123,6 +125,11 @@ _BY_NAME: Final = {
 }
 CNNS: Final = tuple(_CNNS_BY_NORM.values())
 FAMILIES: Final = (*CNNS, *_BY_NAME, OTHERS)
+#: Families whose normalizations can be switched, by labels of a figure.
+SWITCHED: Final = {
+    GROUPED: (GROUPED,), HYBRIDS: (HYBRIDS,), "CNN, layer or RMS norm": BY_LAYER,
+    "Other transformers": (OTHERS,),
+}  # fmt: skip
 
 
 def family_of(network: str, norm: str | None) -> str:

@@ -34,8 +34,8 @@ BETWEEN_CONVOLUTIONS: Final = {
     "Cast to float32": (0, 0, 2 + 4),
     "Statistics": (0, 2, 4),
     "Normalization": (2 + 2, 2 + 2, 4 + 4),
-    "Activation, in place": (2 + 2, 2 + 2, 4 + 4),
-    "Cast for the convolution": (0, 0, 4 + 2),
+    "Activation": (2 + 2, 2 + 2, 4 + 4),
+    "Cast to float16": (0, 0, 4 + 2),
 }
 
 
