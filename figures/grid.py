@@ -12,7 +12,7 @@ from figures.panels import Grid
 #: Share of a cell that is coloured; the rest separates neighbouring cells.
 _FILLED: Final = 0.92
 #: Light versions of the figures' colours, on which letters are legible.
-_TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf")
+_TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf", "#cfe3f3", "#e3dcec")
 
 
 def draw(panel: Grid, axes: Axes) -> Drawn:

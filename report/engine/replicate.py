@@ -110,11 +110,15 @@ def read_original(study: str) -> Original:
     """Compute the paper of the project's own records, with its machines in their roles."""
     chosen, findings = compute_usable(study, PROJECT)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
-    records = {file: r.record for s in chosen.inputs.records for r in s.runs for file in r.files}
+    records = {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     compared = import_module(module_of(study)).study.compared
     template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
+    factors = list[str]()
+    for path in (ROOT / "experiments").glob(f"{study}.py"):
+        factors += re.findall(r'Factor\("(\w+)"', path.read_text("utf-8"))
     headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template))
-    return Original(findings, re.findall(r"[\w-]+", headline), machines, compared, records)
+    ids = re.findall(r"[\w-]+", headline)
+    return Original(findings, ids, machines, compared, records, factors)
 
 
 def replicas_of(

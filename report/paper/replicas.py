@@ -6,14 +6,21 @@ Claims that do not read the record are left out, such as claims about the source
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Final
 
 from report.core.records.store import Stored
 from report.instruments import gates
-from report.paper.claims import cases_of, comparison_names, first_few, on_common_cases
+from report.paper.claims import (
+    cases_of,
+    comparison_names,
+    first_few,
+    on_common_cases,
+    open_comparisons,
+)  # fmt: skip
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning, and the beginning of the sentence
@@ -25,6 +32,7 @@ AGREEMENTS: Final[Mapping[str, tuple[str, str]]] = {
     "N": ("not measured", "Not measured"),
     "D": ("undecided in the paper", "Undecided in the paper, {} here"),
     "P": ("same in part", "{} as in the paper, in those of its comparisons that were measured"),
+    "B": ("by construction", "{} by construction, from the record that decides it in the paper"),
 }
 #: Most comparisons that are named.
 _FEW: Final = 3
@@ -96,10 +104,14 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """Letter for all machines together: A if every machine that decides the claim agrees."""
+        """Letter for all machines: A if all that decide agree, B if no other one measured."""
         if self.paper.verdict not in DECIDED:
             return "D"
-        return next(letter for letter in "CPAUN" if letter in self.letters.values())
+        return next(letter for letter in "CPAUBN" if letter in self.letters.values())
+
+    def agrees_outside(self, of_paper: Collection[str]) -> bool:
+        """Return whether a machine agrees whose label is not in ``of_paper``."""
+        return "A" in dict(self.letters, **dict.fromkeys(of_paper, "")).values()
 
     @property
     def deciding(self) -> int:
@@ -124,11 +136,6 @@ class Row:
         words = [f"{verdict} on {count}" for verdict, count in sorted(counts.items())]
         return replace(first, verdict=common, because=", ".join(words), compared=())
 
-    def sources(self, replicas: Iterable[Replica]) -> list[str]:
-        """Label the machines whose records alone decide the claim in the paper."""
-        files = {*self.paper.files}
-        return [replica.label for replica in replicas if files and files <= replica.files]
-
 
 def _letter(claim: Claim, paper: Claim) -> str:
     if claim.verdict not in DECIDED:
@@ -137,7 +144,9 @@ def _letter(claim: Claim, paper: Claim) -> str:
         return "D"
     if paper.verdict != claim.verdict:
         return "C"
-    return "P" if claim.known < paper.known else "A"
+    if claim.known < paper.known:
+        return "P"
+    return "B" if paper.files and {*paper.files} == {*claim.files} else "A"
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
@@ -147,7 +156,7 @@ def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
         for id, claim in replica.claims.items():
             claims.setdefault(id, {})[replica.label] = claim
     rows = [(id, _row(paper.claims[id], by_label)) for id, by_label in claims.items()]
-    return dict(sorted(rows, key=lambda item: "CUPADN".index(item[1].outcome)))
+    return dict(sorted(rows, key=lambda item: "CUPABDN".index(item[1].outcome)))
 
 
 def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
@@ -174,8 +183,11 @@ def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
                 known = [s.quantity.formula for s in first.statements if not s.quantity.missing]
                 names = f": {'; '.join(comparison_names(known))}" if len(known) <= _FEW else ""
                 notes.append(f"{first.known} of {row.paper.known}{names}")
-            if row_here.outcome in "AP" and row.sources(replicas) and not others:
-                notes.append("by construction, from the same record")
+            inside = [*map(itemgetter("Inside"), open_comparisons(first.statements))]
+            if row_here.outcome == "U" and inside and not others:
+                notes.append(
+                    f"{inside.count('yes')} of {len(inside)} estimates in the expected range"
+                )
             text = f"“{row.paper.title}” ({'; '.join(notes)})".removesuffix(" ()")
             groups.setdefault(sentence, []).append(text)
     if unmeasured := groups.pop("Not measured", []):
@@ -183,8 +195,10 @@ def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}: {'; '.join(few)}." for text, few in groups.items()]
 
 
-def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
-    """Count the claims by agreement for each kind of machine; list the contrary claims."""
+def summary(
+    rows: Iterable[Row], replicas: Sequence[Replica], of_paper: Collection[str] = ()
+) -> str:
+    """Count claims by agreement for each kind of machine, with the paper's records by label."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
@@ -194,9 +208,13 @@ def summary(rows: Iterable[Row], replicas: Sequence[Replica]) -> str:
         contrary = first_few([row.paper.title for row in of_kind if row.outcome == "C"])
         decided = sum(row.outcome == "D" and row.deciding > 0 for row in of_kind)
         details = {"C": "; ".join(contrary), "D": f"{decided} decided here"}
+        details["B"] = "from the paper's own evidence"
         counts = [f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict"]
         counts[0] += f" as the paper on {where}"
-        for letter in "PCUND":
+        if outcomes["A"] and not {*of_paper}.isdisjoint(labels):
+            outside = sum(row.outcome == "A" and row.agrees_outside(of_paper) for row in of_kind)
+            counts[0] += f" ({outside} of these on a record outside the paper)"
+        for letter in "BPCUND":
             if letter in "CUN" or outcomes[letter]:
                 detail = f" ({details[letter]})" if details.get(letter) else ""
                 counts.append(f"{outcomes[letter]} {AGREEMENTS[letter][0]}{detail}")

@@ -13,9 +13,10 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from figures.panels import Drawing, Grid, Roofline, Scaling
+from figures.panels import Drawing, Grid, Panel, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.record import Environment, Record
+from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, next_effect
 from report.core.text.format import plain, quantity_text
 from report.evidence.runs import Run, machine_id
@@ -41,6 +42,8 @@ _FEW: Final = 3
 _LONGEST: Final = 300
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
+#: Beginning of the reason for missing parts of an unfinished run.
+_UNFINISHED: Final = "the run was ended"
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
@@ -48,13 +51,17 @@ _Cells: TypeAlias = dict[str, Content]
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: findings, ids of headline claims, machines, their comparison, records by file."""
+    """The paper: findings, ids of headline claims, machines, their comparison, pools by file.
+
+    ``factors``: names that the experiment's option ``--set`` accepts.
+    """
 
     findings: Findings
     headline: Sequence[str]
     machines: Sequence[Replica]
     compared: MachineComparison[Any]
-    records: Mapping[str, Record]
+    records: Mapping[str, Stored]
+    factors: Sequence[str]
 
 
 def report(
@@ -66,8 +73,8 @@ def report(
     """Compute the findings of the report; ``copies`` maps labels of copied records to reasons."""
     rows = compare(replicas, original.findings)
     of_paper = [r.label for r in replicas if r.files & original.records.keys()]
-    files = {*chain.from_iterable(replica.files for replica in replicas)}
-    all_claims = original.findings.claims
+    evidence = map(attrgetter("files"), original.findings.claims.values())
+    files = {*chain.from_iterable(map(attrgetter("files"), replicas))}
     independent = [replica for replica in replicas if replica.label not in of_paper]
     if len(replicas) == 1:
         tables, figures, facts = _of_one(original, replicas[0], rows)
@@ -75,19 +82,20 @@ def report(
         known = {id: row for id, row in rows.items() if row.outcome != "N"}
         tables, figures, facts = _of_many(original.compared, replicas, known, of_paper)
     records = [replica.stored.record for replica in replicas]  # of a new study: its only ones
-    newest = max(original.records.values() or records, key=attrgetter("started"))
+    records = [*map(attrgetter("record"), original.records.values())] or records
+    newest = max(records, key=attrgetter("started"))
     days = sorted(record.started[:10] for record in records)
     claims = sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason"))
     main = [claim["outcome"] for claim in claims if claim["main"]]
-    tested = sum(outcome not in ("", "N") for outcome in main)
+    tested = sum(outcome not in ("", "N", "B") for outcome in main)
     facts |= {
-        "summary": summary(rows.values(), replicas),
+        "summary": summary(rows.values(), replicas, of_paper),
         "single": len(replicas) == 1,
         "records": str(len(replicas) or ""),
         "of_paper": str(len(of_paper) or ""),
         "independent": first_few([f"{r.label}{_notes(r, original)}" for r in independent]),
+        "elsewhere": all(map(files.isdisjoint, evidence)),
         "notes": "; ".join(_notes(replica, original) for replica in replicas[:1]),
-        "elsewhere": not any(files.intersection(c.files) for c in all_claims.values()),
         "answers": answers(rows.values(), independent or replicas),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
         **_commands(original, replicas, rows),
@@ -96,8 +104,10 @@ def report(
         "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
         "commit": (newest.code.commit or "unknown")[:12],
         "claims": claims,
+        "pooled": [*_pooled(original, replicas)],
         "copies": [f"{label}: {why}" for label, why in copies.items()],
         "missing": _missing_parts(replicas),
+        "bimodal_series": _bimodal_series(replicas),
         "left_out": list(left_out),
     }
     return Findings(
@@ -115,10 +125,12 @@ def _claims(
 ) -> Iterator[dict[str, Any]]:
     """Describe each claim of the paper; ``outcome`` is empty if no machine here can test the claim.
 
-    ``single`` lists decided claims about one machine whose titles begin the title of this claim.
+    ``single`` lists decided claims about one machine whose titles begin the title of this claim;
+    ``among`` says that all machines that the paper compares are among these.
     """
+    pools = _pools(original, chain.from_iterable(map(attrgetter("files"), replicas)))
     for id, claim in original.findings.claims.items():
-        row = rows.get(id)
+        row, compared = rows.get(id), _pools(original, claim.files)
         forms = []
         for other in () if row else rows.values():
             if other.deciding and claim.title.startswith(other.paper.title):
@@ -132,18 +144,33 @@ def _claims(
             "because": claim.because,
             "here": row.over_all.verdict if row else "",
             "single": "; ".join(forms),
+            "among": len(compared) > 1 and compared <= pools,
         }
 
 
 def _notes(replica: Replica, original: Original) -> str:
     """Note in brackets that a record resembles one of the paper, and how much was disturbed."""
     notes, key = list[str](), machine_id(replica.stored.record.environment)
-    of_paper = {machine_id(record.environment) for record in original.records.values()}
+    of_paper = {machine_id(pool.record.environment) for pool in original.records.values()}
     if key in of_paper and not replica.files & original.records.keys():
         notes.append("hardware and threads as in a record of the paper")
     if counts := gates.disturbed(run.record for run in replica.stored.runs):
         notes.append("{} of {} timed measurements disturbed".format(*counts))
     return f" ({', '.join(notes)})" if notes else ""
+
+
+def _pools(original: Original, files: Iterable[str]) -> set[str]:
+    """Return the main files of the pools in which the paper uses ``files``."""
+    return {original.records[file].file for file in files if file in original.records}
+
+
+def _pooled(original: Original, replicas: Iterable[Replica]) -> Iterator[str]:
+    """List the records that the paper pools with others, with the number of these others."""
+    for replica in replicas:
+        pools = _pools(original, replica.files)
+        others = {file for file, stored in original.records.items() if stored.file in pools}
+        if count := len(others - replica.files):
+            yield f"{replica.label} ({count} more)"
 
 
 def _reason(replicas: Sequence[Replica], row: Row) -> str:
@@ -179,12 +206,9 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         names[f"tbl-paper-{name}"] = name.replace("-", " ")
     figures, figure_facts = _beside(original, one)
     record = one.stored.record
-    bimodal = [case for case in record.cases if any(gates.bimodal_times(case))]
     facts = {
         "where": one.label,
         "conditions": original.compared.run(one.stored, one.label).conditions,
-        "bimodal": f"{len(bimodal)} of {len(record.cases)}" if bimodal else "",
-        "bimodal_series": _bimodal_series(measured),
         "fewer": _fewer_processes(record),
         "budget": f"{record.protocol.budget_s:,.0f} s" if record.protocol.budget_s else "",
         "described": bool(cited),
@@ -197,12 +221,15 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     return [*tables, setup(runs), _records([one]), *of_paper], figures, facts
 
 
-def _bimodal_series(rows: Iterable[Row]) -> list[str]:
-    """List the series of claims whose processes fall into two groups."""
-    claims = chain.from_iterable(row.claims.values() for row in rows)
-    statements = chain.from_iterable(claim.statements for claim in claims)
-    series = chain.from_iterable(statement.sampled for statement in statements)
-    return [*dict.fromkeys(s.name for s in series if gates.is_bimodal(s.medians.values()))]
+def _bimodal_series(replicas: Sequence[Replica]) -> list[str]:
+    """List the series of claims whose processes fall into two groups, with the machines."""
+    labels: dict[str, list[str]] = {}
+    for replica in replicas:
+        statements = chain.from_iterable(claim.statements for claim in replica.claims.values())
+        series = chain.from_iterable(statement.sampled for statement in statements)
+        for name in dict.fromkeys(s.name for s in series if gates.is_bimodal(s.medians.values())):
+            labels.setdefault(name, []).append(replica.label)
+    return _with_machines(labels, len(replicas))
 
 
 def _fewer_processes(record: Record) -> str:
@@ -240,7 +267,9 @@ def _claims_of_one(one: Replica, rows: Iterable[Row], cited: Mapping[str, Replic
             "Paper": f"{_verdict(paper)}{' on ' if names else ''}{', '.join(names)}",
         })  # fmt: skip
         formula, count = claim.formulas[0], len(claim.formulas)
-        texts = {"only here": _only_in(claim, paper), "only in the paper": _only_in(paper, claim)}
+        labels = [*map(attrgetter("label"), (one, *cited.values()))]
+        texts = {"only here": _only_in(claim, paper, labels)}
+        texts["only in the paper"] = _only_in(paper, claim, labels)
         if " / " in formula and len(formula) <= _LONGEST and count <= _FEW:
             texts[f"first of {count} ratios" if count > 1 else "ratio"] = formula
         for heading, text in texts.items():
@@ -262,10 +291,10 @@ def _difference(row: Row, claim: Claim) -> str:
     return f" (means of both over {row.cases}{printed})" if row.cases else ""
 
 
-def _only_in(claim: Claim, other: Claim) -> str:
-    """Name the compared cases of a claim that the same claim on other data lacks."""
+def _only_in(claim: Claim, other: Claim, machines: Iterable[str]) -> str:
+    """Name compared cases, without machines, that the same claim on other data lacks."""
     names = dict.fromkeys(chain.from_iterable(map(formula_parts, claim.formulas)))
-    others = {*chain.from_iterable(map(formula_parts, other.formulas))}
+    others = {*chain.from_iterable(map(formula_parts, (*other.formulas, *machines)))}
     return ", ".join(first_few([name for name in names if name not in others]))
 
 
@@ -274,9 +303,15 @@ def _open_claims(rows: Iterable[Row]) -> Table:
     cells: list[_Cells] = []
     for row in rows:
         (claim,), (letter,) = row.claims.values(), row.letters.values()
-        comparisons = open_comparisons(claim.statements)
+        comparisons, verdict = (
+            sorted(open_comparisons(claim.statements), key=itemgetter("Verdict")),
+            "",
+        )
         for n, comparison in enumerate(islice(comparisons, _MOST if letter in "CU" else 0)):
             cells.append({"Claim": "" if n else claim.title, **comparison})
+            if comparison["Verdict"] == verdict:
+                cells[-1]["Verdict"] = "as above"
+            verdict = comparison["Verdict"]
     return table_of("tbl-open", cells, wide=True)
 
 
@@ -292,7 +327,7 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
         columns[f"{paper.label}, paper"] = other
     titled = []
     for label, drawn in columns.items():
-        titled.append([replace(panel, title=label) for panel in drawn])  # type: ignore[type-var]
+        titled.append([_explained(replace(panel, title=label)) for panel in drawn])  # type: ignore[type-var]
     panels = [*chain.from_iterable(zip(*titled, strict=True))]
     drawing = replace(
         figure.drawing,
@@ -308,26 +343,54 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     return {"fig-beside": drawing}, {"beside": facts}
 
 
+def _explained(panel: Panel) -> Panel:
+    """Leave out points without a name, such as rings, which only the paper's caption explains."""
+    if not isinstance(panel, Scaling):
+        return panel
+    return replace(panel, points=tuple(filter(attrgetter("label"), panel.points)))
+
+
 def _commands(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> dict[str, Any]:
-    """List the commands that repeat one record (``again``) or measure ``further`` claims."""
+    """List commands that repeat one record (``again``) or measure ``further`` claims or cases."""
     one = replicas[0].stored if len(replicas) == 1 else None
     threads = one.record.environment.threads if one else None
     again = dict.fromkeys(_command(run.record, threads) for run in (one.runs if one else ()))
     further = dict[str, None]()
     for row in rows.values():
-        for record in filter(None, map(original.records.get, row.paper.files)):
+        for pool in filter(None, map(original.records.get, row.paper.files)):
             if "N" in row.letters.values():
-                further[_command(record, threads)] = None
+                further[_command(pool.record, threads)] = None
+        for replica in replicas:
+            if row.letters.get(replica.label) == "U":
+                settings = _settings(replica, row.claims[replica.label], original.factors)
+                further[_command(replica.stored.record, threads, settings)] = None
     return {"again": [*again], "further": [text for text in further if text not in again]}
 
 
-def _command(record: Record, threads: int | None) -> str:
-    """Return the minutes and the command of a record, in lines joined by backslashes."""
+def _settings(replica: Replica, claim: Claim, factors: Iterable[str]) -> list[str]:
+    """Return the options that select the measured cases of a claim, by the given factors."""
+    series = chain.from_iterable(statement.sampled for statement in claim.statements)
+    samples = {process.samples for leaf in series for process in leaf.processes}
+    levels: dict[str, dict[str, None]] = {}
+    for case in chain.from_iterable(run.record.cases for run in replica.stored.runs):
+        recorded = chain.from_iterable(map(dict.values, case.all_series))
+        if not samples.isdisjoint(map(tuple, recorded)):
+            for factor in case.factors.keys() & {*factors}:
+                levels.setdefault(factor, {})[str(case.factors[factor])] = None
+    words = list[str]()
+    for factor in sorted(levels):
+        words += ["--set", f"{factor}={','.join(levels[factor])}"]
+    return words
+
+
+def _command(record: Record, threads: int | None, settings: Sequence[str] = ()) -> str:
+    """Return the command of a record, or of cases selected by ``settings``, below its minutes."""
     # Label and threads describe a machine of the paper, not the machine of the reader.
-    command = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
-    words = command.split("\0") + (["--threads", str(threads)] if threads else [])
+    replaced = f"label|threads{'|set' if settings else ''}"
+    command = re.sub(f"\0--({replaced})[\0=][^\0]*", "", "\0".join(record.command))
+    words = [*command.split("\0"), *settings, *(("--threads", str(threads)) if threads else ())]
     lines = [""]
     for word in words:
         quoted = shlex.quote(word)
@@ -336,7 +399,8 @@ def _command(record: Record, threads: int | None) -> str:
         if len(lines[-1]) + len(quoted) > 66:  # characters that fit into a line
             lines.append("  ")
         lines[-1] += f"{quoted} "
-    return f"# {record.minutes} min:\n" + "\\\n".join(lines).rstrip()
+    comment = "cases of an undecided claim" if settings else f"{_minutes(record)} min"
+    return f"# {comment}:\n" + "\\\n".join(lines).rstrip()
 
 
 def _of_many(
@@ -396,7 +460,7 @@ def _count(replicas: Sequence[Replica]) -> str:
     if len(replicas) == count:
         return machines
     known = all(environment.gpu or environment.host for environment in environments)
-    return f"{len(replicas)} records {f'of {machines}' if known else f'with {count} labels'}"
+    return f"{len(replicas)} records of {machines if known else f'{count} kinds of machine'}"
 
 
 def _hardware(environment: Environment) -> str:
@@ -424,12 +488,13 @@ def _claims_of_many(
     for n, row in enumerate(rows.values(), start=1):
         unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
-        notes = [f"decided in the paper from {label}, alone" for label in row.sources(replicas)]
+        sources = [label for label, letter in row.letters.items() if letter == "B"]
+        notes = [f"decided in the paper from {label}, alone" for label in sources]
         for note in (*notes, f"means over {row.cases}" if row.cases else ""):
             numbers.setdefault(note, []).append(str(n))
         for heading, labels in columns.items():
             counts = Counter(map(row.letters.get, labels))
-            texts = [f"{counts[letter]} {letter}" for letter in "APCUND" if counts[letter]]
+            texts = [f"{counts[letter]} {letter}" for letter in "ABPCUND" if counts[letter]]
             cells[heading] = ", ".join(texts)
         if any(effects):
             ends = [quantity_text(float(f"{end:.3g}"), unit) for end in sorted(row.effects)]
@@ -467,18 +532,28 @@ def _records(replicas: Sequence[Replica]) -> Table:
         for shard in replica.shards:
             record, disturbed = shard.record, gates.disturbed([shard.record])
             measured = sum(case.status == "ok" for case in record.cases)
+            timed = sum(bool(case.samples("time")) for case in record.cases)
+            bimodal = sum(any(gates.bimodal_times(case)) for case in record.cases)
             changed = "" if record.code.tree_clean else ", changed"
             rows.append({
                 "Machine": replica.label,
                 "Record": shard.file[-13:-5],
                 "Plan": record.protocol.plan,
-                "Minutes": str(record.minutes),
+                "Minutes": _minutes(record),
                 "Cases": f"{measured} of {len(record.cases)}",
+                "Two groups": f"{bimodal} of {timed}" if timed else "",
                 "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
                 "Commit": (record.code.commit or "unknown")[:8] + changed,
                 "Code hash": record.code.measuring_code[:8],
             })  # fmt: skip
     return table_of("tbl-records", rows, wide=True)
+
+
+def _minutes(record: Record) -> str:
+    """Print the minutes of a run; of a run that was ended early, say that it takes longer."""
+    reasons = record.environment.missing.values()
+    ended_early = any(reason.startswith(_UNFINISHED) for reason in reasons)
+    return f"{'over ' if ended_early else ''}{record.minutes}"
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:

@@ -52,7 +52,7 @@ class Run(any_study.Run):
     def conditions(self) -> str:
         """Conditions of compared cases with a change; empty for a run without changes."""
         changed = any(case.factors.get("change") for case in self.stored.record.cases)
-        return "1 thread in float32 (changes: 2 threads, or float64)" if changed else ""
+        return "1 or 2 threads" if changed else ""
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """Return the recorded factors of a library's case, of any size if ``size`` is None."""
