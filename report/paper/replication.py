@@ -372,7 +372,8 @@ def _commands(
 def _settings(replica: Replica, claim: Claim, factors: Iterable[str]) -> list[str]:
     """Return the options that select the measured cases of a claim, by the given factors."""
     series = chain.from_iterable(statement.sampled for statement in claim.statements)
-    samples = {process.samples for leaf in series for process in leaf.processes}
+    processes = chain.from_iterable(map(attrgetter("processes"), series))
+    samples = {*map(attrgetter("samples"), processes)}
     levels: dict[str, dict[str, None]] = {}
     for case in chain.from_iterable(run.record.cases for run in replica.stored.runs):
         recorded = chain.from_iterable(map(dict.values, case.all_series))
@@ -488,10 +489,12 @@ def _claims_of_many(
     for n, row in enumerate(rows.values(), start=1):
         unit = row.paper.unit
         cells: _Cells = {"No.": str(n), "Claim": row.paper.title, "Paper": _verdict(row.paper)}
-        sources = [label for label, letter in row.letters.items() if letter == "B"]
-        notes = [f"decided in the paper from {label}, alone" for label in sources]
-        for note in (*notes, f"means over {row.cases}" if row.cases else ""):
-            numbers.setdefault(note, []).append(str(n))
+        for label, letter in row.letters.items():
+            if letter == "B":
+                note = f"decided in the paper from {label}, alone"
+                numbers.setdefault(note, []).append(str(n))
+        if row.cases:
+            numbers.setdefault(f"means over {row.cases}", []).append(str(n))
         for heading, labels in columns.items():
             counts = Counter(map(row.letters.get, labels))
             texts = [f"{counts[letter]} {letter}" for letter in "ABPCUND" if counts[letter]]
@@ -504,7 +507,7 @@ def _claims_of_many(
             bounds = ", ".join(plain(end, 3) for end in interval or ())
             cells["Next machine"] = f"[{bounds}] {unit}".removesuffix(" 1") if bounds else ""
         table.append(cells)
-    texts = [f"No. {', '.join(group)}: {note}." for note, group in numbers.items() if note]
+    texts = [f"No. {', '.join(group)}: {note}." for note, group in numbers.items()]
     return replace(table_of("tbl-claims", table, wide=True), notes=tuple(texts)), no_interval
 
 
