@@ -205,6 +205,7 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert "threads of this machine" in text and "--label" not in text
     title = "One record alone of the paper *A batch-size cliff begins where freed memory reaches"
     assert title in text.partition("subtitle")[0]
+    assert facts["days"] == ["2026-11-28"]
     assert facts["own_commit"] == "1da1aa4158b0" != facts["commit"]
     command = "python -m experiments run conv_scaling --device cpu --threads 2"
     assert (

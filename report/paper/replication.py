@@ -82,8 +82,8 @@ def report(
         known = {id: row for id, row in rows.items() if row.outcome != "N"}
         tables, figures, facts = _of_many(original.compared, replicas, known, of_paper)
     records = [replica.stored.record for replica in replicas]  # of a new study: its only ones
-    records = [*map(attrgetter("record"), original.records.values())] or records
-    newest = max(records, key=attrgetter("started"))
+    of_original = [*map(attrgetter("record"), original.records.values())] or records
+    newest = max(of_original, key=attrgetter("started"))
     days = sorted(record.started[:10] for record in records)
     claims = sorted(_claims(original, replicas, rows), key=itemgetter("about", "reason"))
     main = [claim["outcome"] for claim in claims if claim["main"]]
@@ -303,10 +303,8 @@ def _open_claims(rows: Iterable[Row]) -> Table:
     cells: list[_Cells] = []
     for row in rows:
         (claim,), (letter,) = row.claims.values(), row.letters.values()
-        comparisons, verdict = (
-            sorted(open_comparisons(claim.statements), key=itemgetter("Verdict")),
-            "",
-        )
+        comparisons = sorted(open_comparisons(claim.statements), key=itemgetter("Verdict"))
+        verdict = ""
         for n, comparison in enumerate(islice(comparisons, _MOST if letter in "CU" else 0)):
             cells.append({"Claim": "" if n else claim.title, **comparison})
             if comparison["Verdict"] == verdict:
