@@ -23,16 +23,20 @@ _ROWS: Final = {
 
 
 def waterfall(source: Source) -> Iterator[Dots]:
-    """Draw ratios of efficiency with the laptop's printed peak, and with its chip's at clocks."""
-    printed, corrected = [], []
+    """Draw ratios with the laptop's printed peak, and by both printed speeds with its chip's."""
+    printed, by_efficiency, by_throughput = [], [], []
     for networks, collapsed in _ROWS.values():
-        by_rate = LIGHT not in networks
-        compute = partial(ratio, source, *networks, collapsed=collapsed, by_rate=by_rate)
-        printed.append(value_of(compute(peaks=(source.printed_peak(RTX),))))
-        corrected.append(compute())
+        compute = partial(ratio, source, *networks, collapsed=collapsed)
+        desktop = compute(peaks=(source.printed_peak(RTX),), by_rate=LIGHT not in networks)
+        printed.append(value_of(desktop))
+        by_efficiency.append(compute())
+        by_throughput.append(compute(by_rate=False))
     series = (
         DotSeries("with the printed peak, a desktop card's", tuple(printed), 1, hollow=True),
-        dot_series("with the peak of the laptop's chip", corrected, "1"),
+        dot_series("with the chip's peak, by efficiencies", by_efficiency, "1", shift=-0.15),
+        dot_series(
+            "with the chip's peak, by throughputs", by_throughput, "1", series=2, shift=0.15
+        ),
     )
     axis = "The T4's efficiency ÷ the laptop's"
     yield Dots(tuple(_ROWS), series, axis, 1.0, log=True, x_ticks=(0.7, 1, 1.5, 2, 3))

@@ -71,13 +71,11 @@ def share_of_roofs(
     *,
     by_rate: bool = False,
     slow: bool = False,
-    once: bool = False,
 ) -> Quantity:
     """Divide a GPU's speed by its speed at the nearer roof of each layer, over the laptop's clocks.
 
     The speed is the printed throughput, or with ``by_rate`` the one that the printed efficiency
     implies.  The T4 is at its highest clock; with ``slow`` also at the least clock that it needs.
-    ``once`` is explained at ``theory.layer_loads``.
     """
     case, highest = s.largest_steady_case(device, network), s.peak(device)
     peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
@@ -85,7 +83,7 @@ def share_of_roofs(
         peaks.append(highest * needed_clock(s, by_rate))
     shares = []
     for peak in peaks:
-        seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device), once=once)
+        seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device))
         shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
 

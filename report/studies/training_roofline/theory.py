@@ -5,7 +5,7 @@ from functools import cache
 from typing import Final
 
 from report.core.missing import Missing
-from report.core.records.layers import BatchNorm, Layer, at_batch
+from report.core.records.layers import Layer, at_batch
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest
@@ -25,23 +25,18 @@ def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
     return at_batch(layers_of(network, IMAGE), batch)
 
 
-def layer_loads(layers: Sequence[Layer], *, once: bool = False) -> Iterator[Load]:
-    """Yield work and traffic of each layer in a training step, without products with padded zeros.
-
-    With ``once``, the backward pass of batch norm reads its tensors once for both gradients, not
-    for each.
-    """
+def layer_loads(layers: Sequence[Layer]) -> Iterator[Load]:
+    """Yield each layer's work and traffic in a training step, without products with padded zeros."""
     for layer, passes in zip(layers, theory.training_passes(layers), strict=True):
-        joint = once and isinstance(layer, BatchNorm)
-        moved = load(layer, (passes[0], *passes[2:]) if joint else passes).bytes
-        yield Load(round(2 * theory.valid_tap_macs(layer) * len(passes)), moved)
+        flops = round(2 * theory.valid_tap_macs(layer) * len(passes))
+        yield Load(flops, load(layer, passes).bytes)
 
 
 @cache
-def loads(network: str, batch: int, *, once: bool = False) -> tuple[Load, ...]:
+def loads(network: str, batch: int) -> tuple[Load, ...]:
     """Compute the loads of a network's layers, and last of the update of its parameters."""
     layers = shapes(network, batch)
-    return (*layer_loads(layers, once=once), update_load(layers))
+    return (*layer_loads(layers), update_load(layers))
 
 
 @cache
@@ -64,15 +59,15 @@ def value_of(quantity: Quantity) -> float:
 
 
 def least_time(
-    network: str, batch: int, peak: Quantity, bandwidth: Quantity, *, once: bool = False
+    network: str, batch: int, peak: Quantity, bandwidth: Quantity
 ) -> tuple[Quantity, float]:
     """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
 
     Also return the share of that time in which memory is the nearer roof.  The update of the
-    parameters moves bytes alone.  ``once`` is explained at ``layer_loads``.
+    parameters moves bytes alone.
     """
     rates, seconds, memory = (value_of(peak), value_of(bandwidth)), 0.0, 0.0
-    for cost in loads(network, batch, once=once):
+    for cost in loads(network, batch):
         arithmetic, moving = cost.flops / rates[0], cost.bytes / rates[1]
         seconds += max(arithmetic, moving)
         memory += moving if moving > arithmetic else 0
