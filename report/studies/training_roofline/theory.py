@@ -26,7 +26,7 @@ def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
 
 
 def layer_loads(layers: Sequence[Layer]) -> Iterator[Load]:
-    """Yield each layer's work and traffic in a training step, without products with padded zeros."""
+    """Yield each layer's traffic and work in a training step, less products with padded zeros."""
     for layer, passes in zip(layers, theory.training_passes(layers), strict=True):
         flops = round(2 * theory.valid_tap_macs(layer) * len(passes))
         yield Load(flops, load(layer, passes).bytes)
