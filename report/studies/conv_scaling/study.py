@@ -121,6 +121,8 @@ study.constants(
     freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
     kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
+    top_of_four=theory.freed_bytes(4) + theory.RESERVE,
+    top_of_five=theory.freed_bytes(5) + theory.RESERVE,
 )
 _NUMBERS: Final[Mapping[str, int]] = {
     "least_set": subject.LEAST_THRESHOLD >> 20,
@@ -165,9 +167,7 @@ second.values(
     second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
-starts.values(
-    least_missing=results.least_missing,
-)
+starts.values(least_missing=results.least_missing)
 processes.values(mixed_least=results.least_slowdown)
 small.values(small_gain=Calls.gain)
 large.values(
