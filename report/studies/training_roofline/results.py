@@ -1,6 +1,6 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
@@ -13,8 +13,6 @@ from report.studies.training_roofline.theory import least_time
 
 #: Networks over whose cases the source averages efficiencies.
 MEAN: Final = (SMALL, HEAVY)
-#: Runs on one core whose library may use vectors of 256 bits, and of 512.
-Vectors: TypeAlias = tuple[Run, Run]
 
 
 def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
@@ -123,20 +121,6 @@ def predicted_step(run: Run, batch: int) -> Quantity:
     half, whole = (run.step(HEAVY, size) for size in (SOURCE_BATCH // 4, SOURCE_BATCH // 2))
     growths = 4 * batch // SOURCE_BATCH - 2
     return (1 + growths) * whole - growths * half
-
-
-def lanes_ratio(runs: Vectors, network: str) -> Quantity:
-    """Divide efficiencies with narrow and wide vectors, by peaks that the lanes suggest."""
-    narrow, wide = (
-        run.step(network, subject.VECTOR_BATCH, image=subject.VECTOR_IMAGE) for run in runs
-    )
-    return theory.LANES_RATIO * wide / narrow
-
-
-def measured_ratio(runs: Vectors, network: str) -> Quantity:
-    """Divide efficiencies with narrow and wide vectors, by measured peaks of a convolution."""
-    narrow, wide = (to_digits(run.peak_rate("convolution"), 3) for run in runs)
-    return lanes_ratio(runs, network) / theory.LANES_RATIO * wide / narrow
 
 
 def narrow_gain(

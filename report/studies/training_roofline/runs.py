@@ -41,10 +41,9 @@ class Run(any_study.Run):
         network: str,
         batch: int = subject.SOURCE_BATCH,
         precision: subject.TrainingPrecision = "float32",
-        image: int = subject.IMAGE,
     ) -> Quantity:
         """Time (s) of a training step."""
-        return self.series("time", self._of(subject.Step(network, image, batch, precision)))
+        return self.series("time", self._of(subject.Step(network, subject.IMAGE, batch, precision)))
 
     def clock(self, network: str, batch: int = subject.SOURCE_BATCH) -> Quantity:
         """Return the device's clock (MHz), if it is the same beside each round in float32."""

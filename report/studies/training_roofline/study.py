@@ -16,7 +16,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import spanning
 from report.studies.training_roofline import figures, results, subject, theory
-from report.studies.training_roofline.results import MEAN, Vectors, share_of_roofs
+from report.studies.training_roofline.results import MEAN, share_of_roofs
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source, audit
 from report.studies.training_roofline.subject import HEAVY, LIGHT, MARGIN, NETWORKS, SMALL
@@ -31,8 +31,6 @@ class Paper:
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
         self.second_gpu, self.traced = self.runs.get("fourth"), self.runs.get("fifth")
         self.beside_gpu = (self.source, self.gpu) if self.gpu else None
-        narrow, wide = (self.runs.get(role) for role in ("second", "third"))
-        self.vectors = (narrow, wide) if narrow and wide else None
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -48,7 +46,6 @@ source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 beside_gpu: Part[tuple[Source, Run]] = study.part("beside_gpu", "gpu")
-vectors: Part[Vectors] = study.part("vectors", "pair")
 traced: Part[Run] = study.part("traced", "pair")
 
 
@@ -71,11 +68,8 @@ cpu.texts(cpu=short_name)
 study.constants(
     None,
     source_batch=exact("batch", "1", subject.SOURCE_BATCH),
-    vector_batch=exact("batch", "1", subject.VECTOR_BATCH),
-    vector_image=exact("side of an image", "1", subject.VECTOR_IMAGE),
     image=exact("side of an image", "1", subject.IMAGE),
     t4_top=exact("clock", "1", T4_CLOCK),
-    lanes_predicted=exact("predicted ratio", "1", theory.LANES_RATIO),
 )
 
 
@@ -195,9 +189,6 @@ for name, network in zip(("small", "heavy", "light"), NETWORKS, strict=True):
     gain = partial(results.narrow_gain, network=network)
     full = partial(gain, precision="float32")
     gpu.values("measured", **{f"narrow_{name}": gain, f"full_{name}": full})
-    lanes = partial(results.lanes_ratio, network=network)
-    measured = partial(results.measured_ratio, network=network)
-    vectors.values("measured", **{f"lanes_{name}": lanes, f"measured_{name}": measured})
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -251,16 +242,6 @@ def averages_overstate(run: Run) -> Iterator[Statement]:
     yield run.overstated(*subject.WAITING) > MARGIN
     for case in subject.FED:
         yield run.overstated(*case) < MARGIN
-
-
-@vectors.claim(
-    "On one core vectors of 256 bits seem twice as efficient as ones of 512 by the peak that their "
-    "lanes suggest, and equally efficient by measured peaks, both to a tenth on three networks"
-)
-def lanes_mislead(runs: Vectors) -> Iterator[Statement]:
-    for network in NETWORKS:
-        yield (results.lanes_ratio(runs, network) / theory.LANES_RATIO).near(1, MARGIN)
-        yield results.measured_ratio(runs, network).near(1, MARGIN)
 
 
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")

@@ -24,9 +24,6 @@ LOADED_IMAGE: Final = 32
 #: The network that waits for its images and those that do not, with the side of the files.
 WAITING: Final = (SMALL, "1080")
 FED: Final = ((HEAVY, "1080"), (SMALL, "320"))
-#: Images of a step with vectors of one width, and the pixels along their sides.
-VECTOR_BATCH: Final = 16
-VECTOR_IMAGE: Final = 64
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: Prefixes of units.

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer, at_batch
@@ -13,10 +12,6 @@ from report.studies.training_roofline.subject import IMAGE, SOURCE_BATCH, WORKER
 from report.theory import work as theory
 from report.theory.networks import layers_of
 from report.theory.roofline import Load, load, total, update_load
-
-#: Peak of one core with vectors of 512 bits over that with 256, as the number of lanes suggests.
-#: Zen 4 computes 512 bits in two halves, so by this peak 256 bits seem so much more efficient.
-LANES_RATIO: Final = 2.0
 
 
 @cache
