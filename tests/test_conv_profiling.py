@@ -11,8 +11,20 @@ from pytest import approx
 
 from experiments.conv_profiling import CHANGED, TIMED
 from figures.panels import Points, Scaling
+from report.core.records.store import read_record
 from report.core.statistics.estimates import Estimate
+from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
+from report.quantity.evaluation import estimate, point
+from report.studies.conv_profiling.results import (
+    COMPARED,
+    TWENTY_FIFTH,
+    WIDER,
+    Paper,
+    mean_ratio,
+    ratio_of_times,
+)
+from report.studies.conv_profiling.runs import Run
 from report.studies.conv_profiling.source import audit
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import INPUTS, OUTPUTS, WIDENED, Dimensions, small
@@ -93,6 +105,24 @@ def test_numbers_in_sentences_by_hand() -> None:
     assert outputs == [(17 / 16, 3 / 2), (25 / 24, 4 / 3), (17 / 16, 2), (25 / 24, 1)]
     times = [cell.value for cell in rows[1] if isinstance(cell, Estimate)]
     assert times == approx([0.997, 0.994, 1.052, 0.995], abs=5e-4), "all pooled, then three runs"
+
+
+def test_ratios_that_sentences_give_in_words() -> None:
+    """Expected medians are computed by hand from the medians of processes."""
+    timed = Paper(committed(STUDY)).timed
+    assert timed is not None
+    steps = sorted(
+        point(ratio_of_times(run, *pair)) for run in timed.single_runs for pair in TWENTY_FIFTH
+    )
+    assert steps[:2] == approx([1.051, 1.141], abs=1e-3), "one below an eighth, eight above"
+    nine_eight = [point(mean_ratio(run, COMPARED["nine_eight"][1])) for run in timed.single_runs]
+    assert [ratio < 1.5 for ratio in nine_eight] == [False, False, True]
+    (path,) = (ROOT / "data" / STUDY).glob("20261125T070932Z*.json")
+    run = Run(read_record(path, ROOT / "data"), "two threads").under("default")
+    times = [run.series("time", shape.factors(8)) for shape in WIDER[0]]
+    wider = estimate(times[0] / times[1])
+    assert isinstance(wider, Estimate)
+    assert (wider.value, wider.low) == approx((1.64, 1.49), abs=0.01)
 
 
 def test_products_of_rules_equal_the_counts() -> None:

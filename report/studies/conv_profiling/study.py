@@ -193,7 +193,7 @@ _UNRULED: Final = {
 }
 for _name, _call in _UNRULED.items():
     tf32.values("measured", **{_name: partial(Run.executed, call=_call)})
-gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER), wider_on_gpu=_wider)
+gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER))
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
 
