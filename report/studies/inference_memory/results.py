@@ -40,7 +40,7 @@ class Kind(NamedTuple):
 #: Kinds of limits by the prefix of their numbers.
 KINDS: Final = {
     "rule": Kind("AVX2", subject.AVX2, tuple(RULES)),
-    "wide": Kind("AVX-512", subject.AVX512, (*RULES, "avx2", "least")),
+    "wide": Kind("AVX-512", subject.AVX512, tuple(RULES)),
     "training": Kind("AVX2, training", subject.AVX2, ("count",), "training"),
     "gpu": Kind("GPU", subject.GPU, ("count", "estimator")),
     "gpu_training": Kind("GPU, training", subject.GPU, ("count",), "training"),
@@ -82,14 +82,12 @@ class RuleComparison:
         baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
         self.baselines = {row.network: row for row in baselines}
         self.lines = _lines_by_network(inputs, tables.operators)
-        lines_avx2 = _lines_by_network(inputs, subject.AVX2.operators)
         self.answers: dict[BatchRule, list[Answer]] = defaultdict(list)
         for row in inputs.table(tables.limits, LimitOfNetwork):
             name, baseline = row.network, self.baselines.get(row.network)
             if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
                 batches: dict[BatchRule, int] = {"count": row.predicted}
                 batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), row.limit)
-                batches |= theory.counts_of_avx2(lines_avx2.get(name, ()), row.limit, row.predicted)
                 for rule in batches.keys() & kind.rules:
                     self.answers[rule].append((row, batches[rule]))
         self.limits = [row for row, _ in self.answers["count"]]
@@ -100,13 +98,12 @@ class RuleComparison:
 
     def runs(self) -> dict[Search, list[int]]:
         """Count the runs of every search under each limit; a line not measured is right."""
-        promised = dict(self.answers["doubled"])
-        runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
+        runs = []
+        lines = [dict(self.answers["line"]), dict(self.answers["later"])]
         for row in self.limits:
-            line = promised.get(row, row.ran)
-            for search, number in theory.runs_of_searches(row.ran, row.predicted, line).items():
-                runs[search].append(number)
-        return runs
+            promised = [line.get(row, row.ran) for line in lines]
+            runs.append(theory.runs_of_searches(row.ran, row.predicted, *promised))
+        return {search: [row[search] for row in runs] for search in SEARCHES}
 
     def _explained(self) -> Counter[tuple[bool, bool]]:
         """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.

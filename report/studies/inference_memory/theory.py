@@ -12,14 +12,12 @@ from report.theory.network import Border, first_guess, search
 from report.theory.networks import CapturedNetwork, Variant, captured
 from report.theory.peaks import peak_bytes
 
-BatchRule: TypeAlias = Literal[
-    "count", "doubled", "later", "line", "tensors", "estimator", "sum", "avx2", "least"
-]
+BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "estimator", "sum"]
 #: Search that ends when a batch ran and the next one did not; all bisect where a guess fails.
-Search: TypeAlias = Literal["count", "line", "bisection"]
+Search: TypeAlias = Literal["count", "line", "later", "bisection"]
 SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
 
-#: Rule → its name in figures and tables; the table of rules leaves out the other two.
+#: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
     "count": "Tensors and workspaces",
     "doubled": "Line near the limit",
@@ -41,31 +39,40 @@ def _doublings(largest: int) -> int:
     return max(1, largest.bit_length())
 
 
-def _runs_within(largest: int, guess: int, fits: int, fails: int) -> int:
+def _runs_within(largest: int, guess: int, fits: int, fails: int | None) -> int:
     """Count the runs of a search between two batches until ``largest`` ran and the next one failed.
 
-    The search tries the guess, then one image more if the guess ran; otherwise it bisects.
+    The search tries the guess, then doubles its steps until a batch fails (``fails`` is None before
+    that), then bisects.
     """
-    runs = 0
-    while fails - fits > 1:
-        guesses = (batch for batch in (guess, guess + 1) if fits < batch < fails)
-        batch = next(guesses, (fits + fails) // 2)
+    runs, step = 0, 1
+    while fails is None or fails - fits > 1:
+        if fits < guess and (fails is None or guess < fails):
+            batch = guess
+        elif fails is None:
+            batch, step = fits + step, 2 * step
+        else:
+            batch = (fits + fails) // 2
         fits, fails = (batch, fails) if batch <= largest else (fits, batch)
         runs += 1
     return runs
 
 
-def runs_of_searches(largest: int, count: int, line: int) -> dict[Search, int]:
-    """Count the runs of every search for the largest batch.
+def _runs_by_line(largest: int, guess: int, smaller: int, larger: int) -> int:
+    """Count two runs without a limit, and the runs of a search from the line through them."""
+    below = [batch for batch in (smaller, larger) if batch <= largest]
+    above = [batch for batch in (smaller, larger) if batch > largest]
+    return 2 + _runs_within(largest, guess, max(below, default=0), min(above, default=None))
 
-    The first search begins with the count, an upper bound.  The others double first; then one
-    tries the batch that the ``line`` through the last two batches that ran promises.
-    """
+
+def runs_of_searches(largest: int, count: int, line: int, later: int) -> dict[Search, int]:
+    """Count the runs of every search, with the batches that the count and two lines promise."""
     doublings = _doublings(largest)
     fits, fails = 2**doublings // 2 if doublings > 1 else 0, 2**doublings
     return {
-        "count": _runs_within(largest, count, 0, count + 2),
-        "line": doublings + _runs_within(largest, line, fits, fails),
+        "count": _runs_within(largest, count, 0, None),
+        "line": _runs_by_line(largest, line, 2, 4),
+        "later": _runs_by_line(largest, later, 8, 16),
         "bisection": doublings + _runs_within(largest, fails, fits, fails),
     }
 
@@ -96,12 +103,6 @@ def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
     """Return the batch by the line through the last two batches that fit, if two fit."""
     fitting = [batch for batch, peak in peaks.items() if peak <= limit]
     return line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
-
-
-def counts_of_avx2(lines: Sequence[OperatorLine], limit: int, count: int) -> dict[BatchRule, int]:
-    """Count by operators with AVX2, and take the smaller of this and another ``count``."""
-    batch = min(((limit - line.fixed) // line.per_image for line in lines), default=count)
-    return {"avx2": batch, "least": min(batch, count)}
 
 
 def batches_by_rule(
