@@ -25,6 +25,13 @@ def gain(
     return ranged((run,), name, truediv, *times)
 
 
+def settled_gain(run: Run) -> Quantity:
+    """CuPy's speed-up at the source's size in the second half of each process's samples."""
+    cases = (run.factors(SOURCE, library) for library in ("numpy", "cupy"))
+    times = (run.process_medians("time", case, later=True) for case in cases)
+    return ranged((run,), "speed-up of CuPy in second halves", truediv, *times)
+
+
 def gain_over(runs: tuple[Run, Run], change: str = NONE) -> Quantity:
     """CuPy's speed-up at the source's size over NumPy on one core of another machine."""
     gpu, baseline = runs
@@ -93,23 +100,10 @@ def _idle(products: float, least_products: float, time: float, least_time: float
     return (products - least_products - time + least_time) / least_time
 
 
-def time_of_faults(runs: tuple[Run, Run], returned: bool = False) -> Quantity:
-    """Time (s) of one run's page faults in NumPy's iteration, at the price of the other's CPU.
-
-    The price is that of mapping a page, or what ``returned`` memory adds for each page fault.
-    """
-    run, priced = runs
-    price = theory.page_price(priced)
-    if returned:
-        added = priced.changed("time", SOURCE, subject.RETURNED) - priced.changed("time", SOURCE)
-        price = added / priced.changed("page_faults", SOURCE, subject.RETURNED)
-    return run.measured("page_faults", SOURCE, "numpy") * price
-
-
-def slowdown(runs: tuple[Run, Run], quantity: str) -> Quantity:
-    """Time (s) that NumPy's iteration or a part takes longer in the second session."""
-    now, then = (run.measured(quantity, SOURCE, "numpy") for run in runs)
-    return then - now
+def session_effect(runs: tuple[Run, Run], library: str) -> Quantity:
+    """Divide a library's time at the source's size in the second session by that in the first."""
+    now, then = (run.medians("time", SOURCE, library) for run in runs)
+    return ranged(runs, f"time of {NAMES[library]}, earlier over main", truediv, then, now)
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
@@ -128,6 +122,11 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
 def effect(run: Run, size: Size, change: str, quantity: str = "time") -> Quantity:
     """Divide NumPy's time with a change of the baseline by that without, process by process."""
     return run.changed(quantity, size, change) / run.changed(quantity, size)
+
+
+def thread_factor(run: Run) -> Quantity:
+    """Divide NumPy's time at the source's size on one thread by that on two."""
+    return run.changed("time", SOURCE) / run.changed("time", SOURCE, subject.THREAD)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:

@@ -92,10 +92,14 @@ class Run(any_study.Run):
         factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
-    def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
-        """The median of each process; empty if none measured the quantity."""
+    def process_medians(
+        self, quantity: str, factors: CaseFactors, later: bool = False
+    ) -> list[float]:
+        """The median of each process or of its ``later`` half; empty if it was not measured."""
         processes = self.by_process(quantity, factors)
-        return [] if isinstance(processes, Missing) else [p.median for p in processes]
+        if isinstance(processes, Missing):
+            return []
+        return [median(p.samples[len(p.samples) // 2 if later else 0 :]) for p in processes]
 
     @cached_property
     def repeated_cases(self) -> int:

@@ -51,7 +51,6 @@ class Paper:
         gpu = self.gpu
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
-        self.earlier_on_cpu = (self.earlier, self.cpu) if self.earlier and self.cpu else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
 
     def audit(self) -> tuple[Check, ...]:
@@ -78,7 +77,6 @@ earlier: Part[Run] = study.part("earlier", "pair")
 calls: Part[Run] = study.part("calls", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
-earlier_on_cpu: Part[tuple[Run, Run]] = study.part("earlier_on_cpu", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
 
 
@@ -118,6 +116,7 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
         "wide_neurons": WIDE.hidden,
+        "unused_neurons": 4096,
         "shared_images": subject.SHARED_IMAGES,
         "calls": subject.ALL_CALLS,
         "merged_calls": MERGED_CALLS,
@@ -169,14 +168,18 @@ gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
     between_libraries=_between_libraries,
+    settled=results.settled_gain,
     large_growth=partial(results.growth_to, size=LARGE),
     widest_growth=partial(results.growth_to, size=WIDEST),
 )
+_alone = partial(Run.measured, quantity="product_alone_time", library="cupy")
 gpu.values(
     "measured",
     floor=partial(Run.time, size=SMALL, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
+    alone_few=partial(_alone, size=SMALL),
+    alone_many=partial(_alone, size=SOURCE),
 )
 earlier.values(there_torch=partial(results.gain, library="torch_cuda"))
 _faults = partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy")
@@ -188,14 +191,13 @@ for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE)
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
 cpu.values(double_product_narrow=partial(_double, size=SOURCE))
 cpu.values(double_product_wide=partial(_double, size=WIDE))
-_returned = partial(results.time_of_faults, returned=True)
-earlier_on_cpu.values("measured", time_of_faults=results.time_of_faults, time_of_returned=_returned)
+cpu.values(thread_factor=results.thread_factor)
 _relu = partial(Run.measured, quantity="relu_time", size=subject.SHARED, library="cupy")
 earlier.values("measured", older_relu=_relu)
 gpu.values("measured", relu=_relu)
-for _name, _quantity in ("iteration", "time"), ("products", PRODUCTS):
-    _slowdown = partial(results.slowdown, quantity=_quantity)
-    beside_earlier.values("measured", **{f"{_name}_slowdown": _slowdown})
+_session_cupy = partial(results.session_effect, library="cupy")
+_session_numpy = partial(results.session_effect, library="numpy")
+beside_earlier.values(session_cupy=_session_cupy, session_numpy=_session_numpy)
 
 
 def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
@@ -244,12 +246,13 @@ def library_matters(run: Run) -> Statement:
 
 
 @beside_earlier.claim(
-    "PyTorch's speed-up at the source's size is a tenth larger in the earlier session",
-    numbers=("there_torch", "here_torch"),
+    "PyTorch's speed-up and CuPy's time are a tenth larger in the earlier session",
+    numbers=("there_torch", "here_torch", "session_cupy"),
 )
-def session_matters(pair: tuple[Run, Run]) -> Statement:
+def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
     now, then = ((run, "time", SOURCE) for run in pair)
-    return results.ratio_of_gains(then, now, "torch_cuda") > 1 + MARGIN
+    yield results.ratio_of_gains(then, now, "torch_cuda") > 1 + MARGIN
+    yield _session_cupy(pair) > 1 + MARGIN
 
 
 @beside_source.claim(
@@ -328,7 +331,7 @@ def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
                 yield _session(name, label, results.gain(run, library), *times)
     for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
         if p.cpu:
-            name = "other CPU" if change == subject.NONE else f"– {change}"
+            name = "other CPU" if change == subject.NONE else f"+ {change}"
             times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
             yield _session(name, "CuPy", results.gain_over((p.gpu, p.cpu), change), *times)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
