@@ -188,9 +188,9 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-def speedup_rows(run: Run, tips: Names = tuple(TIPS)) -> Iterator[Mapping[str, Content]]:
+def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     """Yield the speed-ups of each tip on all networks."""
     for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
         speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
-        if tip in tips and not all(speedup.missing for speedup in speedups.values()):
+        if not all(speedup.missing for speedup in speedups.values()):
             yield {"Tip": TIPS[tip], "Memory": memory, "Batch": batch, **speedups}

@@ -12,7 +12,7 @@ from report.instruments.comparison import ComparisonVerdict, decide
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, absent, exact, named, recorded
 from report.studies.tuning_tips import theory
-from report.studies.tuning_tips.subject import Trial
+from report.studies.tuning_tips.subject import NETWORKS, Trial
 from report.theory.roofline import load, sheet_roof
 
 
@@ -34,9 +34,11 @@ class Run(any_study.Run):
         return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
 
     def series_of(self, quantity: str, trial: Trial) -> Quantity:
-        """Return a series of a comparison; missing if a result was wrong."""
+        """Return a series of a comparison; missing if a result was wrong or no layer fits."""
         if self.verdict(trial).word == "wrong":
             return absent(quantity, quantity_of(quantity).unit, "the result is wrong")
+        if (trial.tip, trial.network) == ("fused", NETWORKS[0]):
+            return absent(quantity, quantity_of(quantity).unit, "it has no batch norm")
         return self.series(quantity, trial._asdict())
 
     def speedup(self, trial: Trial) -> Quantity:
@@ -86,8 +88,7 @@ class Run(any_study.Run):
 
     def saved_pages(self, trial: Trial) -> Quantity:
         """Subtract the page faults with a tip from those without it."""
-        faults = self.series_of("page_faults", trial)
-        return self.series_of("baseline_page_faults", trial) - faults
+        return self.series_of("baseline_page_faults", trial) - self.series_of("page_faults", trial)
 
     def implied_price(self, trial: Trial) -> Quantity:
         """Divide the time that a tip saves by the pages that it saves (s)."""

@@ -68,7 +68,8 @@ _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
 _declare_count("changed_gains", results.changed_gains)
 _declare_count("predictions", results.predicted_gains)
-for _rule in (Run.predicted, results.gain_of_medians, results.unchanged_gain, results.no_gain):
+_RULES: Final = (Run.predicted, results.gain_of_medians, results.unchanged_gain, results.no_gain)
+for _rule in _RULES:
     _name, _select = _rule.__name__, partial(results.near_gains, predict=_rule)
     _declare_count(f"{_name}_within", _select)
     _declare_count(f"{_name}_changed", partial(_select, among=results.changed_gains))
@@ -153,7 +154,7 @@ def gains_change(run: Run) -> Statement:
 
 @cpu.claim(
     "Page faults predict over three quarters of gains with memory kept; unchanged gains fewer",
-    numbers=("predictions", "predicted_within", "gain_of_medians_within"),
+    numbers=("predictions", *(f"{_rule.__name__}_within" for _rule in _RULES)),
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
     predictions = results.count(run, results.predicted_gains)
@@ -182,9 +183,7 @@ cpu.table("times", wide=True)(results.time_rows)
 cpu.table("pages", digits={"Saved pages": 2, "Implied price (µs)": 3})(results.page_rows)
 cpu.table("numbers", wide=True)(results.number_rows)
 earlier.table("earlier", wide=True)(results.speedup_rows)
-both_cores.table("both-cores", wide=True)(
-    partial(results.speedup_rows, tips=("control", "allocator", "threads", "workers"))
-)
+both_cores.table("both-cores", wide=True)(results.speedup_rows)
 
 
 @study.shared_table()
