@@ -98,12 +98,14 @@ class RuleComparison:
 
     def runs(self) -> dict[Search, list[int]]:
         """Count the runs of every search under each limit; a line not measured is right."""
-        runs = []
+        runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
         lines = [dict(self.answers["line"]), dict(self.answers["later"])]
         for row in self.limits:
             promised = [line.get(row, row.ran) for line in lines]
-            runs.append(theory.runs_of_searches(row.ran, row.predicted, *promised))
-        return {search: [row[search] for row in runs] for search in SEARCHES}
+            counted = theory.runs_of_searches(row.ran, row.predicted, *promised)
+            for search, number in counted.items():
+                runs[search].append(number)
+        return runs
 
     def _explained(self) -> Counter[tuple[bool, bool]]:
         """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.
