@@ -75,13 +75,13 @@ class Distribution:
 
     @property
     def smallest(self) -> Leaf:
-        """The smallest number, to three digits."""
-        return self.exactly("smallest", rounded(float(self.numbers.min())))
+        """The smallest number, to three decimals."""
+        return self.exactly("smallest", round(float(self.numbers.min()), 3))
 
     @property
     def largest(self) -> Leaf:
-        """The largest number, to three digits."""
-        return self.exactly("largest", rounded(float(self.numbers.max())))
+        """The largest number, to three decimals."""
+        return self.exactly("largest", round(float(self.numbers.max()), 3))
 
     @property
     def middle(self) -> Leaf:

@@ -33,11 +33,12 @@ CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OL
 
 #: Settings in which the switch of timm can show in the rates of twins.
 EAGER: Final = (_MID_29, _PRO_29, _NEW_29)
-#: Another such setting, then two in which the switch cannot show: in pure bfloat16 every tensor has
+#: Another such setting, then three where it cannot show: in pure bfloat16 every tensor has
 #: two bytes, and in timm of 2024 it did not move the normalization of vision transformers.
 CONTROLS: Final = {
     "PRO 6000, mixed bfloat16, compiled": _PRO_29.compiled._replace(precision="amp_bf16"),
     "PRO 6000, pure bfloat16, compiled": _PRO_29.compiled._replace(precision="bf16"),
+    "RTX 3090, older timm": _OLD_24,
     "RTX 4090, older timm": _MID_24,
 }
 #: Twins: vision transformers with and without a normalization before the first block, by the parts
