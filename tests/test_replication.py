@@ -208,10 +208,9 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert facts["days"] == ["2026-11-28"]
     assert facts["own_commit"] == "1da1aa4158b0" != facts["commit"]
     command = "python -m experiments run conv_scaling --device cpu --threads 2"
-    assert (
-        facts["again"][-1] == f"# over 27 min:\n{command}"
-        and f"git checkout {facts['commit']}" in text
-    )
+    assert facts["again"][-1] == f"# over 27 min:\n{command}"
+    assert f"git checkout {facts['commit']}" in text and "only for one machine: “Ret" in text
+    assert any("--counters auto" in command.replace("\\\n  ", "") for command in facts["further"])
     assert facts["record"].startswith("data/conv_scaling/*-") and len(facts["record"]) < 40
     assert any("subject=cliff" in command for command in facts["further"])
     unmeasured = [claim for claim in facts["claims"] if claim["outcome"] == "N"]
@@ -302,6 +301,7 @@ def test_a_table_of_the_study_may_have_the_name_of_a_table_of_the_report() -> No
     assert {f"tbl-paper-{name}" for name in names} < {*found.tables}
     text = printed("conv_scaling", found)
     assert all(text.count(f"{{#{id}") == 1 for id in found.tables)
+    assert "caption, on the paper's machines: “The environments of the runs, a column" in text
 
 
 def test_equal_names_of_machines_are_told_apart_by_the_day_of_their_records() -> None:
@@ -413,6 +413,7 @@ def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None
     assert sum(map(int, re.findall(r"(\d+) [ABPCUND]", cells))) == len(letters)
     if study == "conv_scaling":
         assert "agrees by construction" in text and "kinds of machine" in found.facts["where"]
+        assert "evidence: 2 on 1 record, none outside the paper; 2 on " in found.facts["summary"]
         assert "Intel Xeon, family 6, model 207, L3 300 MiB" in text
         assert "since several records are of one machine" in text
         assert "the geometric mean of a call" in text and "batch 8 to 512" in text

@@ -15,6 +15,7 @@ from report.engine.gather import Chosen, Folder, choose, compute_usable, read_fo
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import render_manuscript
 from report.paper.replicas import Replica, compare, summary, without_copies
 from report.paper.replication import Original, report
 from report.paper.study import Study
@@ -112,13 +113,14 @@ def read_original(study: str) -> Original:
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     records = {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     compared = import_module(module_of(study)).study.compared
-    template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
+    template = ROOT / "templates" / "papers" / f"{study}.qmd.j2"
+    captioned = replace(findings, tables=render_manuscript(template, findings).findings.tables)
     factors = list[str]()
     for path in (ROOT / "experiments").glob(f"{study}.py"):
         factors += re.findall(r'Factor\("(\w+)"', path.read_text("utf-8"))
-    headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template))
+    headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template.read_text("utf-8")))
     ids = re.findall(r"[\w-]+", headline)
-    return Original(findings, ids, machines, compared, records, factors)
+    return Original(captioned, ids, machines, compared, records, factors)
 
 
 def replicas_of(

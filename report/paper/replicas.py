@@ -6,7 +6,7 @@ Claims that do not read the record are left out, such as claims about the source
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -109,10 +109,6 @@ class Row:
             return "D"
         return next(letter for letter in "CPAUBN" if letter in self.letters.values())
 
-    def agrees_outside(self, of_paper: Collection[str]) -> bool:
-        """Return whether a machine agrees whose label is not in ``of_paper``."""
-        return "A" in dict(self.letters, **dict.fromkeys(of_paper, "")).values()
-
     @property
     def deciding(self) -> int:
         """Number of machines that decide the claim."""
@@ -185,9 +181,8 @@ def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
                 notes.append(f"{first.known} of {row.paper.known}{names}")
             inside = [*map(itemgetter("Inside"), open_comparisons(first.statements))]
             if row_here.outcome == "U" and inside and not others:
-                notes.append(
-                    f"{inside.count('yes')} of {len(inside)} estimates in the expected range"
-                )
+                count = f"{inside.count('yes')} of {len(inside)}"
+                notes.append(f"{count} estimates in the expected range")
             text = f"“{row.paper.title}” ({'; '.join(notes)})".removesuffix(" ()")
             groups.setdefault(sentence, []).append(text)
     if unmeasured := groups.pop("Not measured", []):
@@ -195,9 +190,7 @@ def answers(rows: Iterable[Row], replicas: Sequence[Replica]) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}: {'; '.join(few)}." for text, few in groups.items()]
 
 
-def summary(
-    rows: Iterable[Row], replicas: Sequence[Replica], of_paper: Collection[str] = ()
-) -> str:
+def summary(rows: Iterable[Row], replicas: Sequence[Replica], of_paper: Sequence[str] = ()) -> str:
     """Count claims by agreement for each kind of machine, with the paper's records by label."""
     lines = []
     for about in dict.fromkeys(replica.about for replica in replicas):
@@ -211,9 +204,14 @@ def summary(
         details["B"] = "from the paper's own evidence"
         counts = [f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict"]
         counts[0] += f" as the paper on {where}"
-        if outcomes["A"] and not {*of_paper}.isdisjoint(labels):
-            outside = sum(row.outcome == "A" and row.agrees_outside(of_paper) for row in of_kind)
-            counts[0] += f" ({outside} of these on a record outside the paper)"
+        agreeing = Counter[str]()
+        for row in of_kind if labels[1:] and of_paper else ():
+            records = {label for label, letter in row.letters.items() if letter == "A"}
+            outside = len(records.difference(of_paper)) or "none"
+            text = f"{len(records)} record{'s' * (len(records) > 1)}, {outside} outside the paper"
+            agreeing[text] += row.outcome == "A"
+        if texts := [f"{count} on {text}" for text, count in agreeing.items() if count]:
+            counts[0] += f" (besides the paper's own evidence: {'; '.join(texts)})"
         for letter in "BPCUND":
             if letter in "CUN" or outcomes[letter]:
                 detail = f" ({details[letter]})" if details.get(letter) else ""

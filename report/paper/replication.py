@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from figures.panels import Drawing, Grid, Panel, Roofline, Scaling
+from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.record import Environment, Record
 from report.core.records.store import Stored
@@ -42,8 +42,6 @@ _FEW: Final = 3
 _LONGEST: Final = 300
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-#: Beginning of the reason for missing parts of an unfinished run.
-_UNFINISHED: Final = "the run was ended"
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
@@ -94,7 +92,7 @@ def report(
         "records": str(len(replicas) or ""),
         "of_paper": str(len(of_paper) or ""),
         "independent": first_few([f"{r.label}{_notes(r, original)}" for r in independent]),
-        "elsewhere": all(map(files.isdisjoint, evidence)),
+        "elsewhere": files.isdisjoint(chain.from_iterable(evidence)),
         "notes": "; ".join(_notes(replica, original) for replica in replicas[:1]),
         "answers": answers(rows.values(), independent or replicas),
         "main": f"{tested or 'none'} of {len(main)}" if main else "",
@@ -199,11 +197,13 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
     cited = _cited(original, one, measured)
     runs = [Run(one.stored, "This machine")]
     runs += [Run(machine.stored, f"{name}: {machine.label}") for name, machine in cited.items()]
-    of_paper, names = list[Table](), dict[str, str]()
+    of_paper, captions = list[Table](), dict[str, tuple[str, str]]()
     for id, table in one.findings.tables.items():
-        name = id.removeprefix("tbl-")
-        of_paper.append(replace(table, id=f"tbl-paper-{name}"))  # the report uses this name
-        names[f"tbl-paper-{name}"] = name.replace("-", " ")
+        of_paper.append(replace(table, id=id.replace("tbl-", "tbl-paper-", 1)))
+        published = original.findings.tables.get(id, table).caption
+        caption = re.sub(r"[*`$]| \([^()]*@[^()]*\)", "", published)
+        caption = re.sub(r"@[\w-]+", "the paper's formula", caption)
+        captions[of_paper[-1].id] = (id.removeprefix("tbl-").replace("-", " "), caption)
     figures, figure_facts = _beside(original, one)
     record = one.stored.record
     facts = {
@@ -213,7 +213,7 @@ def _of_one(original: Original, one: Replica, rows: Mapping[str, Row]) -> _Conte
         "budget": f"{record.protocol.budget_s:,.0f} s" if record.protocol.budget_s else "",
         "described": bool(cited),
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
-        "tables_of_paper": names,
+        "tables_of_paper": captions,
         **figure_facts,
         "own_commit": (record.code.commit or "unknown")[:12],
     }
@@ -323,29 +323,25 @@ def _beside(original: Original, one: Replica) -> tuple[dict[str, Drawing], dict[
     other = published.drawing.panels if published else ()
     if paper.stored.file != one.stored.file and len(other) == len(figure.drawing.panels):
         columns[f"{paper.label}, paper"] = other
-    titled = []
-    for label, drawn in columns.items():
-        titled.append([_explained(replace(panel, title=label)) for panel in drawn])  # type: ignore[type-var]
-    panels = [*chain.from_iterable(zip(*titled, strict=True))]
+    panels = []
+    for drawn in zip(*columns.values(), strict=True):
+        for label, panel in zip(columns, drawn, strict=True):
+            panels.append(replace(panel, title=label))
+            if isinstance(panel, Scaling):  # only the paper explains points without a name
+                named = tuple(filter(attrgetter("label"), panel.points))
+                panels[-1] = replace(panel, title=label, points=named)
     drawing = replace(
         figure.drawing,
         panels=tuple(panels),
-        rows=len(titled[0]),
+        rows=len(figure.drawing.panels),
         wide=True,
-        height=len(titled[0]) * figure.drawing.height / figure.drawing.rows,
+        height=len(figure.drawing.panels) * figure.drawing.height / figure.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
     intervals = any(row[6] is not None for panel in panels for row in panel.rows())
     label = ", ".join([*columns][1:])
     facts = {"name": figure.name.replace("-", " "), "paper": label, "intervals": intervals}
     return {"fig-beside": drawing}, {"beside": facts}
-
-
-def _explained(panel: Panel) -> Panel:
-    """Leave out points without a name, such as rings, which only the paper's caption explains."""
-    if not isinstance(panel, Scaling):
-        return panel
-    return replace(panel, points=tuple(filter(attrgetter("label"), panel.points)))
 
 
 def _commands(
@@ -358,30 +354,27 @@ def _commands(
     further = dict[str, None]()
     for row in rows.values():
         for pool in filter(None, map(original.records.get, row.paper.files)):
-            if "N" in row.letters.values():
+            if {"N", "P"}.intersection(row.letters.values()):
                 further[_command(pool.record, threads)] = None
         for replica in replicas:
             if row.letters.get(replica.label) == "U":
                 settings = _settings(replica, row.claims[replica.label], original.factors)
-                further[_command(replica.stored.record, threads, settings)] = None
+                further[_command(replica.stored.record, threads, [*settings])] = None
     return {"again": [*again], "further": [text for text in further if text not in again]}
 
 
-def _settings(replica: Replica, claim: Claim, factors: Iterable[str]) -> list[str]:
-    """Return the options that select the measured cases of a claim, by the given factors."""
+def _settings(replica: Replica, claim: Claim, factors: Iterable[str]) -> Iterator[str]:
+    """Yield the options that select the measured cases of a claim, by the given factors."""
     series = chain.from_iterable(statement.sampled for statement in claim.statements)
-    processes = chain.from_iterable(map(attrgetter("processes"), series))
-    samples = {*map(attrgetter("samples"), processes)}
+    samples = {process.samples for one in series for process in one.processes}
     levels: dict[str, dict[str, None]] = {}
     for case in chain.from_iterable(run.record.cases for run in replica.stored.runs):
         recorded = chain.from_iterable(map(dict.values, case.all_series))
         if not samples.isdisjoint(map(tuple, recorded)):
             for factor in case.factors.keys() & {*factors}:
                 levels.setdefault(factor, {})[str(case.factors[factor])] = None
-    words = list[str]()
     for factor in sorted(levels):
-        words += ["--set", f"{factor}={','.join(levels[factor])}"]
-    return words
+        yield from ("--set", f"{factor}={','.join(levels[factor])}")
 
 
 def _command(record: Record, threads: int | None, settings: Sequence[str] = ()) -> str:
@@ -552,8 +545,7 @@ def _records(replicas: Sequence[Replica]) -> Table:
 
 def _minutes(record: Record) -> str:
     """Print the minutes of a run; of a run that was ended early, say that it takes longer."""
-    reasons = record.environment.missing.values()
-    ended_early = any(reason.startswith(_UNFINISHED) for reason in reasons)
+    ended_early = "the run was ended" in "; ".join(record.environment.missing.values())
     return f"{'over ' if ended_early else ''}{record.minutes}"
 
 
