@@ -1,10 +1,9 @@
-"""Drawings of the survey: predicted and measured gains, prices, and rates of twins."""
+"""Drawings of the survey: predicted and measured gains, and rates of backbones and of twins."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from figures.panels import Curve, Dots, DotSeries, Points, Scaling
-from report.quantity.expression import Exact
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
@@ -45,21 +44,19 @@ def gains(p: Survey) -> Iterator[Scaling]:
     )
 
 
-def prices(p: Survey) -> Iterator[Dots]:
-    """Draw the bytes that group normalization costs, counted and by published times."""
-    rows = {"Counted, float16": p.predicted_prices("half")}
-    for setting in subject.PRICED:
-        if setting.device == subject.NEW:
-            rows["Counted, float32"] = p.predicted_prices("single")
-        rows[subject.CARDS[setting.device]] = p.prices(setting)
+def backbones(p: Survey) -> Iterator[Dots]:
+    """Draw the rates of backbones with group normalization over those with batch normalization."""
+    settings = {subject.CARDS[setting.device]: setting for setting in subject.PRICED}
+    for setting in subject.EAGER:
+        settings[f"{subject.CARDS[setting.device]}, compiled"] = setting.compiled
     for setting in subject.CHANNELS_LAST:
-        rows[f"{subject.CARDS[setting.device]}, channels-last"] = p.prices(setting)
+        settings[f"{subject.CARDS[setting.device]}, channels-last"] = setting
+    rows = [p.grouped_rates(setting).numbers for setting in settings.values()]
     series = []
-    for place, label in enumerate(subject.BACKBONES):
-        leaves = [row[place] for row in rows.values()]
-        dots = tuple(float(leaf.value) if isinstance(leaf, Exact) else None for leaf in leaves)
+    for place, (label, network) in enumerate(subject.BACKBONES.items()):
+        dots = tuple(numbers.get(network) for numbers in rows)
         series.append(DotSeries(label, dots, place, shift=0.15 * (place - 1)))
-    yield Dots(tuple(rows), tuple(series), "Bytes per normalized element", x_top=34)
+    yield Dots(tuple(settings), tuple(series), "Rate over batch normalization's", x_top=1)
 
 
 def twins(p: Survey) -> Iterator[Dots]:

@@ -1,7 +1,7 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import reduce
 from typing import Final, Literal
 
@@ -53,20 +53,30 @@ class Survey:
         as bytes at the listed bandwidth, over the elements that are normalized.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        grouped = table.rows["network"].str.removesuffix("_gn") + "_gn"
-        rows = table.rows[table.rows["image"] == grouped.map(self.captured["image"])]
-        rows = rows.drop_duplicates("network") if card else rows[:0]
-        bandwidth = card.bandwidth if card else 0.0
-        moved = dict(zip(rows["network"], bandwidth / rows["rate"], strict=True))
+        moved = (card.bandwidth / self._rates(table)).to_dict() if card else {}
         files = table.file, OPERATORS, "devices.yaml"
         return self._prices(f"price on {setting.device}", moved, *files)
+
+    def grouped_rates(self, setting: Setting) -> Distribution:
+        """Rates of the backbones with group normalization over those with batch normalization."""
+        table = self.tables.get(setting, Published())
+        rates = self._rates(table)
+        grouped = rates[rates.index.str.endswith("_gn")].rename(lambda name: name[:-3])
+        ratio = (grouped / rates).reindex(list(subject.BACKBONES.values())).dropna()
+        return Distribution(f"grouped rate({setting.device})", ratio, (table.file, OPERATORS))
+
+    def _rates(self, table: Published) -> "pd.Series[float]":
+        """The rates of networks at the image sizes of the traced ones with group normalization."""
+        grouped = table.rows["network"].str.removesuffix("_gn") + "_gn"
+        rows = table.rows[table.rows["image"] == grouped.map(self.captured["image"])]
+        return rows.drop_duplicates("network").set_index("network")["rate"]
 
     def predicted_prices(self, precision: Precision) -> list[Leaf]:
         """The same bytes as counted from the code of both variants."""
         moved = dict(zip(self.captured.index, self.captured[f"{precision}_bytes"], strict=True))
         return self._prices(f"{precision} bytes", moved, OPERATORS)
 
-    def _prices(self, name: str, moved: Mapping[str, float], *files: str) -> list[Leaf]:
+    def _prices(self, name: str, moved: Mapping[Hashable, float], *files: str) -> list[Leaf]:
         elements = self.captured["grouped"].to_dict()
         prices: list[Leaf] = []
         for network in subject.BACKBONES.values():

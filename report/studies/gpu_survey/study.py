@@ -67,16 +67,12 @@ def gains(p: Survey) -> dict[str, Quantity]:
     """Gains of CNNs and families, and how far two versions agree."""
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain_in(*subject.CNNS)
     cnns, name = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
-    grouped, *layouts = (p.pairs[id].gain_in(GROUPED, all_sizes=True) for id in _BIT_STEPS)
     return {
-        **_range("grouped", grouped),
-        **_range("bit", grouped.named(BIT)),
-        **_range("bit_layout", *[layout.named(BIT) for layout in layouts]),
+        **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
         "usual_gain": second.gain_in(BATCH).median,
         "example_gain": cnns.of(subject.EXAMPLE),
         "example_grouped": cnns.of(name),
         "example_predicted": second.switched_gain([GROUPED], "single").of(name),
-        "evonorm": cnns.of(subject.EVONORM),
         "second_peak": p.growth("second", "peak"),
         "second_bandwidth": p.growth("second", "bandwidth"),
         "unchanged_gain": unchanged.median,
@@ -89,13 +85,10 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def traces(p: Survey) -> dict[str, Quantity]:
     """Further traces of the switch: rates of twins, and correlations of gains."""
     old, pro, new = subject.EAGER
-    mixed, pure, *_ = map(p.twins, subject.CONTROLS.values())
     values = {
         **_range("twins_others", p.twins(old), p.twins(pro)),
         **_range("twins_new", p.twins(new)),
         **_range("twins_compiled", p.twins(old.compiled), p.twins(pro.compiled)),
-        **_range("twins_mixed", mixed),
-        **_range("twins_pure", pure),
         **_range("twins_half", p.twins(old, "half")),
     }
     for name, families in zip(_IDS, subject.SWITCHED.values(), strict=True):
@@ -110,8 +103,7 @@ def prices(p: Survey) -> dict[str, Quantity]:
     """Bytes that a normalized element moves more than with batch normalization."""
     values: dict[str, Quantity] = {}
     others = [price for setting in subject.PRICED[:-1] for price in p.prices(setting)]
-    layouts = [price for setting in subject.CHANNELS_LAST for price in p.prices(setting)]
-    groups = {"new": p.prices(subject.PRICED[-1]), "others": others, "layout": layouts}
+    groups = {"new": p.prices(subject.PRICED[-1]), "others": others}
     for precision in _PRECISIONS:
         groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
@@ -182,7 +174,9 @@ def price_is_of_float32(p: Survey) -> Iterator[Statement]:
     for new, single in zip(p.prices(subject.PRICED[-1]), counted, strict=True):
         yield new / single > 1
         yield new / single < 1 + 1 / 6
+    yield p.grouped_rates(subject.PRICED[-1]).largest < 0.55
     for setting in subject.PRICED[:-1]:
+        yield p.grouped_rates(setting).smallest > 4 / 5
         yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
 
 
@@ -244,7 +238,7 @@ def operators_err_least(p: Survey) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 survey.figure("predicted", key=True, height=2.9)(figures.gains)
-survey.figure("price", height=2.4)(figures.prices)
+survey.figure("backbones", height=2.4)(figures.backbones)
 survey.figure("twins", height=2.4)(figures.twins)
 
 _MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
