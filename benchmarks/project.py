@@ -160,5 +160,6 @@ def change_word(folder: Path, turn: int) -> None:
     lines = path.read_text("utf-8").split("\n")
     start = lines.index("---", 1) + 1
     first_prose_line = next(n for n in range(start, len(lines)) if lines[n][:1].isalpha())
-    lines[first_prose_line] = f"Turn{turn} {lines[first_prose_line]}"
+    word = "Turn" + "abcdefg"[turn]  # prose may contain no typed digit
+    lines[first_prose_line] = f"{word} {lines[first_prose_line]}"
     path.write_text("\n".join(lines), "utf-8")

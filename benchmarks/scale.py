@@ -78,9 +78,13 @@ def write_records(data: Path, records: int, cases: int) -> None:
     )
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     for number in range(records):
-        started = (_FIRST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        start = _FIRST + timedelta(minutes=number)
+        # No run may be shorter than its samples.
+        started, finished = (
+            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (start, start + timedelta(days=1))
+        )
         record = msgspec.structs.replace(
-            base, cases=synthetic_cases, started=started, finished=started, attachments=()
+            base, cases=synthetic_cases, started=started, finished=finished, attachments=()
         )
         # Written without fsync, since these files need not survive a crash.
         (data / STUDY / record_name(record)).write_bytes(encode(record))
