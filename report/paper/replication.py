@@ -30,7 +30,7 @@ from report.paper.machines import (
     measure,
     properties,
     setup,
-)  # fmt: skip
+)
 from report.paper.replicas import AGREEMENTS, Replica, Row, answers, compare, summary
 from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
