@@ -397,11 +397,7 @@ _ITEMS: Final = (
     ("The paradox: memory pressure", "memory on our GPU", "at most for the collapse"),
     ("The collapse: memory or heat", "memory on our GPU", "consistent with memory"),
     ("GPUs beat the CPU 107 and 63 times", "audited", "compares different batches"),
-    (
-        "Mixed precision would help",
-        "bfloat16, not FP16",
-        "our GPU: 1.1 to 2.5; over TF32 0.94 to 1.19",
-    ),
+    ("Mixed precision would help", "bfloat16, not FP16", "on our GPU, see the supplement"),
 )
 
 
