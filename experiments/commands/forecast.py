@@ -84,6 +84,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     if request.quick:  # printed before importing torch, which takes seconds
         claims = "; ".join(study.plan.quick_claims) or "none that its study names"
         note(f"Claims that this quick run can decide: {claims}.")
+        request = _use_free_processors(request, note)
     threads = runtime.checked_threads(request.threads)
     torch = runtime.start_torch(request.device, threads)
     import_s = time.monotonic() - started
@@ -115,6 +116,21 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     period = period_text(sum(seconds.values()))
     note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
     return request, seconds
+
+
+def _use_free_processors(request: Request, note: Callable[[str], None]) -> Request:
+    """Leave the processors alone that other programs use, unless ``--threads`` is given.
+
+    A thread that shares its processor delays all threads of a parallel loop.  The times of six
+    processes then scatter too widely to decide a claim, although each takes longer.
+    """
+    if request.threads or request.shard or request.device != "cpu" or quiet.unavailable():
+        return request
+    free, cores = quiet.free_processors(_OBSERVATION_S), runtime.checked_threads(None)
+    if free == cores:
+        return request
+    note(f"Other programs leave {free} of {cores} processors: --threads {free} for this quick run.")
+    return replace(request, threads=free)
 
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> str | None:
@@ -278,14 +294,15 @@ def _expected(
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes."""
     size = study.plan.ceilings
-    repeats = 3 * rounds.REPEATS // 4 if noisy else 0  # measured beside one busy processor of two
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
         memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)
     measuring = starting = 0.0
     for policy, seconds in round_s.items():
         if seconds:
-            processes = protocol.processes[policy] + repeats
+            processes = protocol.processes[policy]
+            if noisy:  # beside one busy processor of two, every process was measured again
+                processes += min(rounds.REPEATS, processes)
             measuring += processes * seconds
             starting += processes * start_s
     limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)

@@ -29,7 +29,8 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Limits of repeating disturbed cases: processes per policy, and share of the run's time.
+#: Limits of repeating disturbed cases: processes per policy (also at most as many as were planned),
+#: and share of the run's time.
 REPEATS: Final = 12
 REPEAT_SHARE: Final = 0.25
 #: Share of the progress for the planned processes; the rest is for repeats.
@@ -139,7 +140,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         run(round_id, selected, _PLANNED * number / len(assigned), _PLANNED / len(assigned))
     further = []
     for policy, count in processes.items():
-        repeats = min(REPEATS, 2 * sum(round_id.policy == policy for round_id in assigned))
+        repeats = min(REPEATS, sum(round_id.policy == policy for round_id in assigned))
         further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
     for number, (round_id, count) in enumerate(further):
         disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, count)

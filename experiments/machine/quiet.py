@@ -139,6 +139,16 @@ def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
     return f"{cause} ({names})" if names else cause
 
 
+def free_processors(seconds: float) -> int:
+    """Count the processors that other programs leave free during ``seconds``; at least one."""
+    before = read_counters()
+    time.sleep(seconds)
+    after = read_counters()
+    used_s = after.busy_s - before.busy_s - (after.own_s - before.own_s)
+    taken_s = after.steal_s - before.steal_s
+    return max(1, after.processors - round((used_s + taken_s) / (after.at_s - before.at_s)))
+
+
 def busiest_programs() -> tuple[str, ...]:
     """Name up to three programs that used the most processor time since the last call."""
     import psutil  # type: ignore[import-untyped]
