@@ -193,8 +193,10 @@ def first_names(names: Sequence[str], most: int = 4) -> str:
 
 
 def bounded(estimate: Estimate) -> bool:
-    """Tell whether an interval is printed: width above 0, and level of at least 1 %."""
-    return estimate.low != estimate.high and round(100 * estimate.confidence) > 0
+    """Tell whether an interval is printed: width above 0, and a level of 1 % or more or none."""
+    return estimate.low != estimate.high and (
+        estimate.level is None or round(100 * estimate.level) > 0
+    )
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:

@@ -1,12 +1,13 @@
 """Figures of backend_speedup; its template contains their captions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from figures.panels import Curve, Points, Scaling
-from report.paper.plots import points
+from figures.panels import Curve, Dots, Points, Scaling
+from report.paper.plots import dot_series, points
+from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
 from report.studies.backend_speedup.source import Source
@@ -62,3 +63,25 @@ def calls(run: Run) -> Iterator[Scaling]:
     axes = "Library calls of an iteration", "Time over that with 31 calls"
     yield Scaling(*axes, tuple(lines), (curve,), x_ticks=subject.OTHER_CALLS, direct=True,
                   legend=False)  # fmt: skip
+
+
+def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
+    """Draw NumPy's time and the GPU's (ms) in each row, and beside them their ratio."""
+    names, (slow, fast, ratios) = tuple(rows), zip(*rows.values(), strict=True)
+    times = dot_series("NumPy", slow, "ms", series=2), dot_series("GPU", fast, "ms")
+    yield Dots(names, times, "Time of an iteration (ms)", log=True)
+    ratio = (dot_series("", ratios, "1", series=3),)
+    yield Dots(names, ratio, "Speed-up", log=True, named=False, legend=False)
+
+
+def operations(run: Run) -> Iterator[Dots]:
+    """Draw the time (µs) of each kind of operation at the least work and at the source's size."""
+    rows = {f"{name} ({calls})": part for part, (name, calls) in subject.PARTS.items()}
+    rows |= {f"Iteration ({subject.ALL_CALLS})": "time", "Tiny addition (1)": "call_time"}
+    series = []
+    for number, (library, label) in enumerate(ON_GPU.items()):
+        for size, hollow in ((SMALL, True), (SOURCE, False)):
+            times = [run.measured(quantity, size, library) for quantity in rows.values()]
+            name, shift = f"{label}, {size.images:,} images", 0.3 * number - 0.15
+            series.append(dot_series(name, times, "µs", series=number, hollow=hollow, shift=shift))
+    yield Dots(tuple(rows), tuple(series), "Time (µs)", log=True)

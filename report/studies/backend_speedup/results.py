@@ -25,19 +25,13 @@ def gain(
     return ranged((run,), name, truediv, *times)
 
 
-def settled_gain(run: Run) -> Quantity:
-    """CuPy's speed-up at the source's size in the second half of each process's samples."""
-    cases = (run.factors(SOURCE, library) for library in ("numpy", "cupy"))
-    times = (run.process_medians("time", case, later=True) for case in cases)
-    return ranged((run,), "speed-up of CuPy in second halves", truediv, *times)
-
-
-def gain_over(runs: tuple[Run, Run], change: str = NONE) -> Quantity:
-    """CuPy's speed-up at the source's size over NumPy on one core of another machine."""
+def gain_over(runs: tuple[Run, Run], change: str = NONE, library: str = "cupy") -> Quantity:
+    """A library's speed-up at the source's size over NumPy on one core of another machine."""
     gpu, baseline = runs
     slow = baseline.process_medians("time", changed_case(SOURCE, change))
-    times = slow, gpu.medians("time", SOURCE, "cupy")
-    return ranged((gpu, baseline), f"speed-up of CuPy({SOURCE}) over {change}", truediv, *times)
+    times = slow, gpu.medians("time", SOURCE, library)
+    name = f"speed-up of {NAMES[library]}({SOURCE}) over {change}"
+    return ranged((gpu, baseline), name, truediv, *times)
 
 
 def ratio_of_gains(
@@ -62,15 +56,18 @@ def growth(run: Run, quantity: str, library: str) -> Quantity:
     return run.measured(quantity, SOURCE, library) - run.measured(quantity, SMALL, library)
 
 
-def other_parts(run: Run, size: Size, library: str) -> Quantity:
-    """Add the times (s) of all operations but products, each timed to its end."""
-    _, *parts = (run.measured(part, size, library) for part in PARTS)
-    return reduce(add, parts)
-
-
 def growth_of_other_parts(run: Run, library: str) -> Quantity:
     """Relative growth of all operations but products, from the least work to the source's size."""
-    return other_parts(run, SOURCE, library) / other_parts(run, SMALL, library) - 1
+    _, *parts = PARTS
+    few = reduce(add, [run.measured(part, SMALL, library) for part in parts])
+    many = reduce(add, [run.measured(part, SOURCE, library) for part in parts])
+    return many / few - 1
+
+
+def share_of_calls(run: Run, library: str) -> Quantity:
+    """Share of all calls, each as long as a tiny addition, in an iteration of the least work."""
+    one_call = run.measured("call_time", SMALL, library)
+    return subject.ALL_CALLS * one_call / run.time(SMALL, library)
 
 
 def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
@@ -81,8 +78,7 @@ def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
 
 def largest_growth(run: Run, library: str) -> Quantity:
     """The largest growth of a library's time up to the limit ``FLAT``, less one."""
-    sizes = run.small_sizes or (SOURCE,)
-    return largest(*(growth_to(run, size, library) for size in sizes)) - 1
+    return largest(*(growth_to(run, size, library) for size in run.small_sizes or (SOURCE,))) - 1
 
 
 def idle(run: Run, library: str, short: Size = SMALL) -> Quantity:

@@ -1,7 +1,7 @@
 """Measurements of one run: iterations by size and library, and their ratios.
 
-Few processes timed a case of the GPU, so its ratios have a range over all pairs of processes
-instead of a confidence interval.
+Few processes timed a case of the GPU, so its ratios are printed with their range over all pairs of
+processes, without a level.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from report.core.missing import Missing
 from report.core.records.record import Level
 from report.core.records.strict import parse_json
-from report.core.statistics.estimates import Estimate
+from report.core.statistics.estimates import Estimate, bonferroni, median_interval
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
@@ -92,39 +92,30 @@ class Run(any_study.Run):
         factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
-    def process_medians(
-        self, quantity: str, factors: CaseFactors, later: bool = False
-    ) -> list[float]:
-        """The median of each process or of its ``later`` half; empty if it was not measured."""
+    def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
+        """The medians of the processes that timed a case; empty if it was not measured."""
         processes = self.by_process(quantity, factors)
-        if isinstance(processes, Missing):
-            return []
-        return [median(p.samples[len(p.samples) // 2 if later else 0 :]) for p in processes]
-
-    @cached_property
-    def repeated_cases(self) -> int:
-        """The number of cases that at least two processes timed."""
-        cases = product(self.sizes, NAMES)
-        return sum(len(self.medians("time", *case)) > 1 for case in cases)
+        return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
 
 def ranged(
     runs: tuple[Run, ...], name: str, compute: Callable[..., float], *series: Sequence[float]
 ) -> Quantity:
-    """Compute a ratio from medians of ``series`` of runs, with its range over all combinations.
+    """Compute a ratio from medians of ``series`` of runs, monotone in each of them.
 
-    The range is no confidence interval, and is printed without a level.  Claims use the level
-    n / (n + 1), since another case would exceed the largest of n cases once in n + 1 times; n is
-    the number of cases that several processes of the first run timed.
+    Its bounds combine the ends of the intervals of all series, whose levels are lowered to hold
+    together (Bonferroni).  Few processes have a low level, so that their range decides no claim.
     """
     if not all(series):
         return absent(name, "1", f"not timed on {runs[0].label}")
-    values = [compute(*numbers) for numbers in product(*series)]
-    middle, cases = compute(*map(median, series)), runs[0].repeated_cases
+    middle = compute(*map(median, series))
 
     def interval(confidence: float) -> Estimate:
-        level = min(confidence, cases / (cases + 1))
-        return Estimate(middle, min(values), max(values), 0, level)
+        sides = [median_interval(side, bonferroni(confidence, len(series))) for side in series]
+        ends = [(side.low, side.high) for side in sides]
+        values = [compute(*corner) for corner in product(*ends)]
+        level = max(0.0, 1 - sum(1 - side.confidence for side in sides))
+        return Estimate(middle, min(values), max(values), 0, min(level, confidence))
 
     further = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
     return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from operator import truediv
 from typing import Final
 
+from figures.panels import Dots
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.evidence.runs import CaseFactors
@@ -116,7 +116,6 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
         "wide_neurons": WIDE.hidden,
-        "unused_neurons": 4096,
         "shared_images": subject.SHARED_IMAGES,
         "calls": subject.ALL_CALLS,
         "merged_calls": MERGED_CALLS,
@@ -139,6 +138,7 @@ def _printed(source: Source) -> dict[str, Quantity]:
     return {
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
+        "source_parameters": source.number("5", "parameters", "gpu"),
         "flat_work": to_digits(theory.work(FLAT), 2),
         "flat_growth": to_digits(theory.work(FLAT) / theory.work(SOURCE), 2),
     }
@@ -160,6 +160,7 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
             f"idle{_name}": partial(results.idle, library=_library),
             f"idle_shared{_name}": partial(results.idle, library=_library, short=subject.SHARED),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
+            f"calls_fill{_name}": partial(results.share_of_calls, library=_library),
             f"other_growth{_name}": partial(results.growth_of_other_parts, library=_library),
         },
     )
@@ -168,36 +169,37 @@ gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
     between_libraries=_between_libraries,
-    settled=results.settled_gain,
     large_growth=partial(results.growth_to, size=LARGE),
     widest_growth=partial(results.growth_to, size=WIDEST),
 )
 _alone = partial(Run.measured, quantity="product_alone_time", library="cupy")
+_bytes = partial(Run.measured, size=subject.SHARED)
 gpu.values(
     "measured",
+    peak_gpu=partial(_bytes, quantity="allocated_peak", library="cupy"),
+    peak_cpu=partial(_bytes, quantity="allocated_peak", library="numpy"),
+    gpu_parameters=partial(_bytes, quantity="allocated_parameters", library="cupy"),
     floor=partial(Run.time, size=SMALL, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
+    call_cost=partial(Run.measured, quantity="call_time", size=SMALL, library="cupy"),
     alone_few=partial(_alone, size=SMALL),
     alone_many=partial(_alone, size=SOURCE),
 )
 earlier.values(there_torch=partial(results.gain, library="torch_cuda"))
-_faults = partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy")
-earlier.values("measured", earlier_faults=_faults)
+_faults = partial(Run.measured, quantity="page_faults", library="numpy")
+earlier.values("measured", earlier_faults=partial(_faults, size=SOURCE))
+gpu.values("measured", large_faults=partial(_faults, size=LARGE))
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _merged = partial(results.effect_of_calls, size=_size, calls=MERGED_CALLS)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"merged_{_name}": _merged, f"added_{_name}": _added})
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
-cpu.values(double_product_narrow=partial(_double, size=SOURCE))
-cpu.values(double_product_wide=partial(_double, size=WIDE))
+for _name, _size in ("narrow", SOURCE), ("wide", WIDE):
+    cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
 cpu.values(thread_factor=results.thread_factor)
-_relu = partial(Run.measured, quantity="relu_time", size=subject.SHARED, library="cupy")
-earlier.values("measured", older_relu=_relu)
-gpu.values("measured", relu=_relu)
-_session_cupy = partial(results.session_effect, library="cupy")
-_session_numpy = partial(results.session_effect, library="numpy")
-beside_earlier.values(session_cupy=_session_cupy, session_numpy=_session_numpy)
+beside_earlier.values(session_cupy=partial(results.session_effect, library="cupy"))
+beside_earlier.values(session_numpy=partial(results.session_effect, library="numpy"))
 
 
 def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
@@ -209,15 +211,16 @@ for _side, _library in ("gpu", "cupy"), ("cpu", "numpy"):
     beside_source.values(**{f"{_side}_factor": partial(_over_ours, side=_side, library=_library)})
 
 
-beside_cpu.values("measured", one_thread=results.gain_over)
+_baseline = partial(results.gain_over, library="numpy")
+beside_cpu.values(one_thread=results.gain_over, baseline=_baseline)
 
 # -------------------------------------------------------------------------------------- claims
 
 
-@gpu.claim("With the fewest images the GPU idles for over three tenths of CuPy's iteration")
+@gpu.claim("With the fewest images the GPU idles for over a third of CuPy's iteration")
 def host_sets_pace(run: Run) -> Iterator[Statement]:
     for size in SMALL, subject.SHARED:
-        yield results.idle(run, "cupy", size) > 0.3
+        yield results.idle(run, "cupy", size) > 1 / 3
 
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
@@ -226,15 +229,23 @@ def floor(run: Run) -> Iterator[Statement]:
         yield results.growth_to(run, size) < NEARLY_CONSTANT
 
 
+@cpu.claim(
+    "On one CPU a second thread, returned memory and double precision each change a GPU's speed-up "
+    "by more than a tenth",
+    numbers=("thread_factor",),
+)
+def settings_matter(run: Run) -> Iterator[Statement]:
+    yield results.thread_factor(run) > 1 + MARGIN
+    for change in subject.RETURNED, subject.DOUBLE:
+        yield results.effect(run, SOURCE, change) > 1 + MARGIN
+
+
 @beside_cpu.claim(
     "Beside one thread of another CPU CuPy's speed-up is over four times that beside the host",
     numbers=("one_thread", "here"),
 )
 def baseline_decides(pair: tuple[Run, Run]) -> Statement:
-    gpu, cpu = pair
-    one = cpu.process_medians("time", runs.changed_case(SOURCE, subject.NONE))
-    host = gpu.medians("time", SOURCE, "numpy")
-    return runs.ranged((gpu, cpu), "one thread over the host", truediv, one, host) > 4
+    return _baseline(pair) > 4
 
 
 @gpu.claim(
@@ -252,7 +263,7 @@ def library_matters(run: Run) -> Statement:
 def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
     now, then = ((run, "time", SOURCE) for run in pair)
     yield results.ratio_of_gains(then, now, "torch_cuda") > 1 + MARGIN
-    yield _session_cupy(pair) > 1 + MARGIN
+    yield results.session_effect(pair, "cupy") > 1 + MARGIN
 
 
 @beside_source.claim(
@@ -317,32 +328,27 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 
 beside_source.figure(key=True, height=2.6)(figures.curve)
 calls.figure(height=2.0)(figures.calls)
+gpu.figure()(figures.operations)
 
 
-@study.table()
-def sessions(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate both times and their ratio at the source's size, for each baseline and library."""
-    if not p.gpu:
+@study.figure(height=2.1, wide=True)
+def sessions(p: Paper) -> Iterator[Dots]:
+    """Draw both times and their ratio at the source's size, for each baseline and library."""
+    if not (p.gpu and p.cpu):
         return
-    for name, run in ("host", p.gpu), ("host, earlier", p.earlier):
+    rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}
+    hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
+    for name, run in hosts.items():
         for library, label in ON_GPU.items():
-            if run:
-                times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
-                yield _session(name, label, results.gain(run, library), *times)
+            times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
+            rows[f"{name}; {label}"] = *times, results.gain(run, library)
     for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
-        if p.cpu:
-            name = "other CPU" if change == subject.NONE else f"+ {change}"
-            times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
-            yield _session(name, "CuPy", results.gain_over((p.gpu, p.cpu), change), *times)
+        name = "other CPU" if change == subject.NONE else f"+ {change}"
+        times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
+        rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
-    yield _session("the source's", "CuPy", p.source.value("total_speedup"), *times)
-
-
-def _session(
-    baseline: str, library: str, ratio: Quantity, slow: Quantity, fast: Quantity
-) -> dict[str, Content]:
-    row: dict[str, Content] = {"NumPy on": baseline, "GPU with": library, "Speed-up": ratio}
-    return row | {"NumPy (ms)": to_digits(slow, 2), "GPU (ms)": to_digits(fast, 2)}
+    rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
+    yield from figures.both_times(rows)
 
 
 @study.table()
@@ -367,35 +373,6 @@ def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
 def _if_timed(run: Run, case: CaseFactors) -> Quantity:
     time = run.series("time", case)
     return absent("time", "s", "not timed") if time.missing else time
-
-
-@gpu.table(wide=True, digits=dict.fromkeys(("NumPy (ms)", "CuPy (ms)", "PyTorch (ms)"), 2))
-def sizes(run: Run) -> Iterator[Mapping[str, Content]]:
-    for size in run.sizes:
-        yield {
-            "Neurons": size.hidden,
-            "Images": size.images,
-            "Work (GFLOP)": to_digits(theory.work(size), 2),
-            "NumPy (ms)": to_digits(run.time(size, "numpy"), 2),
-            "CuPy (ms)": to_digits(run.time(size, "cupy"), 2),
-            "PyTorch (ms)": to_digits(run.time(size, "torch_cuda"), 2),
-            "Page faults": to_digits(run.measured("page_faults", size, "numpy"), 2),
-        }
-
-
-@gpu.table()
-def operations(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Tabulate each kind of operation at the least work and at the source's size."""
-    others = subject.ALL_CALLS - subject.PARTS[PRODUCTS][1]
-    totals = {"": ("All but products", others), "time": ("Iteration", subject.ALL_CALLS)}
-    totals["call_time"] = "Tiny addition", 1
-    for quantity, (name, number) in (*subject.PARTS.items(), *totals.items()):
-        row: dict[str, Content] = {"Operations": name, "Calls": number}
-        for (library, label), size in product(ON_GPU.items(), (SMALL, SOURCE)):
-            case = size, library
-            time = run.measured(quantity, *case) if quantity else results.other_parts(run, *case)
-            row[f"{label} {size.images:,} (µs)"] = to_digits(time, 3)
-        yield row
 
 
 @cpu.table("changes")
