@@ -39,7 +39,6 @@ DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "peaks-exact",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
     "bunches-predict", "more-pages-without-gradients", "gains-as-predicted", "gains-change",
-    "lead-of-small",
 }  # fmt: skip
 #: Claims about attachments, ceilings or wrong results, which need no samples of a record.
 DECIDED_WITHOUT_SAMPLES = {

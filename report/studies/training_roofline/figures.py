@@ -1,42 +1,40 @@
 """Drawings of training_roofline."""
 
 from collections.abc import Iterator
-from functools import partial
-from typing import Final
 
-from figures.panels import Dots, DotSeries
-from report.paper.plots import dot_series
-from report.studies.training_roofline.results import MEAN, ratio
-from report.studies.training_roofline.source import RTX, Source
-from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL
+from figures.panels import Band, Curve, Points, Scaling
+from report.studies.training_roofline import results
+from report.studies.training_roofline.source import CLOCKS, Source
 from report.studies.training_roofline.theory import value_of
 
-#: Row of the figure → networks of its ratio, and whether collapsed cases count.
-_ROWS: Final = {
-    "Mean, run kept": (MEAN, True),
-    "Mean, run left out": (MEAN, False),
-    SMALL: ((SMALL,), False),
-    f"{HEAVY}, run kept": ((HEAVY,), True),
-    f"{HEAVY}, run left out": ((HEAVY,), False),
-    LIGHT: ((LIGHT,), False),
-}
 
+def clocks(source: Source) -> Iterator[Scaling]:
+    """Draw ratios, with the T4 at its highest clock, over the laptop's clock.
 
-def waterfall(source: Source) -> Iterator[Dots]:
-    """Draw ratios with the laptop's printed peak, and by both printed speeds with its chip's."""
-    printed, by_efficiency, by_throughput = [], [], []
-    for networks, collapsed in _ROWS.values():
-        compute = partial(ratio, source, *networks, collapsed=collapsed)
-        desktop = compute(peaks=(source.printed_peak(RTX),), by_rate=LIGHT not in networks)
-        printed.append(value_of(desktop))
-        by_efficiency.append(compute())
-        by_throughput.append(compute(by_rate=False))
-    series = (
-        DotSeries("with the printed peak, a desktop card's", tuple(printed), 1, hollow=True),
-        dot_series("with the chip's peak, by efficiencies", by_efficiency, "1", shift=-0.15),
-        dot_series(
-            "with the chip's peak, by throughputs", by_throughput, "1", series=2, shift=0.15
-        ),
+    Dashed lines end at the clock of the printed peak.  In the band a slower T4 is equal.
+    """
+    rated = sorted(value_of(source.first_row("cores", clock)) for clock in CLOCKS)
+    ends = (0.0, value_of(results.printed_clock(source)))
+    lines, curves = [], []
+    for series, (name, (networks, collapsed)) in enumerate(results.CASES.items()):
+        ratio = results.ratio(source, *networks, collapsed=collapsed)
+        slope = 1 / value_of(results.even_clock(source, ratio))
+        heights = tuple(slope * clock for clock in rated)
+        lines.append(Points(name, tuple(rated), heights, series=series, joined=True))
+        curves.append(Curve("", ends, (0.0, slope * ends[1]), series=series))
+    printed = Points("", ends[1:], (value_of(source.value("paradox")),), hollow=True)
+    least = value_of(results.needed_clock(source, by_rate=False))
+    yield Scaling(
+        "Laptop's clock (MHz)",
+        "The T4's efficiency ÷ the laptop's",
+        (*lines, printed),
+        tuple(curves),
+        (Band("equal", least, 1, 1, series=6),),
+        x_ticks=(rated[0], rated[-1], round(ends[1], -1)),
+        x_scale="linear",
+        y_scale="linear",
+        y_from_zero=True,
+        direct=True,
+        legend=False,
+        regions=(("points: rated clocks", 50, 2.0), ("printed peak", 1_900, 3.15)),
     )
-    axis = "The T4's efficiency ÷ the laptop's"
-    yield Dots(tuple(_ROWS), series, axis, 1.0, log=True, x_ticks=(0.7, 1, 1.5, 2, 3))

@@ -5,14 +5,23 @@ from typing import Final
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import largest, spanning
-from report.studies.training_roofline import subject, theory
+from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
-from report.studies.training_roofline.subject import HEAVY, SMALL, SOURCE_BATCH
+from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL, SOURCE_BATCH
 from report.studies.training_roofline.theory import least_time
 
 #: Networks over whose cases the source averages efficiencies.
 MEAN: Final = (SMALL, HEAVY)
+#: Case of a ratio → its networks, and whether the collapsed run counts.
+CASES: Final = {
+    "Mean, run kept": (MEAN, True),
+    "Mean, run left out": (MEAN, False),
+    SMALL: ((SMALL,), False),
+    f"{HEAVY}, run kept": ((HEAVY,), True),
+    f"{HEAVY}, run left out": ((HEAVY,), False),
+    LIGHT: ((LIGHT,), False),
+}
 
 
 def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
@@ -25,15 +34,16 @@ def ratio(
     *networks: str,
     peaks: tuple[Quantity, ...] = (),
     collapsed: bool = False,
-    by_rate: bool = True,
+    by_rate: bool | None = None,
 ) -> Quantity:
     """Divide the T4's mean efficiency by the laptop's, over ``peaks`` of the laptop.
 
     The value is that of the first peak, and its bounds span all; by default those of the rated
     clocks.  ``collapsed`` cases count too, or else are left out on both GPUs.  Efficiencies are the
-    printed ones, or without ``by_rate`` those of the printed throughputs.
+    printed ones, or without ``by_rate`` those of the printed throughputs; ``None`` prefers printed.
     """
     rates = []
+    by_rate = LIGHT not in networks if by_rate is None else by_rate
     for device in GPUS:
         choose = s.cases_of if collapsed else s.steady_cases
         cases = [case for network in networks for case in choose(device, network)]
@@ -57,9 +67,14 @@ def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     return largest(*rates) / s.peak(T4)
 
 
-def even_clock(s: Source, *networks: str) -> Quantity:
-    """Return the laptop's clock (MHz) of equal efficiency, with the T4 at its highest clock."""
-    return to_digits(s.first_row("cores", "nominal") / ratio(s, *networks), 3)
+def even_clock(s: Source, of: Quantity) -> Quantity:
+    """Return the laptop's clock (MHz) at which the ratio ``of`` is one."""
+    return s.first_row("cores", "nominal") / of
+
+
+def printed_clock(s: Source) -> Quantity:
+    """Return the clock (MHz) that the laptop's chip would need for the printed peak."""
+    return s.first_row("cores", "nominal") * s.printed_peak(RTX) / s.peak(RTX)
 
 
 def share_of_roofs(
@@ -119,13 +134,5 @@ def predicted_step(run: Run, batch: int) -> Quantity:
     At a batch of 0 this is the part that does not grow.
     """
     half, whole = (run.step(HEAVY, size) for size in (SOURCE_BATCH // 4, SOURCE_BATCH // 2))
-    growths = 4 * batch // SOURCE_BATCH - 2
+    growths = 4 * batch / SOURCE_BATCH - 2
     return (1 + growths) * whole - growths * half
-
-
-def narrow_gain(
-    run: Run, network: str, precision: subject.TrainingPrecision = "tfloat32"
-) -> Quantity:
-    """Divide the time of a step, with TF32 or in float32, by that in bfloat16."""
-    wide, narrow = (run.step(network, precision=name) for name in (precision, "bfloat16"))
-    return to_digits(wide / narrow, 3)

@@ -8,9 +8,8 @@ from report.core.missing import Missing
 from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, absent
 from report.studies.training_roofline import subject
-from report.theory.conditions import Layout
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,9 @@ class Run(any_study.Run):
         network: str = subject.HEAVY,
         batch: int = subject.SOURCE_BATCH,
         precision: subject.TrainingPrecision = "tfloat32",
-        layout: Layout = "contiguous",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        step = subject.Step(network, subject.IMAGE, batch, precision, layout)
+        step = subject.Step(network, subject.IMAGE, batch, precision)
         return self.repeated(f"{size}_peak", self._of(step))
 
     def step(
@@ -44,11 +42,6 @@ class Run(any_study.Run):
     ) -> Quantity:
         """Time (s) of a training step."""
         return self.series("time", self._of(subject.Step(network, subject.IMAGE, batch, precision)))
-
-    def clock(self, network: str, batch: int = subject.SOURCE_BATCH) -> Quantity:
-        """Return the device's clock (MHz), if it is the same beside each round in float32."""
-        factors = self._of(subject.Step(network, subject.IMAGE, batch))
-        return self.repeated("device_clock", factors) / exact("a megahertz", "Hz", subject.MEGA)
 
     def loaded_step(
         self,

@@ -21,9 +21,9 @@ WORKERS: Final = 4
 #: Images of a step on loaded images, and the pixels along their sides.
 LOADED_BATCH: Final = 16
 LOADED_IMAGE: Final = 32
-#: The network that waits for its images and those that do not, with the side of the files.
+#: The network that waits for its images, with the side of the files; and last those that do not.
 WAITING: Final = (SMALL, "1080")
-FED: Final = ((HEAVY, "1080"), (SMALL, "320"))
+LOADED: Final = (WAITING, (SMALL, "320"), (HEAVY, "1080"))
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: Prefixes of units.
