@@ -23,7 +23,7 @@ from report.commands.console import announcer, clear_line, summary_lines
 from report.core.errors import RidgepointError, UsageError
 from report.engine.plan import build, plan
 
-#: Command → module in report.commands (imported when needed) and function.
+#: Command → module in report.commands (imported when needed) and its function.
 _COMMANDS: Final = {
     "list": "console.list_studies",
     "check": "check.check",
@@ -37,13 +37,14 @@ _COMMANDS: Final = {
     "serve": "serve.serve",
     "watch": "serve.watch",
 }
-#: Commands that fail if their output cannot be printed, since the output is their result.
+#: Commands whose printed output is their result, so that they fail if it cannot be printed.
 _PRINTING: Final = ("list", "dry_run", "check", "diff", "verify", "verify_against")
 
 
 def make(options: Namespace) -> int:
     """Build the papers, and print a summary and the failures; return the exit code."""
-    request, start = request_of(options), time.monotonic()
+    start = time.monotonic()
+    request = request_of(options)
     summary = build(request, announcer(quiet=options.quiet, explain=options.explain))
     clear_line()
     for failure in summary.failed:
@@ -70,9 +71,13 @@ def dry_run(options: Namespace) -> int:
 def run_command(options: Namespace) -> int:
     """Run the requested command, or build; return the exit code."""
     if options.action in _COMMANDS:
-        module, _, function = _COMMANDS[options.action].partition(".")
-        return int(getattr(import_module(f"report.commands.{module}"), function)(options))
-    return dry_run(options) if options.action == "dry_run" else make(options)
+        module_name, function_name = _COMMANDS[options.action].split(".")
+        module = import_module(f"report.commands.{module_name}")
+        command = getattr(module, function_name)
+        return int(command(options))
+    if options.action == "dry_run":
+        return dry_run(options)
+    return make(options)
 
 
 def main(arguments: Sequence[str]) -> int:

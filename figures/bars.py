@@ -12,25 +12,35 @@ from figures import style
 from figures.labels import Drawn, legend_above, name_rows
 from figures.panels import Bars
 
-#: Height of a bar as a share of the row.
-_FILLED: Final = 0.78 * 0.9
+#: Height of a bar as a share of the row's height.
+_BAR_HEIGHT: Final = 0.78 * 0.9
 _LEGEND_COLUMNS: Final = 3
 
 
 def draw(panel: Bars, axes: Axes) -> Drawn:
-    """Draw the series, stacked at the ends of the previous bars."""
-    ends = [[0.0, 0.0] for _ in panel.names]
+    """Draw the series; in each row the bar of a series begins where the previous bar ends.
+
+    Positive bars are stacked to the right of zero, negative bars to the left.
+    """
+    right_ends = [0.0] * len(panel.names)
+    left_ends = [0.0] * len(panel.names)
     for series in panel.series:
-        rows = [row for row, x in enumerate(series.x) if x is not None]
-        lengths = [x for x in series.x if x is not None]
-        starts = [ends[row][length < 0] for row, length in zip(rows, lengths, strict=True)]
-        for row, length in zip(rows, lengths, strict=True):
-            ends[row][length < 0] += length
+        rows: list[int] = []
+        starts: list[float] = []
+        lengths: list[float] = []
+        for row, length in enumerate(series.x):
+            if length is None:
+                continue
+            ends = left_ends if length < 0 else right_ends
+            rows.append(row)
+            starts.append(ends[row])
+            lengths.append(length)
+            ends[row] += length
         axes.barh(
             rows,
             lengths,
             left=starts,
-            height=_FILLED,
+            height=_BAR_HEIGHT,
             facecolor=style.colour(series.series),
             alpha=0.85,
             edgecolor="white",

@@ -1,4 +1,4 @@
-"""Replace characters that cannot be printed by code points, so that no character is lost."""
+"""Print characters that have no visible form as code points, so that no character is lost."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -31,15 +31,17 @@ def visible_in(content: Any) -> Any:
     return content
 
 
-def printable(text: str, known: Callable[[str], bool]) -> str:
-    """Apply ``visible``, and replace sequences of characters that are not ``known``."""
+def printable(text: str, has_glyph: Callable[[str], bool]) -> str:
+    """Apply ``visible``, and replace characters without a glyph by code points too."""
     shown = visible(text)
-    unknown = "".join(sorted(char for char in set(shown) if not known(char)))
-    if not unknown:
+    lacking = "".join(sorted(char for char in set(shown) if not has_glyph(char)))
+    if not lacking:
         return shown
-    characters = re.escape(unknown)
+    characters = re.escape(lacking)
     return re.sub(f"[{characters}][{characters}{_ATTACHED}]*", _code_points, shown)
 
 
-def _code_points(run: re.Match[str]) -> str:
-    return f"‹{' '.join(f'U+{ord(char):04X}' for char in run.group())}›"
+def _code_points(match: re.Match[str]) -> str:
+    """Return the matched characters as ``‹U+202E U+200F›``."""
+    numbers = " ".join(f"U+{ord(char):04X}" for char in match.group())
+    return f"‹{numbers}›"

@@ -9,15 +9,17 @@ from figures import characters, style
 
 #: Fonts of the project; with them figures are the same on every machine.
 FOLDER: Final = Path(__file__).resolve().parents[1] / "templates" / "fonts"
+#: File name, without its suffix, of the font that suffices for most texts.
+_FIRST_FONT_FILE: Final = style.FAMILIES[0].replace(" ", "")
 
 
 @cache
-def _code_points(names: str = "*") -> frozenset[int]:
-    """Return the code points with a glyph in the fonts whose file names match ``names``."""
+def _code_points(pattern: str = "*") -> frozenset[int]:
+    """Return the code points with a glyph in any font whose file name matches ``pattern``."""
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     codes: set[int] = set()
-    for path in FOLDER.glob(f"{names}.ttf"):
+    for path in FOLDER.glob(f"{pattern}.ttf"):
         with TTFont(path, lazy=True) as font:
             font.setGlyphOrder([""] * 2**16)  # skips reading names of glyphs, which is slow
             codes |= font.getBestCmap().keys()
@@ -25,11 +27,14 @@ def _code_points(names: str = "*") -> frozenset[int]:
 
 
 def families(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the fonts that ``texts`` need; matplotlib searches all given fonts for every text."""
-    first = style.FAMILIES[0]
-    characters_used = {ord(char) for char in "".join(texts)} - {ord("\n")}
-    plain = characters_used <= _code_points(first.replace(" ", ""))
-    return (first,) if plain else style.FAMILIES
+    """Return only the first font if it has all characters of ``texts``, else all fonts.
+
+    Fewer fonts save time, since matplotlib searches all given fonts for every text.
+    """
+    used = {ord(char) for char in "".join(texts)} - {ord("\n")}
+    if used <= _code_points(_FIRST_FONT_FILE):
+        return (style.FAMILIES[0],)
+    return style.FAMILIES
 
 
 def printable(text: str) -> str:
@@ -38,9 +43,10 @@ def printable(text: str) -> str:
 
 
 def _is_printable(char: str) -> bool:
-    # The other fonts are large, and few texts need one.
-    first = style.FAMILIES[0].replace(" ", "")
-    return char in "\n\r\t" or any(ord(char) in _code_points(font) for font in (first, "*"))
+    if char in "\n\r\t" or ord(char) in _code_points(_FIRST_FONT_FILE):
+        return True
+    # The other fonts are large and few texts need them, so they are read last.
+    return ord(char) in _code_points()
 
 
 @cache

@@ -9,8 +9,8 @@ from figures import style
 from figures.labels import Drawn, name_rows
 from figures.panels import Grid
 
-#: Share of a cell that is coloured; the rest separates neighbouring cells.
-_FILLED: Final = 0.92
+#: Side of a coloured square, as a share of the cell; the rest separates neighbouring cells.
+_SIDE: Final = 0.92
 #: Light versions of the figures' colours, on which letters are legible.
 _TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf", "#cfe3f3", "#e3dcec")
 
@@ -22,8 +22,8 @@ def draw(panel: Grid, axes: Axes) -> Drawn:
         for column, letter in enumerate(cells):
             if letter:
                 colour = _TINTS[panel.letters.index(letter) % len(_TINTS)]
-                corner = (column - _FILLED / 2, row - _FILLED / 2)
-                axes.add_patch(Rectangle(corner, _FILLED, _FILLED, facecolor=colour, linewidth=0))
+                corner = (column - _SIDE / 2, row - _SIDE / 2)
+                axes.add_patch(Rectangle(corner, _SIDE, _SIDE, facecolor=colour, linewidth=0))
                 axes.text(column, row, letter, ha="center", va="center", fontsize=style.SMALL)
     name_rows(panel.names, axes)
     axes.set_xlim(-0.55, len(panel.headings) - 0.45)

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from figures import style
 
-#: Series (with ``label``, ``x`` and ``y``), and the artists that draw the series.
+#: Pairs of a series (with ``label``, ``x`` and ``y``) and the artists that draw it.
 Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
 #: Distances (pt): between two names, and from the axes to a name.
@@ -20,10 +20,10 @@ _NAME_SPACING, _NAME_OFFSET = 1.25 * style.SMALL, 4.0
 #: Height of the axes as a share of the height of a row of panels, before the layout.
 _AXES_SHARE: Final = 0.72
 
-#: Longest logarithmic axis (decades) with ticks at 1, 2 and 5.
-_FEW_DECADES: Final = 2.5
-#: Shortest axis (decades) with ticks at 1, 2 and 5, and number of equal steps on a shorter axis.
-_FEWEST_DECADES: Final = 0.5
+#: Length (decades) of a logarithmic axis from which ticks at 1, 2 and 5 would be too close.
+_MANY_DECADES: Final = 2.5
+#: Length (decades) below which the ticks have equal distances, and the number of these distances.
+_FEW_DECADES: Final = 0.5
 _EQUAL_STEPS: Final = 5
 
 
@@ -39,12 +39,12 @@ def say_not_measured(axes: Axes) -> None:
     axes.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axes.transAxes)
 
 
-def legend_above(axes: Axes, columns: int, least: int = 1, **options: Any) -> Legend:
-    """Draw a legend above the axes, in the most columns from ``least`` to ``columns`` that fit.
+def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> Legend:
+    """Draw a legend above the axes, in the most columns from ``fewest`` to ``columns`` that fit.
 
-    The labels of the axes must be final.  ``options`` are options of matplotlib.
+    The labels of the axes must be final.  ``options`` go to matplotlib's ``legend``.
     """
-    for count in range(columns, least - 1, -1):
+    for count in range(columns, fewest - 1, -1):
         legend: Legend = axes.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
@@ -62,16 +62,17 @@ def fits(legend: Legend, axes: Axes) -> bool:
     """Tell whether a legend fits between the labels of the axes and the panel's right end."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
-    beside = axes.yaxis.get_tightbbox()
-    margin = max(axes.bbox.x0 - beside.x0, 0.0) if beside else 0.0
-    panel = figure.bbox.width / (grid.get_gridspec().ncols if grid else 1)
-    return bool(legend.get_window_extent().width <= panel - margin)
+    y_labels = axes.yaxis.get_tightbbox()
+    margin = max(axes.bbox.x0 - y_labels.x0, 0.0) if y_labels else 0.0
+    panels_in_row = grid.get_gridspec().ncols if grid else 1
+    panel_width = figure.bbox.width / panels_in_row
+    return bool(legend.get_window_extent().width <= panel_width - margin)
 
 
-def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
+def label_ends(series: Sequence[tuple[str, float, int]], axes: Axes) -> None:
     """Write names of series at the right edge beside the last values, in the series' colours.
 
-    ``ends`` are (name, last value, number of the series).  Limits and scales must be final.
+    ``series`` are (name, last value, number of the series).  Limits and scales must be final.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -80,54 +81,62 @@ def label_ends(ends: Sequence[tuple[str, float, int]], axes: Axes) -> None:
     height = figure.get_figheight() / rows * 72 * _AXES_SHARE
     to_axes = axes.transData + axes.transAxes.inverted()
     x = axes.get_xlim()[1]
-    shares = [float(to_axes.transform((x, y))[1]) for _, y, _ in ends]
-    places = spread([share * height for share in shares], _NAME_SPACING, height)
-    for (name, _, series), share, place in zip(ends, shares, places, strict=True):
+    # Heights of the last values as shares of the axes, and heights (pt) of the names.
+    shares = [float(to_axes.transform((x, y))[1]) for _, y, _ in series]
+    name_heights = spread([share * height for share in shares], _NAME_SPACING, height)
+    for (name, _, number), share, name_height in zip(series, shares, name_heights, strict=True):
         axes.annotate(
             name,
             (1.0, share),
-            (_NAME_OFFSET, place - share * height),
+            (_NAME_OFFSET, name_height - share * height),
             xycoords="axes fraction",
             textcoords="offset points",
             fontsize=style.SMALL,
-            color=style.colour(series),
+            color=style.colour(number),
             va="center",
             annotation_clip=False,
         )
 
 
-def spread(places: Sequence[float], gap: float, top: float) -> list[float]:
-    """Move places apart to distances of at least ``gap``, in the same order, all below ``top``.
+def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
+    """Move heights apart to distances of at least ``gap``, in the same order, all below ``top``.
 
     Overlapping neighbours become a group around the common middle; overlapping groups are joined.
     """
 
-    def start(group: Sequence[int]) -> float:
+    def lowest(group: Sequence[int]) -> float:
+        """Return the new height of the first member of a group of indices."""
         length = gap * (len(group) - 1)
-        middle = sum(places[i] for i in group) / len(group)
+        middle = sum(heights[i] for i in group) / len(group)
         return min(middle - length / 2, top - length)
 
     groups: list[list[int]] = []
-    for i in sorted(range(len(places)), key=places.__getitem__):
+    for i in sorted(range(len(heights)), key=heights.__getitem__):
         groups.append([i])
-        while len(groups) > 1 and start(groups[-1]) - start(groups[-2]) < gap * len(groups[-2]):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    moved = [0.0] * len(places)
+        while len(groups) > 1:
+            below, above = groups[-2], groups[-1]
+            if lowest(above) - lowest(below) >= gap * len(below):
+                break
+            groups[-2:] = [below + above]
+    moved = [0.0] * len(heights)
     for group in groups:
         for n, i in enumerate(group):
-            moved[i] = start(group) + n * gap
+            moved[i] = lowest(group) + n * gap
     return moved
 
 
-def plain_log_ticks(axis: Axis, few_decades: float = _FEW_DECADES) -> None:
-    """Set the ticks of a logarithmic axis, with numbers such as 0.5 and 20 instead of powers."""
+def plain_log_ticks(axis: Axis, many_decades: float = _MANY_DECADES) -> None:
+    """Set the ticks of a logarithmic axis, with numbers such as 0.5 and 20 instead of powers.
+
+    An axis of ``many_decades`` or more has ticks only at powers of ten.
+    """
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
-    if decades < _FEWEST_DECADES:
+    if decades < _FEW_DECADES:
         axis.set_major_locator(MaxNLocator(_EQUAL_STEPS, steps=[1, 2, 5, 10]))
     else:
-        subs = (1, 2, 5) if decades < few_decades else (1,)
-        axis.set_major_locator(LogLocator(base=10, subs=subs))
+        multiples = (1, 2, 5) if decades < many_decades else (1,)
+        axis.set_major_locator(LogLocator(base=10, subs=multiples))
     axis.set_major_formatter(FuncFormatter(_plain_number))
     # Minor ticks have length 0 in this style, but placing minor ticks takes time.
     axis.set_minor_locator(NullLocator())

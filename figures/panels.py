@@ -12,20 +12,18 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
-#: Columns of a figure's data, one row per point: name or position ``at``, value, ends of the
-#: interval; None for missing numbers.
+#: Columns of a figure's data, one row per point.  ``at`` is the x position of a point, ``value``
+#: its y position with the interval from ``low`` to ``high``.  Points of named rows have no ``at``.
 COLUMNS: Final = (
     "panel", "series", "name", "at_label", "at", "value_label", "value", "low", "high",
 )  # fmt: skip
-#: Cells of all columns except ``panel``.
+#: Cells of all columns except ``panel``; None for missing numbers.
 DataRow: TypeAlias = tuple[str | float | None, ...]
 #: A peak rate or a bandwidth with its interval, as (low, middle, high).
 RoofLimit: TypeAlias = tuple[float, float, float]
 
-#: Heights (inches) of a row of dots, and of the rest of a panel.
-_DOT_ROW, _DOT_REST = 0.155, 0.75
-#: Height (inches) of a row in a grid of letters.
-_GRID_ROW: Final = 0.19
+#: Heights (inches) of a row of dots, of a row of letters, and of title, ticks and x label together.
+_DOT_ROW, _LETTER_ROW, _TITLE_AND_X_AXIS = 0.155, 0.19, 0.75
 
 
 class Panel(ABC):
@@ -45,8 +43,8 @@ class Panel(ABC):
 class Drawing:
     """A figure of a paper: panels in ``rows``, and the ``height`` in inches.
 
-    ``wide``: spans both columns of a page.  ``same_axes``: the panels of a row have a common range.
-    ``place``: name of the function that describes the figure, for readers of the figure's page.
+    ``wide``: spans both columns of a page.  ``same_axes``: the axes of all panels in a row have one
+    range.  ``place``: name of the function that describes the figure, printed on the figure's page.
     """
 
     panels: tuple[Panel, ...]
@@ -73,10 +71,10 @@ class Drawing:
 class Points:
     """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
 
-    ``low``, ``high``: ends of the intervals; empty without intervals.  ``names``: labels beside the
-    points; may be empty.  ``many``: draw small points, which show only a distribution; ``pale``: in
-    grey.  ``shift``: distance on the x axis by which points are drawn beside their place, so that
-    series do not cover each other.
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``series``: number that
+    determines colour and marker.  ``names``: labels beside the points; may be empty.  ``many``:
+    draw small points, which show only a distribution; ``pale``: draw in grey.  ``shift``: added to
+    ``x`` when the points are drawn, so that series do not cover each other.
     """
 
     label: str
@@ -101,7 +99,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A computed line of theory; dotted if the line shows a ``part`` of the predictions.
+    """A line of predicted values; dotted if it shows only a ``part`` of a prediction.
 
     ``series``: the points that the line predicts.  The line has the colour of these points, and a
     panel with ``direct`` writes the name of these points at the end of the line.
@@ -131,7 +129,7 @@ class Scaling(Panel):
 
     ``direct``: write names of series at the right ends of lines instead of a legend; hollow points
     without a line have no name.  ``legend``: false if the neighbouring panel has the legend.
-    ``y_top``, ``y_bottom``: ends of the axis.  ``regions``: (name, x, y) of labels for parts of the
+    ``y_top``, ``y_bottom``: ends of the y axis.  ``regions``: (name, x, y) of labels inside the
     panel; a band or a curve with the name of a region has no other label.
     """
 
@@ -180,8 +178,8 @@ class RoofLine:
 class Roofline(Panel):
     """Achieved rate over arithmetic intensity under the roofs of a device.
 
-    All intensities and rates of ``marks`` must be above 0, so work without multiply-adds cannot be
-    drawn.  A roof without a label gets the labels "memory" and "arithmetic" on its parts.
+    All intensities and rates of ``marks`` must be above 0, since the axes are logarithmic.  A roof
+    without a label gets the labels "memory" and "arithmetic" on its two parts.
     """
 
     x_label: str
@@ -220,7 +218,8 @@ class BarSeries:
 class Bars(Panel):
     """Named rows from top to bottom, with bars.
 
-    Positive bars are stacked to the right of zero, negative bars to the left.  ``reference``: line.
+    Positive bars are stacked to the right of zero, negative bars to the left.  ``reference``: value
+    with a vertical line.
     """
 
     names: tuple[str, ...]
@@ -259,10 +258,10 @@ class DotSeries:
 class Dots(Panel):
     """Named rows from top to bottom, with points.
 
-    ``log``: a ratio and its inverse have equal distances from 1.  ``named``: false prints no names,
-    if the left neighbour has the same rows.  ``x_top``: end of a linear scale from zero.
-    ``bands``: ranges of the axis for comparison with all rows.  ``legend``: false if the caption
-    names the series.
+    ``reference``: value with a vertical line.  ``log``: a logarithmic scale, on which a ratio and
+    its inverse have equal distances from 1.  ``named``: false if the panel to the left has the same
+    rows and prints their names.  ``x_top``: end of a linear scale from zero.  ``bands``: ranges of
+    the x axis for comparison with all rows.  ``legend``: false if the caption names the series.
     """
 
     names: tuple[str, ...]
@@ -280,7 +279,7 @@ class Dots(Panel):
     @property
     def height(self) -> float:
         """The height in inches for this number of rows."""
-        return round(_DOT_REST + _DOT_ROW * (len(self.names)), 2)
+        return round(_TITLE_AND_X_AXIS + _DOT_ROW * len(self.names), 2)
 
     def rows(self) -> Iterator[DataRow]:
         """Yield each series row by row, and the bands."""
@@ -293,7 +292,7 @@ class Dots(Panel):
 
 @dataclass(frozen=True)
 class Grid(Panel):
-    """One letter (may be empty) per row and column, such as verdicts by machine and claim.
+    """A letter or "" per row and column, such as a machine's verdicts on claims.
 
     The position of a letter in ``letters`` determines its colour.
     """
@@ -308,7 +307,7 @@ class Grid(Panel):
     @property
     def height(self) -> float:
         """The height in inches for this number of rows."""
-        return round(_DOT_REST + _GRID_ROW * len(self.names), 2)
+        return round(_TITLE_AND_X_AXIS + _LETTER_ROW * len(self.names), 2)
 
     def rows(self) -> Iterator[DataRow]:
         """Yield the position of each letter in ``letters``, cell by cell."""

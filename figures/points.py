@@ -8,14 +8,17 @@ from matplotlib.axes import Axes
 from figures import style
 from figures.panels import Points
 
-#: Diameter (pt) of points with ``many``.
+#: Diameter (pt) of the points of a series with ``many``.
 _SMALL: Final = 2.2
 
 
 def draw_points(
     points: Points, axes: Axes, *, label: str, alpha: float | None = None
 ) -> list[Artist]:
-    """Draw the points with ``label``; return the artists, for ``many`` an empty list."""
+    """Draw the points with ``label``.
+
+    Returns the artists whose values a page shows; empty for a series with ``many`` points.
+    """
     colour = style.PALE if points.pale else style.colour(points.series)
     if points.many:
         (marks,) = axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6)

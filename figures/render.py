@@ -21,10 +21,11 @@ from figures.labels import Drawn
 from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling
 from figures.svg import shorten
 
-_Described = TypeVar("_Described")
+#: A panel, or a part of a panel: a dataclass, tuple, text or number.
+_Part = TypeVar("_Part")
 #: Kind of panel → module with ``draw`` for marks, and an optional ``finish`` for labels whose place
 #: depends on the final limits of the axes.
-_KINDS: Final[Mapping[type[Panel], ModuleType]] = {
+_DRAWING_MODULES: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
     Grid: grid,
@@ -60,13 +61,18 @@ class Rendered:
 
 
 def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
-    """Render ``drawing``; the figure's id ``salt`` makes ids of SVG elements unique on a page."""
+    """Render ``drawing`` in all formats; in PNG only for ``word``.
+
+    ``salt`` is the figure's id; matplotlib derives the ids of SVG elements from this salt, so that
+    they are unique on a page with several figures.
+    """
     with _laid_out(drawing, salt) as (figure, drawn):
         panels = zip(drawing.panels, figure.axes, drawn, strict=True)
         series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
         pdf = _print(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
-        svg, png = _print_svg(figure), b""
+        svg = _print_svg(figure)
+        png = b""
         if word:
             figure.dpi = _PNG_DPI
             png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
@@ -108,14 +114,15 @@ def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[Drawn]
 
 def draw(panel: Panel, axes: Axes) -> Drawn:
     """Draw the marks of a panel; return the series whose values a page shows."""
-    drawn: Drawn = _KINDS[type(panel)].draw(panel, axes)
+    drawn: Drawn = _DRAWING_MODULES[type(panel)].draw(panel, axes)
     return drawn
 
 
 def finish(panel: Panel, axes: Axes) -> None:
     """Draw the names and legends whose places depend on the final limits of the axes."""
-    if hasattr(kind := _KINDS[type(panel)], "finish"):
-        kind.finish(panel, axes)
+    module = _DRAWING_MODULES[type(panel)]
+    if hasattr(module, "finish"):
+        module.finish(panel, axes)
 
 
 def _equalise(panels: Sequence[Axes]) -> None:
@@ -124,27 +131,31 @@ def _equalise(panels: Sequence[Axes]) -> None:
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
         if len(set(ranges)) == 1:
             continue
-        first_ends, last_ends = zip(*ranges, strict=True)
-        if all(first > last for first, last in ranges):
-            common = (max(first_ends), min(last_ends))  # axes of rows point downwards
+        starts = [start for start, _ in ranges]
+        ends = [end for _, end in ranges]
+        if all(start > end for start, end in ranges):
+            common = (max(starts), min(ends))  # the y axis of named rows points downwards
         else:
-            common = (min(first_ends), max(last_ends))
+            common = (min(starts), max(ends))
         for axes in panels:
             getattr(axes, f"set_{axis}lim")(common)
 
 
-def _escaped(described: _Described, texts: list[str]) -> _Described:
-    """Escape and wrap the texts of a description for matplotlib; add the texts to ``texts``."""
-    changed: Any = described
-    if isinstance(described, str):
-        text = printable(described).replace("$", r"\$")
-        changed = textwrap.fill(text, _LONGEST_LINE) if len(text) > 2 * _LONGEST_LINE else text
+def _escaped(part: _Part, texts: list[str]) -> _Part:
+    """Escape and wrap all texts in ``part`` for matplotlib; add the texts to ``texts``."""
+    changed: Any = part
+    if isinstance(part, str):
+        changed = printable(part).replace("$", r"\$")
+        if len(changed) > 2 * _LONGEST_LINE:
+            changed = textwrap.fill(changed, _LONGEST_LINE)
         texts.append(changed)
-    elif isinstance(described, tuple):
-        changed = tuple(_escaped(part, texts) for part in described)
-    elif is_dataclass(described) and not isinstance(described, type):
-        parts = {f.name: _escaped(getattr(described, f.name), texts) for f in fields(described)}
-        changed = replace(described, **parts)
+    elif isinstance(part, tuple):
+        changed = tuple(_escaped(member, texts) for member in part)
+    elif is_dataclass(part) and not isinstance(part, type):
+        members = {}
+        for field in fields(part):
+            members[field.name] = _escaped(getattr(part, field.name), texts)
+        changed = replace(part, **members)
     return changed  # type: ignore[no-any-return]
 
 
@@ -175,40 +186,44 @@ def _print_svg(figure: Figure) -> bytes:
 
 def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:
     """Set the ids of all artists, and yield the series of all panels; call after the layout."""
-    for number, (panel, axes, drawn) in enumerate(panels):
+    for panel_number, (panel, axes, drawn) in enumerate(panels):
         visible = [(series, artists) for series, artists in drawn if artists]
-        for order, (series, artists) in enumerate(visible):
-            ids = tuple(f"{prefix}-{number}-{order}-{part}" for part in range(len(artists)))
-            for id, artist in zip(ids, artists, strict=True):
+        for series_number, (series, artists) in enumerate(visible):
+            ids = []
+            for artist_number, artist in enumerate(artists):
+                id = f"{prefix}-{panel_number}-{series_number}-{artist_number}"
                 artist.set_gid(id)
+                ids.append(id)
             points = []
-            for (x, y), text in zip(
-                _positions(series, axes), _descriptions(series, panel), strict=True
-            ):
+            positions, descriptions = _positions(series, axes), _descriptions(series, panel)
+            for (x, y), text in zip(positions, descriptions, strict=True):
                 if 0 <= x <= 1 and 0 <= y <= 1:
                     points.append((x, y, text))
-            yield Series(_unescaped(series.label), ids, tuple(points))
+            yield Series(_unescaped(series.label), tuple(ids), tuple(points))
 
 
-def _positions(described: Any, axes: Axes) -> Iterator[tuple[float, float]]:
-    """Yield the positions of points as shares of the figure (below 0 or above 1 if outside)."""
+def _positions(series: Any, axes: Axes) -> Iterator[tuple[float, float]]:
+    """Yield the positions of points as shares of the figure, from the left and from the top.
+
+    A share below 0 or above 1 is outside the figure.
+    """
     figure = axes.get_figure(root=True)
     assert figure is not None
     to_figure = axes.transData - figure.transFigure
-    for point in zip(described.x, described.y, strict=True):
+    for point in zip(series.x, series.y, strict=True):
         x, y = to_figure.transform(point)
         yield round(float(x), 4), round(1 - float(y), 4)
 
 
-def _descriptions(described: Any, panel: Any) -> Iterator[str]:
+def _descriptions(series: Any, panel: Any) -> Iterator[str]:
     """Yield a description of each point: label, name, value, interval, position."""
-    low, high, names = (getattr(described, part, ()) for part in ("low", "high", "names"))
-    for number, (x, y) in enumerate(zip(described.x, described.y, strict=True)):
+    low, high = getattr(series, "low", ()), getattr(series, "high", ())
+    names = getattr(series, "names", ())
+    for number, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
         name = f", {names[number]}" if number < len(names) and names[number] else ""
         interval = f" [{low[number]:,.4g}, {high[number]:,.4g}]" if low else ""
         yield _unescaped(
-            f"{described.label}{name}. "
-            f"{panel.y_label}: {y:,.4g}{interval}. {panel.x_label}: {x:,.6g}."
+            f"{series.label}{name}. {panel.y_label}: {y:,.4g}{interval}. {panel.x_label}: {x:,.6g}."
         )
 
 

@@ -1,5 +1,6 @@
 """Draw a quantity over an ordered factor: points, lines of theory, and bands of peaks."""
 
+import math
 from typing import Any, Final
 
 from matplotlib.axes import Axes
@@ -9,12 +10,11 @@ from figures.labels import Drawn, fits, label_ends, legend_above, plain_log_tick
 from figures.panels import Scaling
 from figures.points import draw_points
 
-#: Limit on the labelled ticks of an axis; with more levels every second or third has a label.
+#: Most ticks of an axis; with more levels of the factor only every second or third has a tick.
 _MOST_TICKS: Final = 24
-#: Columns of a legend that fits the panel.
-_COLUMNS: Final = 2
-#: Length of dashes and gaps in lines with the colour of points; dashes of two such lines in one
-#: place alternate.
+_LEGEND_COLUMNS: Final = 2
+#: Length of dashes and of gaps in lines that have the colour of points.  The dashes of series 1
+#: fill the gaps of series 0, so that both lines are visible where they coincide.
 _DASH: Final = 3
 #: Height of a line of the legend, as a share of the axis.
 _LEGEND_LINE: Final = 0.13
@@ -34,8 +34,12 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
         dashes = (1.5, 1.5) if curve.part else (4, 2)
         line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
         if curve.series is not None:
-            alternating = curve.series * _DASH, (_DASH, _DASH)
-            line_style = {"color": style.colour(curve.series), "ls": alternating, "zorder": 1.5}
+            offset = curve.series * _DASH
+            line_style = {
+                "color": style.colour(curve.series),
+                "linestyle": (offset, (_DASH, _DASH)),
+                "zorder": 1.5,
+            }
         curves.append((curve, axes.plot(curve.x, curve.y, label=label, **line_style)))
     points: Drawn = []
     for series in panel.points:
@@ -45,18 +49,22 @@ def draw(panel: Scaling, axes: Axes) -> Drawn:
         axes.text(x, y, name, color=style.THEORY, style="italic")
     if not (points or curves):
         say_not_measured(axes)
-    _scale(panel, axes)
+    _set_axes(panel, axes)
     return [*points, *curves]
 
 
-def _scale(panel: Scaling, axes: Axes) -> None:
+def _set_axes(panel: Scaling, axes: Axes) -> None:
     """Set labels, scales, ticks and limits of the axes."""
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    axes.set_xscale(panel.x_scale, **({"base": 2} if panel.x_scale == "log" else {}))
+    if panel.x_scale == "log":
+        axes.set_xscale("log", base=2)
+    else:
+        axes.set_xscale("linear")
     axes.set_yscale(panel.y_scale)
     if panel.x_ticks:
-        ticks = panel.x_ticks[:: -(-len(panel.x_ticks) // _MOST_TICKS)]
+        step = math.ceil(len(panel.x_ticks) / _MOST_TICKS)
+        ticks = panel.x_ticks[::step]
         axes.set_xticks(ticks, labels=[f"{tick:,.10g}" for tick in ticks])
     if panel.y_from_zero:
         axes.set_ylim(bottom=0)
@@ -70,13 +78,22 @@ def finish(panel: Scaling, axes: Axes) -> None:
         plain_log_ticks(axes.yaxis)
     _name_series(panel, axes)
     if panel.direct:
-        named = [line for line in panel.points if line.label and (line.joined or not line.hollow)]
-        heights = {curve.series: curve.y[-1] for curve in panel.curves}
-        ends = [(line.label, heights.get(line.series, line.y[-1]), line.series) for line in named]
-        regions = {name for name, *_ in panel.regions}
-        bands = [band for band in panel.bands if band.label not in regions]
-        ends += [(band.label, band.middle, band.series) for band in bands]
-        label_ends(ends, axes)
+        label_ends(_right_ends(panel), axes)
+
+
+def _right_ends(panel: Scaling) -> list[tuple[str, float, int]]:
+    """List (name, last value, number) of the series and bands to name at the right edge."""
+    ends: list[tuple[str, float, int]] = []
+    last_of_curves = {curve.series: curve.y[-1] for curve in panel.curves}
+    for points in panel.points:
+        if points.label and (points.joined or not points.hollow):
+            last = last_of_curves.get(points.series, points.y[-1])
+            ends.append((points.label, last, points.series))
+    regions = {name for name, *_ in panel.regions}
+    for band in panel.bands:
+        if band.label not in regions:
+            ends.append((band.label, band.middle, band.series))
+    return ends
 
 
 def _name_series(panel: Scaling, axes: Axes) -> None:
@@ -90,7 +107,8 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
         _legend_inside(panel, axes, entries)
     elif entries > 1:
         heading = {"title": panel.title or None, "title_fontsize": "medium", "alignment": "left"}
-        if fits(legend := legend_above(axes, _COLUMNS, _COLUMNS, **heading), axes):
+        legend = legend_above(axes, _LEGEND_COLUMNS, fewest=_LEGEND_COLUMNS, **heading)
+        if fits(legend, axes):
             return
         legend.remove()
         axes.legend(loc="best", borderaxespad=0.3)
@@ -100,9 +118,10 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
 
 def _legend_inside(panel: Scaling, axes: Axes, entries: int) -> None:
     """Draw the legend inside the axes, above the band, and extend the axis for it."""
-    for columns in (_COLUMNS, 1):
+    for columns in (_LEGEND_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
         if fits(legend, axes):
             break
-    lines = -(-entries // columns)
-    axes.set_ylim(top=axes.get_ylim()[1] * (1 + _LEGEND_LINE * lines))
+    lines = math.ceil(entries / columns)
+    _, top = axes.get_ylim()
+    axes.set_ylim(top=top * (1 + _LEGEND_LINE * lines))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from figures.panels import Drawing
 
-#: Widths (inches) of a column of an IEEE page, and of one-column styles (160 mm), which fits on an
-#: IEEE page too.  No style scales figures down, so type has the sizes below in print.
+#: Widths (inches) of a narrow and of a wide figure: a column of an IEEE page, and the text of a
+#: one-column style (160 mm).  No style scales figures down, so type has the sizes below in print.
 COLUMN_INCHES: Final = 3.5
 PAGE_INCHES: Final = 6.29
 
@@ -96,5 +96,5 @@ def hatching(index: int) -> str:
 
 
 def legend_label(text: str) -> str:
-    """Return ``text`` as matplotlib shows it in a legend, even with a leading underscore."""
-    return text.replace("_", " _", 1 if text.startswith("_") else 0)
+    """Return ``text`` as a label that matplotlib shows; labels that begin with "_" are hidden."""
+    return f" {text}" if text.startswith("_") else text

@@ -1,4 +1,7 @@
-"""Shorten matplotlib's SVGs, and remove styles, which content security policies forbid."""
+"""Shorten matplotlib's SVGs, and replace ``style`` attributes.
+
+Pages whose content security policy forbids inline styles ignore ``style`` attributes.
+"""
 
 import re
 from typing import Final
@@ -8,7 +11,8 @@ _DECIMALS: Final = 2
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
-#: Style sheet of matplotlib; ``shorten`` sets its only non-default property at the root.
+#: Style sheet of matplotlib.  Of its properties only the line join differs from SVG's defaults;
+#: ``shorten`` sets it as an attribute of the root instead.
 _SHEET: Final = re.compile(
     r"\s*<defs>\s*<style type=\"text/css\">\*\{stroke-linejoin: round; stroke-linecap: butt\}"
     r"</style>\s*</defs>"

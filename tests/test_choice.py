@@ -145,7 +145,7 @@ def test_requested_records_replace_records_in_roles() -> None:
     )
     quick = run(9, "a", "quick")
     (choice,) = choices_of((A, run(8, "a"), quick), named(A), [quick.file])
-    assert (choice.primary, choice.by, choice.roles) == (quick, "--use", ("cpu",))
+    assert (choice.primary, choice.named_by, choice.roles) == (quick, "--use", ("cpu",))
 
 
 def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_unsafe_yaml_is_refused(text: str, line: int, word: str, tmp_path: Path)
     with pytest.raises(SyntaxFaultError) as caught:
         parse_yaml(text)
     assert caught.value.line == line
-    assert word in caught.value.what
+    assert word in caught.value.fault
     (tmp_path / "editions.yaml").write_text(text)
     with pytest.raises(RecordError, match=r"editions\.yaml: "):
         read_editions(tmp_path)

@@ -21,7 +21,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError
-from report.core.records.pooling import OPTION
+from report.core.records.pooling import SHARD_OPTION
 
 #: Command of this program without options; tests replace the command.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
@@ -51,7 +51,7 @@ class Jobs:
     def command(self, number: int | str) -> list[str]:
         """Return the command of a shard's job."""
         words = (*self.request.command(self.request.threads)[3:], *self.request.folder_options)
-        return [*PROGRAM, *words, OPTION, f"{number}/{self.of}", "--if-missing"]
+        return [*PROGRAM, *words, SHARD_OPTION, f"{number}/{self.of}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
         """Submit a job for each shard in ``numbers``."""

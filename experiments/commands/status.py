@@ -16,7 +16,7 @@ from experiments.harness.journal import is_in_use, unfinished_journals
 from experiments.machine import code
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
-from report.core.records.pooling import OPTION, why_not_pooled, without_option
+from report.core.records.pooling import SHARD_OPTION, why_not_pooled, without_shard_option
 from report.core.records.record import Head, Shard
 from report.core.records.store import digest, survey
 
@@ -88,7 +88,16 @@ def status(options: Namespace) -> int:
         for number, text in sorted(jobs.items()):
             print(f"  shard {number}/{total}  {text}")
     if not existing and not waiting:
-        words = ("python", "-m", "experiments", "run", study, *options_of_records, OPTION, "1/4")
+        words = (
+            "python",
+            "-m",
+            "experiments",
+            "run",
+            study,
+            *options_of_records,
+            SHARD_OPTION,
+            "1/4",
+        )
         print(f"No shard of {study} is measured in {records}; start with:\n  {shlex.join(words)}")
     return 0
 
@@ -102,7 +111,13 @@ def _lines(
         shard, job = f"{number}/{len(parts)}", jobs.get(number)
         is_waiting = state in ("missing", "unfinished")
         if is_waiting and not job:
-            words = (*without_option(head.command), *records, OPTION, shard, "--if-missing")
+            words = (
+                *without_shard_option(head.command),
+                *records,
+                SHARD_OPTION,
+                shard,
+                "--if-missing",
+            )
             commands.append(f"  {shlex.join(words)}")
         state_text = f"{'queued' if is_waiting and job else state:10}"
         results = f"{saved} measurements in" if saved else ""

@@ -11,7 +11,7 @@ from experiments import registry
 from experiments.harness import policies
 from experiments.harness.study import CeilingSize, CounterChoice, Device, Experiment, Levels
 from report.core.errors import UsageError
-from report.core.records.pooling import OPTION
+from report.core.records.pooling import SHARD_OPTION
 from report.core.records.record import Factors, Level, Policy, Protocol, Shard
 from report.core.records.store import digest
 
@@ -65,7 +65,7 @@ class Request:
             "--threads": threads,
             "--quick": "" if self.quick else None,
             "--counters": self.counters,
-            OPTION: self.shard and "{}/{}".format(*self.shard),
+            SHARD_OPTION: self.shard and "{}/{}".format(*self.shard),
             "--label": self.label,
             "--pairs": self.pairs,
             "--wait-quiet": self.wait_quiet and f"{self.wait_quiet:g}",

@@ -9,7 +9,7 @@ from typing import Final
 #: Longest message (characters); longer messages lose their middle.
 LONGEST: Final = 300
 
-#: Most lines of a ``RenderError``.
+#: Most reasons in a ``RenderError``.
 _MOST_REASONS: Final = 20
 
 
@@ -27,17 +27,20 @@ def one_line(text: str) -> str:
     Unprintable characters become escapes such as ``\\u202e``.  Long texts lose their middle.
     """
     words = " ".join(shorten(text, 4 * LONGEST).split())
-    escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in words)
-    return shorten("".join(escaped), LONGEST)
+    escaped = ""
+    for char in words:
+        escaped += char if char.isprintable() else ascii(char).strip("'")
+    return shorten(escaped, LONGEST)
 
 
 def words_of(error: BaseException) -> str:
     """Return class and text of an exception; only the class if ``str(error)`` fails."""
+    name = type(error).__name__
     try:
         text = str(error)
     except BaseException:
-        text = ""
-    return f"{type(error).__name__}: {text}".removesuffix(": ")
+        return name
+    return f"{name}: {text}" if text else name
 
 
 class RidgepointError(Exception):
@@ -89,7 +92,9 @@ class RenderError(RidgepointError):
     """pandoc, LaTeX, Typst or Quarto refused a paper; one reason per line."""
 
     def __init__(self, message: str) -> None:
-        Exception.__init__(self, "\n".join(map(one_line, message.split("\n")[:_MOST_REASONS])))
+        lines = message.split("\n")[:_MOST_REASONS]
+        # Not ``super()``, which would join the lines to one.
+        Exception.__init__(self, "\n".join(one_line(line) for line in lines))
 
 
 class MeasurementError(RidgepointError):
@@ -100,19 +105,24 @@ class OutputError(RidgepointError):
     """The output folder cannot be written, or is in use by another build."""
 
 
-def unwritable(error: OSError, wanted: str = "written", place: object = "out") -> OutputError:
+def unwritable(error: OSError, action: str = "written", place: object = "out") -> OutputError:
     """Convert an ``OSError`` of writing to an ``OutputError``.
 
-    The message names ``place`` if the error names no file (as for a full disk).  If
-    ``shutil.copytree`` failed for several files, the message names the first.
+    ``action`` is the participle of what failed, for the message.  The message names ``place`` if
+    the error names no file (as for a full disk).  If ``shutil.copytree`` failed for several files,
+    the message names the first.
     """
-    place, why = error.filename or place, error.strerror or error
+    file: object = error.filename or place
+    reason: object = error.strerror or error
     if error.args and isinstance(error.args[0], list):
-        place, _, details = map(str, error.args[0][0])
+        first_failure = error.args[0][0]
+        source, _, details = (str(part) for part in first_failure)
+        file = source
         # Drop the error number and the file name from «[Errno 13] Permission denied: 'x'».
-        why = details.replace(f"`{place}`", "it").partition(": ")[0].rpartition("] ")[2]
+        sentence = details.replace(f"`{source}`", "it").partition(": ")[0]
+        reason = sentence.rpartition("] ")[2]
     return OutputError(
-        f"{place}: cannot be {wanted} ({why}); make room for it or give permission, and build "
+        f"{file}: cannot be {action} ({reason}); make room for it or give permission, and build "
         "again; the last whole output is in place."
     )
 

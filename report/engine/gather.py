@@ -336,7 +336,7 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
     for choice in choices:
         for run in choice.used:
             days.append(run.record.started[:10])
-            requested += run.files if choice.by == USE else ()
+            requested += run.files if choice.named_by == USE else ()
     return {
         "records": list(inputs.files),
         "reported": inputs.reported_file,
@@ -426,7 +426,7 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
         if role in after:
             accepted = after[role]
             files = tuple(run.file for run in accepted.used)
-            by_key = not accepted.by or (accepted.by == USE and newest >= {*files})
+            by_key = not accepted.named_by or (accepted.named_by == USE and newest >= {*files})
             roles[role] = accepted.key if by_key else files
     compared = tuple(choice.key for choice in chosen.choices if not choice.roles)
     date = max(choice.primary.record.started[:10] for choice in chosen.choices)

@@ -103,7 +103,7 @@ def read_source(folder: Path, study: str) -> PaperSource:
         msgspec.convert(meta, _Front)
     except SyntaxFaultError as error:
         place = f"{place_of_line(document, error.line + 1)}: the front matter"
-        raise RenderError(f"{place}: {error.what}; fix the template.") from error
+        raise RenderError(f"{place}: {error.fault}; fix the template.") from error
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         if "unknown field" in what:

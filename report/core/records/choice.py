@@ -1,15 +1,19 @@
 """Choose the records of each machine that a paper uses, and the role of the machine.
 
-``data/editions.yaml`` or the user assigns roles to machines; otherwise roles follow from the rank
-of the runs.  The newest full run of a machine is used.  Older full runs of the same measurement are
-pooled with it, so that papers show the scatter between runs.  The pooled run with most attachments
-is the primary record, since other runs may lack its counts.  A run with missing shards is not full.
+A role says how a paper uses a machine: ``cpu`` is the processor that sentences describe, ``second``
+another processor to compare with, ``gpu`` the GPU.  ``data/editions.yaml`` or the user assigns the
+roles; otherwise full and newer runs come first.
+
+The newest full run of a machine is used.  Older full runs of the same measurement are pooled with
+the newest, so that papers show the scatter between runs.  The pooled run with most attachments
+(files of counters and profilers) is the primary record, since other runs may lack its counts.  A
+sweep may be split into shards, which are measured as separate runs; a run with missing shards is
+not full.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -32,7 +36,7 @@ _ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cuda": ("gpu", "third", "fourth"),
 }
 EDITIONS: Final = "editions.yaml"
-#: The option that names records, and below the file that names records, for messages.
+#: The option and the file that name records to use.
 USE: Final = "--use"
 _EDITION: Final = f"data/{EDITIONS}"
 _REMEDY: Final = (
@@ -60,8 +64,11 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def files(self) -> tuple[str, ...]:
         """All files of records that the roles name."""
-        named = (files for files in self.roles.values() if not isinstance(files, str))
-        return tuple(chain.from_iterable(named))
+        files: list[str] = []
+        for machine in self.roles.values():
+            if not isinstance(machine, str):
+                files += machine
+        return tuple(files)
 
 
 def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[str, Edition]:
@@ -72,8 +79,8 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
     path = data / EDITIONS
     if not path.exists():
         return {}
-    file: Any = dict[str, Edition] | None
-    editions: dict[str, Edition] = read_strictly(path, file, _REMEDY, data) or {}
+    file_type: Any = dict[str, Edition] | None
+    editions: dict[str, Edition] = read_strictly(path, file_type, _REMEDY, data) or {}
     for study, edition in editions.items():
         if studies is not None and study not in studies:
             remedy = f"the studies are {', '.join(studies)}"
@@ -98,8 +105,8 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
         text = path.read_text("utf-8") if path.exists() else ""
         # A study ends before the next line that begins with neither a space nor a hash.
         old = re.search(rf"^{study}:.*\n(?:[ \t#].*\n|\n)*", text, re.MULTILINE)
-        begin, end = old.span() if old else (len(text), len(text))
-        path.write_text(f"{text[:begin]}{block}{text[end:]}", "utf-8", newline="\n")
+        before, after = (text[: old.start()], text[old.end() :]) if old else (text, "")
+        path.write_text(f"{before}{block}{after}", "utf-8", newline="\n")
     except OSError as error:
         raise unwritable(error, place=path) from error
     return path
@@ -112,14 +119,14 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
 class Choice:
     """The records of one machine that a paper uses.
 
-    ``used``: the primary record, then the records pooled with it.  ``left``: unused records with
-    the reason, newest first.  ``by``: the option or file that named the records; empty if the
-    newest run was chosen.  ``roles``: empty if the machine is only compared.
+    ``used``: the primary record, then the records pooled with it.  ``unused``: other records of the
+    machine with the reason, newest first.  ``named_by``: the option or file that named the records;
+    empty if the newest run was chosen.  ``roles``: empty if the machine is only compared.
     """
 
     used: tuple[Stored, ...]
-    left: tuple[tuple[Stored, str], ...] = ()
-    by: str = ""
+    unused: tuple[tuple[Stored, str], ...] = ()
+    named_by: str = ""
     roles: tuple[Role, ...] = ()
 
     @property
@@ -151,42 +158,50 @@ def choices_of(
     machines: dict[str, list[Stored]] = {}
     for run in sorted(pooling.runs_of(records), key=_rank):
         machines.setdefault(run.record.environment.key, []).append(run)
-    key_of = {f: key for key, runs in machines.items() for run in runs for f in run.files}
-    named = {USE: requested, _EDITION: edition.files if edition else ()}
-    for by, files in named.items():
+    key_of_file: dict[str, str] = {}
+    for key, runs in machines.items():
+        for run in runs:
+            key_of_file |= dict.fromkeys(run.files, key)
+    files_named_by = {USE: requested, _EDITION: edition.files if edition else ()}
+    for option_or_file, files in files_named_by.items():
         for file in files:
-            if file not in key_of:
-                raise RecordError(f"{by}: no record {file}; correct the name.")
+            if file not in key_of_file:
+                raise RecordError(f"{option_or_file}: no record {file}; correct the name.")
     if edition:
-        _separate_roles(edition, machines, key_of)
-    original = _machine_by_role(edition, machines, key_of)
-    final = _with_requested(original, [key_of[file] for file in requested], machines)
+        _separate_roles(edition, machines, key_of_file)
+    original = _machine_by_role(edition, machines, key_of_file)
+    requested_keys = [key_of_file[file] for file in requested]
+    machine_by_role = _with_requested(original, requested_keys, machines)
     compared = edition.compared if edition else machines
+    # A machine that lost its role to a requested machine is still compared.
+    keys = dict.fromkeys((*machine_by_role.values(), *original.values(), *compared))
     choices = []
-    for key in dict.fromkeys((*final.values(), *original.values(), *compared)):
+    for key in keys:
         if key in machines:
-            choice = _without_contradictions(_of_machine(machines[key], named))
-            roles = tuple(role for role, machine in final.items() if machine == key)
+            choice = _without_contradictions(_of_machine(machines[key], files_named_by))
+            roles = tuple(role for role, machine in machine_by_role.items() if machine == key)
             choices.append(replace(choice, roles=roles))
     return tuple(sorted(choices, key=attrgetter("primary.record.started"), reverse=True))
 
 
 def _separate_roles(
-    edition: Edition, machines: dict[str, list[Stored]], key_of: dict[str, str]
+    edition: Edition, machines: dict[str, list[Stored]], key_of_file: dict[str, str]
 ) -> None:
-    """Enter a machine twice in ``machines`` if two roles name different records of it.
+    """Enter a machine twice in ``machines`` if two roles name different records of the machine.
 
     A paper can thus use runs of one machine that measured different cases.
     """
-    earlier = set[str]()
+    keys_of_earlier_roles = set[str]()
     for role, files in edition.roles.items():
-        keys = set() if isinstance(files, str) else {key_of[file] for file in files}
-        for key in keys & earlier:
-            of_role = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
-            machines[key] = [run for run in machines[key] if run not in of_role]
-            machines[f"{key} as {role}"] = of_role
-            key_of |= dict.fromkeys(files, f"{key} as {role}")
-        earlier |= keys
+        if isinstance(files, str):
+            continue
+        keys = {key_of_file[file] for file in files}
+        for key in keys & keys_of_earlier_roles:
+            runs_of_role = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
+            machines[key] = [run for run in machines[key] if run not in runs_of_role]
+            machines[f"{key} as {role}"] = runs_of_role
+            key_of_file |= dict.fromkeys(files, f"{key} as {role}")
+        keys_of_earlier_roles |= keys
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:
@@ -202,24 +217,24 @@ def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
     ranked = sorted(runs, key=_rank, reverse=True)
     roles: dict[Role, Stored] = {}
     for device in ("cpu", "cuda"):
-        candidates = (run for run in ranked if run.record.environment.device == device)
-        free = (role for role in _ROLES_OF_DEVICE[device] if role not in roles)
-        roles |= dict(zip(free, candidates, strict=False))
+        candidates = [run for run in ranked if run.record.environment.device == device]
+        free_roles = [role for role in _ROLES_OF_DEVICE[device] if role not in roles]
+        roles |= dict(zip(free_roles, candidates, strict=False))
     if "gpu" in roles:
         roles.setdefault("cpu", roles["gpu"])
     return roles
 
 
 def _machine_by_role(
-    edition: Edition | None, machines: _Machines, key_of: Mapping[str, str]
+    edition: Edition | None, machines: _Machines, key_of_file: Mapping[str, str]
 ) -> dict[Role, str]:
     """Map each role to the key of its machine; without an edition by the rank of the runs."""
     if edition is None:
-        best = default_roles(runs[-1] for runs in machines.values())
-        return {role: run.record.environment.key for role, run in best.items()}
+        best_runs = default_roles(runs[-1] for runs in machines.values())
+        return {role: run.record.environment.key for role, run in best_runs.items()}
     machine_by_role: dict[Role, str] = {}
     for role, named in edition.roles.items():
-        keys = {named} if isinstance(named, str) else {key_of[file] for file in named}
+        keys = {named} if isinstance(named, str) else {key_of_file[file] for file in named}
         if len(keys) != 1:
             raise RecordError(
                 f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
@@ -238,39 +253,45 @@ def _with_requested(
     original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
     """Assign the first suitable role to each requested machine without a role."""
-    machine_by_role, keys = dict(original), dict.fromkeys(requested)
+    machine_by_role = dict(original)
+    keys = dict.fromkeys(requested)
     for key in keys:
         if key in machine_by_role.values():
             continue
         device = machines[key][-1].record.environment.device
-        free = (role for role in _ROLES_OF_DEVICE[device] if machine_by_role.get(role) not in keys)
-        if role := next(free, None):
-            machine_by_role[role] = key
+        for role in _ROLES_OF_DEVICE[device]:
+            if machine_by_role.get(role) not in keys:
+                machine_by_role[role] = key
+                break
     return machine_by_role
 
 
-def _of_machine(runs: Sequence[Stored], named: Mapping[str, Sequence[str]]) -> Choice:
+def _of_machine(runs: Sequence[Stored], files_named_by: Mapping[str, Sequence[str]]) -> Choice:
     """Choose among the ``runs`` of one machine, best last.
 
-    ``named``: option or file → records.  The first entry with a record of this machine decides.
+    ``files_named_by``: option or file → records that it names.  The first entry with a record of
+    this machine decides.
     """
-    newest = sorted(runs, key=start_and_file, reverse=True)
-    for by, files in named.items():
-        if chosen := [run for run in newest if not set(files).isdisjoint(run.files)]:
-            for other in chosen[1:]:
-                if why := pooling.why_not_pooled(chosen[0].record, other.record):
-                    raise RecordError(
-                        f"{by}: {chosen[0].file} and {other.file} are both records of "
-                        f"{other.record.environment.key} and cannot be pooled, since the latter "
-                        f"is {why}; name one of them."
-                    )
-            left = tuple((run, f"{by} names another") for run in newest if run not in chosen)
-            return Choice(tuple(chosen), left, by)
-    reasons = {run.file: _why_unused(runs[-1], run) for run in newest}
-    used = [run for run in newest if not reasons[run.file]]
+    newest_first = sorted(runs, key=start_and_file, reverse=True)
+    for option_or_file, files in files_named_by.items():
+        chosen = [run for run in newest_first if not set(files).isdisjoint(run.files)]
+        if not chosen:
+            continue
+        for other in chosen[1:]:
+            if reason := pooling.why_not_pooled(chosen[0].record, other.record):
+                raise RecordError(
+                    f"{option_or_file}: {chosen[0].file} and {other.file} are both records of "
+                    f"{other.record.environment.key} and cannot be pooled, since the latter "
+                    f"is {reason}; name one of them."
+                )
+        others = [run for run in newest_first if run not in chosen]
+        unused = tuple((run, f"{option_or_file} names another") for run in others)
+        return Choice(tuple(chosen), unused, option_or_file)
+    reasons = {run.file: _why_unused(runs[-1], run) for run in newest_first}
+    used = [run for run in newest_first if not reasons[run.file]]
     used.sort(key=lambda run: len(run.record.attachments), reverse=True)
-    left = tuple((run, reasons[run.file]) for run in newest if reasons[run.file])
-    return Choice(tuple(used), left)
+    unused = tuple((run, reasons[run.file]) for run in newest_first if reasons[run.file])
+    return Choice(tuple(used), unused)
 
 
 def _why_unused(best: Stored, run: Stored) -> str:
@@ -281,27 +302,31 @@ def _why_unused(best: Stored, run: Stored) -> str:
         return "older"
     if not is_full(run):
         return f"{describe_incomplete(run)} beside a full one"
-    why = pooling.why_not_pooled(best.record, run.record)
-    return f"older and {why}" if why else ""
+    reason = pooling.why_not_pooled(best.record, run.record)
+    return f"older and {reason}" if reason else ""
 
 
 def _without_contradictions(choice: Choice) -> Choice:
-    """Move runs and shards to ``left`` whose deterministic values contradict earlier runs."""
-    known: pooling.DeterministicValues = {}
+    """Move runs and shards whose layers, counts or bytes contradict earlier runs to ``unused``."""
+    earlier_values: pooling.DeterministicValues = {}
     used: list[Stored] = []
     refused: list[tuple[Stored, str]] = []
     for run in choice.used:
         agreeing: list[Stored] = []
         for part in run.shards:
             values = pooling.deterministic_values(part.record)
-            if why := pooling.first_contradiction(known, values):
-                reason = f"not the same measurement: {why} as in {_file_name(choice.primary)}"
+            if difference := pooling.first_contradiction(earlier_values, values):
+                primary = _file_name(choice.primary)
+                reason = f"not the same measurement: {difference} as in {primary}"
                 refused.append((part, reason))
             else:
                 agreeing.append(part)
-                known |= values
-        used += [run] if len(agreeing) == len(run.shards) else pooling.runs_of(agreeing)
-    return replace(choice, used=tuple(used), left=(*refused, *choice.left))
+                earlier_values |= values
+        if len(agreeing) == len(run.shards):
+            used.append(run)
+        else:
+            used += pooling.runs_of(agreeing)
+    return replace(choice, used=tuple(used), unused=(*refused, *choice.unused))
 
 
 # ---------------------------------------------------------------------------------------- words
@@ -315,9 +340,11 @@ def is_full(run: Stored) -> bool:
 def plan_text(run: Stored) -> str:
     """Name the plan of a run, with the number of shards if some are missing."""
     plan = f"{run.record.protocol.plan} plan"
-    if missing := pooling.missing_shards(run):
-        return f"{len(run.parts):,} of {len(missing) + len(run.parts):,} shards of the {plan}"
-    return plan
+    missing = pooling.missing_shards(run)
+    if not missing:
+        return plan
+    present = len(run.parts)
+    return f"{present:,} of {present + len(missing):,} shards of the {plan}"
 
 
 def describe_incomplete(run: Stored) -> str:
@@ -332,34 +359,39 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
     for choice in choices:
         if choice.primary.file == file:
             return True, _role_of(choice)
-        for run, why in choice.left:
+        for run, reason in choice.unused:
             if file in run.files:
-                return False, f"not used, {why}"
+                return False, f"not used, {reason}"
         for run in choice.used:
             if run.file == file:
                 return True, f"pooled with {_file_name(choice.primary)}"
             for part in run.parts:
-                if part.file == file and (shard := part.record.shard):
-                    of = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {_file_name(run)}, {of}"
+                shard = part.record.shard
+                if part.file == file and shard:
+                    number = f"shard {shard.number} of {shard.of}"
+                    return True, f"merged with {_file_name(run)}, {number}"
     return False, f"not used, {_EDITION} names other machines"
 
 
 def _role_of(choice: Choice) -> str:
     """Describe why the primary record of a machine was chosen, and its roles."""
     run, *others = choice.used
-    if choice.by:
-        what = f"as {choice.by} names it"
-        what += "" if is_full(run) else f", {describe_incomplete(run)}"
+    if choice.named_by:
+        reason = f"as {choice.named_by} names it"
+        if not is_full(run):
+            reason += f", {describe_incomplete(run)}"
     elif not is_full(run):
-        what = f"{describe_incomplete(run)} that stands in for this machine, which has no full one"
+        incomplete = describe_incomplete(run)
+        reason = f"{incomplete} that stands in for this machine, which has no full one"
     elif all(other.record.started <= run.record.started for other in others):
-        what = "the newest full run of its machine"
+        reason = "the newest full run of its machine"
     else:
-        what = "a full run of its machine that kept more files than newer ones"
-    roles = " and ".join(choice.roles)
-    more = f", pooled with {len(others)} other run{'s' if others[1:] else ''}" if others else ""
-    return f"used {f'as {roles}' if roles else 'for comparison'}, {what}{more}"
+        reason = "a full run of its machine that kept more files than newer ones"
+    use = f"as {' and '.join(choice.roles)}" if choice.roles else "for comparison"
+    pooled = ""
+    if others:
+        pooled = f", pooled with {len(others)} other run{'s' if len(others) > 1 else ''}"
+    return f"used {use}, {reason}{pooled}"
 
 
 def _file_name(run: Stored) -> str:

@@ -25,17 +25,17 @@ from report.core.records.strict import repeated
 
 #: Samples may last this much longer (s) than the run, since start and end are whole seconds.
 _ROUNDING: Final = 1.0
-#: Forms of a ceiling's size, which determines the work of one repetition.
+#: Forms of the size of a ceiling (a measured peak), which determines the work of one repetition.
 _PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
 _CONVOLUTION: Final = re.compile(
     r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
 )
 _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
-#: Operation → bytes moved per element, in float32.
-_MOVED: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
+#: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
+_MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
 #: (part, whole): quantities in bytes of one call; the part cannot exceed the whole.
-_PART_OF: Final = (
+_PART_AND_WHOLE: Final = (
     *((f"{kind}_{moment}", f"{kind}_peak")
       for kind in ("requested", "allocated", "reserved", "resident")
       for moment in ("before", "after")),
@@ -44,7 +44,9 @@ _PART_OF: Final = (
       for moment in ("before", "after", "peak")),
 )  # fmt: skip
 #: Factors that do not change the layers of a network.
-_NOT_OF_LAYERS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
+_IRRELEVANT_FOR_LAYERS: Final = {
+    "batch", "layout", "precision", "memory_limit", "execution", "tile",
+}  # fmt: skip
 #: Groups of quantities with equal numbers of samples (per call, step, epoch, image or moment).
 _SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
@@ -58,44 +60,52 @@ _SAME_COUNT: Final = (
     ("energy", "energy_calls"),
     tuple(name for name in QUANTITIES if name.startswith("ncu_")),
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
-    *_PART_OF,
+    *_PART_AND_WHOLE,
 )  # fmt: skip
-#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PART_OF``.
+#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PART_AND_WHOLE``.
 _GROUPS: Final = defaultdict[str, list[tuple[str, ...]]](list)
 _WHOLES: Final = defaultdict[str, list[str]](list)
 for _group in _SAME_COUNT:
     for _name in _group:
         _GROUPS[_name].append(_group)
-for _part, _whole in _PART_OF:
+for _part, _whole in _PART_AND_WHOLE:
     _WHOLES[_part].append(_whole)
 
 
 def faults(record: Record | ImportedRecord) -> Iterator[str]:
     """Yield faults that the types of a record cannot exclude, as «field: fault»."""
-    yield from _import_faults(record) if isinstance(record, ImportedRecord) else _run_faults(record)
-    if twice := repeated(attachment.name for attachment in record.attachments):
-        yield f"attachments: found the name {twice} twice"
-    conditions = record.conditions if isinstance(record, ImportedRecord) else {}
-    seen: dict[frozenset[tuple[str, Level]], int] = {}
+    if isinstance(record, ImportedRecord):
+        yield from _import_faults(record)
+        conditions = record.conditions
+    else:
+        yield from _run_faults(record)
+        conditions = {}
+    if duplicate := repeated(attachment.name for attachment in record.attachments):
+        yield f"attachments: found the name {duplicate} twice"
+    first_case: dict[frozenset[tuple[str, Level]], int] = {}
     for index, case in enumerate(record.cases):
-        where = f"cases[{index}]"
-        yield from _outcome_faults(case, where)
+        place = f"cases[{index}]"
+        yield from _outcome_faults(case, place)
         for number, round_ in enumerate(case.rounds):
-            yield from _outcome_faults(round_, f"{where}.rounds[{number}]")
-        if len({(round_.policy, round_.process) for round_ in case.rounds}) < len(case.rounds):
-            yield f"{where}.rounds: found the same process twice under one policy"
+            yield from _outcome_faults(round_, f"{place}.rounds[{number}]")
+        processes = {(round_.policy, round_.process) for round_ in case.rounds}
+        if len(processes) < len(case.rounds):
+            yield f"{place}.rounds: found the same process twice under one policy"
         # 1 and 1.0 are the same level, since both look up the same case.
-        first = seen.setdefault(frozenset(case.factors.items()), index)
+        first = first_case.setdefault(frozenset(case.factors.items()), index)
         if first != index:
-            yield f"{where}.factors: found the same combination as in cases[{first}]"
+            yield f"{place}.factors: found the same combination as in cases[{first}]"
         for name in sorted(case.factors.keys() & conditions.keys()):
-            yield f"{where}.factors.{name}: found a name that is a condition of all cases too"
+            yield f"{place}.factors.{name}: found a name that is a condition of all cases too"
     if isinstance(record, Record):
         yield from _sample_faults(record)
 
 
 def _time_faults(**moments: str | None) -> Iterator[str]:
-    """Yield dates that do not exist, and an end before the start."""
+    """Yield dates that do not exist, and an end before the start.
+
+    ``moments``: ISO dates by field name, with ``started`` and ``finished``.
+    """
     for name, moment in moments.items():
         try:
             datetime.fromisoformat(moment or "2000-01-01")
@@ -149,16 +159,19 @@ def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
         yield f"{place}.reason: found null, but a status {outcome.status} needs a reason"
     for name, samples in outcome.series.items():
         quantity = QUANTITIES[name]
-        if not quantity.admits(samples):
-            index = next(i for i, sample in enumerate(samples) if not quantity.admits((sample,)))
-            fault = f"{name} is {quantity.range}, found {samples[index]}"
-            yield f"{place}.series.{name}[{index}]: {fault}"
+        if quantity.admits(samples):
+            continue
+        for index, sample in enumerate(samples):
+            if not quantity.admits((sample,)):
+                fault = f"{name} is {quantity.range}, found {sample}"
+                yield f"{place}.series.{name}[{index}]: {fault}"
+                break
 
 
 def _sample_faults(record: Record) -> Iterator[str]:
     """Yield contradictory series and layers, and samples that last longer than the run."""
     seconds: defaultdict[str, float] = defaultdict(float)
-    first: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
+    first_layers: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
     for index, case in enumerate(record.cases):
         for series in case.all_series:
             for fault in _series_faults(series, len(case.layers)):
@@ -167,68 +180,86 @@ def _sample_faults(record: Record) -> Iterator[str]:
                 if QUANTITIES[name].unit == "s":
                     seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
-            network = frozenset(i for i in case.factors.items() if i[0] not in _NOT_OF_LAYERS)
+            network = _network_of(case)
             names = [layer.name for layer in case.layers]
-            other, known = first.setdefault(network, (index, names))
-            if names != known:
-                difference = f"found others than in cases[{other}], of the same network"
+            first_index, first_names = first_layers.setdefault(network, (index, names))
+            if names != first_names:
+                difference = f"found others than in cases[{first_index}], of the same network"
                 yield f"cases[{index}].layers: {difference}"
     seconds["ceilings"] = sum(sum(ceiling.samples) for ceiling in record.ceilings)
-    begin, end = map(datetime.fromisoformat, (record.started, record.finished))
-    longest = (end - begin).total_seconds()
+    started = datetime.fromisoformat(record.started)
+    finished = datetime.fromisoformat(record.finished)
+    run_seconds = (finished - started).total_seconds()
     for name, duration in seconds.items():
         cores = record.environment.cpu.cores_available if name == "cpu_time" else 1
-        if duration > (longest + _ROUNDING) * cores:
+        if duration > (run_seconds + _ROUNDING) * cores:
             yield (
-                f"finished: found a run of {longest:,.0f} s, but its samples of {name} "
+                f"finished: found a run of {run_seconds:,.0f} s, but its samples of {name} "
                 f"last {duration:,.0f} s"
             )
 
 
+def _network_of(case: Case) -> frozenset[tuple[str, Level]]:
+    """Return the factors of a case that determine the layers of its network."""
+    items = case.factors.items()
+    return frozenset((name, level) for name, level in items if name not in _IRRELEVANT_FOR_LAYERS)
+
+
 def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
-    """Yield unequal numbers of samples within a group, and parts that exceed the whole."""
-    counts: dict[tuple[str, ...], tuple[str, int]] = {}
+    """Yield unequal numbers of samples within a group, and parts that exceed the whole.
+
+    ``layers`` is the number of layers that ran.
+    """
+    first_of_group: dict[tuple[str, ...], tuple[str, int]] = {}
     for name, samples in series.items():
         for group in _GROUPS.get(name, ()):
-            first, count = counts.setdefault(group, (name, len(samples)))
+            first, count = first_of_group.setdefault(group, (name, len(samples)))
             if count != len(samples):
                 yield f"found {count} samples of {first}, {len(samples)} of {name}"
     for name, samples in series.items():
         for whole in _WHOLES.get(name, ()):
-            for lesser, greater in zip(samples, series.get(whole, ()), strict=False):
-                if lesser > greater:
-                    yield f"found {lesser:,} B of {name}, more than the {greater:,} B of {whole}"
+            for part_bytes, whole_bytes in zip(samples, series.get(whole, ()), strict=False):
+                if part_bytes > whole_bytes:
+                    limit = f"more than the {whole_bytes:,} B of {whole}"
+                    yield f"found {part_bytes:,} B of {name}, {limit}"
     for name in {"layer_forward_time", "layer_backward_time"} & series.keys():
         steps = len(series.get("time", ()))
         if len(series[name]) != steps * layers:
-            of = f"{steps} steps of {layers} layers"
-            yield f"found {len(series[name])} samples of {name}, of {of}"
+            expected = f"{steps} steps of {layers} layers"
+            yield f"found {len(series[name])} samples of {name}, of {expected}"
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
     """Tell whether the work of a ceiling follows from its size."""
     if match := _PRODUCT.fullmatch(ceiling.size):
-        rows, inner, columns = map(int, match.groups())
+        rows, inner, columns = (int(number) for number in match.groups())
         return ceiling.work == 2 * rows * inner * columns
     if match := _CONVOLUTION.fullmatch(ceiling.size):
-        batch, inputs, height, width, rows, columns, outputs = map(int, match.groups())
-        results = batch * outputs * (height - rows + 1) * (width - columns + 1)
-        return ceiling.work == 2 * results * inputs * rows * columns
+        numbers = (int(number) for number in match.groups())
+        batch, channels_in, height, width, kernel_height, kernel_width, channels_out = numbers
+        positions = (height - kernel_height + 1) * (width - kernel_width + 1)
+        outputs = batch * channels_out * positions
+        return ceiling.work == 2 * outputs * channels_in * kernel_height * kernel_width
     if match := _PAGES.fullmatch(ceiling.size):
-        pages, size = map(int, match.groups())
-        return (ceiling.work, ceiling.working_set) == (pages, pages * size)
+        pages, page_bytes = (int(number) for number in match.groups())
+        return ceiling.work == pages and ceiling.working_set == pages * page_bytes
     if match := _ELEMENTS.fullmatch(ceiling.size):
-        moved = int(match[1]) * (threads if match[2] else 1) * _MOVED.get(ceiling.operation, 0)
+        elements, per_thread = match.groups()
+        arrays = threads if per_thread else 1
+        moved_bytes = int(elements) * arrays * _MOVED_BYTES.get(ceiling.operation, 0)
+        if moved_bytes == 0 or ceiling.working_set not in (None, moved_bytes):
+            return False
         # A small working set is moved several times in one repetition.
-        return moved > 0 and ceiling.work % moved == 0 and ceiling.working_set in (None, moved)
+        return ceiling.work % moved_bytes == 0
     return False
 
 
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
     """Yield the paths of required fields that are null, in a part of a record and its parts."""
+    required = _required(part.__class__)
     for name in part.__struct_fields__:
-        value, kind = getattr(part, name), part.__class__
-        if value is None and name in _required(kind):
+        value = getattr(part, name)
+        if value is None and name in required:
             yield prefix + name
         elif isinstance(value, msgspec.Struct):
             yield from null_fields(value, f"{prefix}{name}.")

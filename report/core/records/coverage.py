@@ -1,6 +1,7 @@
-"""Cases in all own records of a study, to check sentences such as "not measured on a GPU".
+"""Cases in all records that the project measured, to check sentences such as "not measured".
 
-A paper computes from the records of its edition only; such sentences are about all records.
+A paper computes only from the records of its edition (``data/editions.yaml``), but a sentence such
+as "not measured on a GPU" is about all records of the study.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,7 @@ class CoveredCase(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class Measured:
-    """The cases of all own records, newest record first."""
+    """The cases of all records that the project measured, newest record first."""
 
     cases: tuple[CoveredCase, ...] = ()
 
@@ -39,12 +40,16 @@ class Measured:
         ``selectors`` are devices and quantities, ``factors`` required levels.  Raises
         ``ValueError`` for a factor that no case has.
         """
-        known = sorted({name for case in self.cases for name in case.factors})
+        existing = set[str]()
+        for case in self.cases:
+            existing.update(case.factors)
         for name in factors:
-            if name not in known:
-                names = ", ".join(known) or "none"
+            if name not in existing:
+                names = ", ".join(sorted(existing)) or "none"
                 raise ValueError(f"{name} is no factor of a record; these are: {names}")
-        devices = {DEVICES[name] for name in selectors if name in DEVICES} or {*DEVICES.values()}
+        devices = {DEVICES[name] for name in selectors if name in DEVICES}
+        if not devices:
+            devices = set(DEVICES.values())
         quantities = {name for name in selectors if name not in DEVICES}
         for case in self.cases:
             if case.device not in devices or not quantities.issubset(case.quantities):
@@ -62,11 +67,13 @@ def covered_cases(usable: Iterable[Stored]) -> Measured:
             continue
         device = run.record.environment.device
         for case in run.record.cases:
-            if case.status == "ok":
-                names = set(case.series)
-                for round_ in case.rounds:
-                    names.update(round_.series if round_.status == "ok" else ())
-                cases.append(CoveredCase(device, case.factors, tuple(sorted(names)), run.file))
+            if case.status != "ok":
+                continue
+            quantities = set(case.series)
+            for round_ in case.rounds:
+                if round_.status == "ok":
+                    quantities.update(round_.series)
+            cases.append(CoveredCase(device, case.factors, tuple(sorted(quantities)), run.file))
     return Measured(tuple(cases))
 
 
@@ -75,7 +82,8 @@ def check_selectors(selectors: Iterable[object]) -> None:
     for name in selectors:
         if name in DEVICES or name in QUANTITIES:
             continue
-        known = get_close_matches(str(name), QUANTITIES, n=3) or sorted(QUANTITIES)
+        suggestions = get_close_matches(str(name), QUANTITIES, n=3) or sorted(QUANTITIES)
         raise ValueError(
-            f"{name} is no device or quantity; write cpu, gpu, or a quantity: {', '.join(known)}"
+            f"{name} is no device or quantity; write cpu, gpu, or a quantity: "
+            f"{', '.join(suggestions)}"
         )

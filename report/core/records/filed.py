@@ -30,6 +30,7 @@ from report.core.records.record import (
     Level,
     Record,
     Sample,
+    SeriesByQuantity,
     Text,
     in_seconds,
 )
@@ -42,14 +43,16 @@ NetworkReference: TypeAlias = Annotated[
     tuple[tuple[LayerName, LayerIndex], ...], msgspec.Meta(min_length=1)
 ]
 #: The layers of a case, as (index in ``networks``, batch).
-Ref: TypeAlias = tuple[LayerIndex, Extent]
+CaseLayers: TypeAlias = tuple[LayerIndex, Extent]
 #: A case with status ok: the levels of its factors, and a sample or null per column.
 CaseRow: TypeAlias = tuple[tuple[Level, ...], tuple[Sample | None, ...]]
 
-#: Longest line (characters) whose changes code forges show; longer lists get ``_WRAPPED`` a line.
+#: Longest line (characters) whose changes GitHub and similar sites show.  Longer lists are wrapped
+#: to lines of ``_WRAPPED_LINE`` characters.
 _LONGEST_LINE: Final = 9_000
-_WRAPPED: Final = 1_000
-#: Default kind to read; typed ``Any``, so that it can be the default of a ``type[Kind]``.
+_WRAPPED_LINE: Final = 1_000
+#: The kind of record that this project measures, the default of functions that read records.  The
+#: type is ``Any``, since no class is a valid default for a ``type[Kind]`` of any kind.
 OWN: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
@@ -57,14 +60,14 @@ REMEDY: Final = "restore the file with git, or run the experiment or the import 
 class _Case(Case, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A case in a file; ``layers`` is None if no layers ran."""
 
-    layers: Ref | None = None  # type: ignore[assignment]
+    layers: CaseLayers | None = None  # type: ignore[assignment]
 
 
 def _file_of(kind: type[msgspec.Struct]) -> Any:
     """Define the type of a file: the fields of a record, and the tables that cases refer to.
 
-    ``rows`` are cases before ``cases``, with the factors ``factors`` and at most one sample per
-    quantity in ``columns``.  Only imports until November 2026 wrote rows.
+    ``rows`` is a compact form of cases: the levels of the ``factors``, and one sample or null for
+    each quantity in ``columns``.  Only imports until November 2026 wrote rows.
     """
     tables: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("units", dict[str, Text]),
@@ -79,7 +82,7 @@ def _file_of(kind: type[msgspec.Struct]) -> Any:
 
 
 #: Kind of record → type of its file, and the only version that is read.
-_FORMS: Final[dict[type, tuple[Any, int]]] = {
+_FILE_TYPES: Final[dict[type, tuple[Any, int]]] = {
     Record: (_file_of(Record), SCHEMA_VERSION),
     ImportedRecord: (_file_of(ImportedRecord), IMPORT_SCHEMA),
 }
@@ -92,16 +95,18 @@ def encode(record: Record | ImportedRecord) -> bytes:
     """Encode a record as JSON, with one line per round, layer, network and similar part."""
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
-    refs: dict[tuple[Layer, ...], Ref] = {}
-    cases, quantities = [], set[str]()
+    references: dict[tuple[Layer, ...], CaseLayers] = {}
+    cases: list[dict[str, Any]] = []
+    quantities = set[str]()
     for case in record.cases:
-        quantities.update(*case.all_series)
-        ordered = dict(sorted(case.factors.items()))
-        plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=ordered, layers=()))
+        for series in case.all_series:
+            quantities.update(series)
+        factors = dict(sorted(case.factors.items()))
+        plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=factors, layers=()))
         if case.layers:
-            if case.layers not in refs:
-                refs[case.layers] = _ref(case.layers, layers, networks)
-            plain["layers"] = refs[case.layers]
+            if case.layers not in references:
+                references[case.layers] = _reference(case.layers, layers, networks)
+            plain["layers"] = references[case.layers]
         cases.append(plain)
     content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
     del content["cases"]
@@ -114,56 +119,65 @@ def encode(record: Record | ImportedRecord) -> bytes:
     return f"{_laid_out(content)}\n".encode()
 
 
-def _ref(
-    ran: Sequence[Layer],
+def _reference(
+    layers_run: Sequence[Layer],
     layers: dict[Layer, int],
     networks: dict[tuple[tuple[str, int], ...], int],
-) -> Ref:
+) -> CaseLayers:
     """Return the reference of a case to the layers that ran; add new layers to the tables."""
-    batch = _batch(ran)
+    batch = _common_batch(layers_run)
     network = []
-    for layer in ran if batch is None else at_batch(ran, 1):
+    for layer in layers_run if batch is None else at_batch(layers_run, 1):
         nameless = msgspec.structs.replace(layer, name="")
-        network.append((layer.name, layers.setdefault(nameless, len(layers))))
+        number = layers.setdefault(nameless, len(layers))
+        network.append((layer.name, number))
     return networks.setdefault(tuple(network), len(networks)), batch or 1
 
 
-def _batch(layers: Iterable[Layer]) -> int | None:
+def _common_batch(layers: Iterable[Layer]) -> int | None:
     """Return the common batch of all layer shapes; None if the batches differ."""
-    batches = {shape[0] for layer in layers for shape in (layer.input_shape, layer.output_shape)}
+    batches = set[int]()
+    for layer in layers:
+        batches |= {layer.input_shape[0], layer.output_shape[0]}
     return batches.pop() if len(batches) == 1 else None
 
 
 def _laid_out(part: Any, depth: int = 0) -> str:
-    """Encode JSON with one line per object in a list and per field of the top level."""
-    line = "\n" + " " * depth
+    """Encode JSON with one line per object in a list and per field of the top level.
+
+    ``depth`` is the number of blanks before the line.
+    """
+    line_break = "\n" + " " * depth
+    between = f",{line_break} "
     if isinstance(part, list | tuple) and part and isinstance(part[0], dict):
-        objects = f",{line} ".join(_laid_out(value, depth + 1) for value in part)
-        return f"[{line} {objects}{line}]"
+        objects = between.join(_laid_out(value, depth + 1) for value in part)
+        return f"[{line_break} {objects}{line_break}]"
     if not isinstance(part, dict) or not part:
         text = msgspec.json.encode(part).decode()
         if isinstance(part, list | tuple) and len(text) > _LONGEST_LINE:
-            return _in_lines(part, depth)
+            return _wrapped(part, depth)
         return text
     members = [f"{_laid_out(name)}: {_laid_out(value, depth + 1)}" for name, value in part.items()]
-    together = f"{{{', '.join(members)}}}"
-    if depth < 2 or max(map(len, together.split("\n"))) > _LONGEST_LINE:
-        return f"{{{line} {f',{line} '.join(members)}{line}}}"
+    together = "{" + ", ".join(members) + "}"
+    longest_line = max(len(line) for line in together.split("\n"))
+    if depth < 2 or longest_line > _LONGEST_LINE:
+        return "{" + line_break + " " + between.join(members) + line_break + "}"
     return together
 
 
-def _in_lines(part: Sequence[Any], depth: int) -> str:
-    """Encode a list as JSON, with as many elements per line as ``_WRAPPED`` characters hold."""
+def _wrapped(elements: Sequence[Any], depth: int) -> str:
+    """Encode a list as JSON, with as many elements per line as ``_WRAPPED_LINE`` has room for."""
     lines: list[str] = []
-    row = ""
-    for element in part:
+    line = ""
+    for element in elements:
         text = _laid_out(element, depth + 1)
-        if row and len(row) + len(text) > _WRAPPED:
-            lines.append(row)
-            row = ""
-        row += f",{text}" if row else text
-    line = "\n" + " " * (depth + 1)
-    return f"[{line}{f',{line}'.join((*lines, row))}]"
+        if line and len(line) + len(text) > _WRAPPED_LINE:
+            lines.append(line)
+            line = ""
+        line += f",{text}" if line else text
+    lines.append(line)
+    line_break = "\n" + " " * (depth + 1)
+    return f"[{line_break}" + f",{line_break}".join(lines) + "]"
 
 
 def json_schema() -> bytes:
@@ -171,14 +185,17 @@ def json_schema() -> bytes:
 
     Each definition is on a line of its own.
     """
-    forms = [form for form, _ in _FORMS.values()]
-    files, definitions = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
-    lines = b",\n".join(
-        msgspec.json.encode(name) + b": " + msgspec.json.encode(content)
-        for name, content in definitions.items()
+    file_types = [file_type for file_type, _ in _FILE_TYPES.values()]
+    files, definitions = msgspec.json.schema_components(file_types, ref_template="#/$defs/{name}")
+    lines: list[str] = []
+    for name, definition in definitions.items():
+        lines.append(f"{_laid_out(name)}: {msgspec.json.encode(definition).decode()}")
+    schema = (
+        '{\n"$schema": "https://json-schema.org/draft/2020-12/schema",\n'
+        f'"anyOf": {msgspec.json.encode(files).decode()},\n'
+        '"$defs": {\n' + ",\n".join(lines) + "\n}}\n"
     )
-    head = b'"$schema": "https://json-schema.org/draft/2020-12/schema",\n"anyOf": '
-    return b"{\n%b%b,\n" % (head, msgspec.json.encode(files)) + b'"$defs": {\n%b\n}}\n' % lines
+    return schema.encode()
 
 
 # -------------------------------------------------------------------------------------- reading
@@ -196,9 +213,9 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the
     fault and the ``remedy``.
     """
-    form, version = _FORMS[kind]
+    file_type, version = _FILE_TYPES[kind]
     try:
-        file = strict.parse_json(text, form, place, remedy)
+        file = strict.parse_json(text, file_type, place, remedy)
     except RecordError:
         with suppress(*strict.NO_JSON):
             stated = msgspec.json.decode(text, type=_StatedVersion).schema
@@ -212,26 +229,26 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY)
                 ) from None
         raise
     strict.refuse_first(_file_faults(file), place, remedy)
+    strict.refuse_first(_unit_faults(file), place, remedy)
     fields = {name: getattr(file, name) for name in kind.__struct_fields__}
-    record = kind(**{**fields, "cases": tuple(_cases(file))})
+    fields["cases"] = tuple(_cases(file))
+    record = kind(**fields)
     strict.refuse_first(faults(record), place, remedy)
     return record
 
 
 def _file_faults(file: Any) -> Iterator[str]:
-    """Yield references to missing layers or networks, and wrong or missing units."""
-    for index, row in enumerate(file.rows):
-        if tuple(map(len, row)) != (len(file.factors), len(file.columns)):
+    """Yield rows of wrong length, and references to missing layers or networks."""
+    for index, (levels, samples) in enumerate(file.rows):
+        if len(levels) != len(file.factors) or len(samples) != len(file.columns):
             yield f"rows[{index}]: found another number of cells than of columns"
     for index, network in enumerate(file.networks):
         if max(number for _, number in network) >= len(file.layers):
             yield f"networks[{index}]: found a layer beyond the {len(file.layers)} of the record"
     batches = []
     for network in file.networks:
-        batches.append(_batch(file.layers[number] for _, number in network))
-    measured = set(file.columns)
+        batches.append(_common_batch(file.layers[number] for _, number in network))
     for index, case in enumerate(file.cases):
-        measured.update(*case.all_series)
         number, batch = case.layers or (-1, 1)
         place = f"cases[{index}].layers"
         if number >= len(batches):
@@ -239,42 +256,56 @@ def _file_faults(file: Any) -> Iterator[str]:
         elif batch > 1 and batches[number] != 1:
             reason = f"the layers of networks[{number}] are not those of one image"
             yield f"{place}: found {batch} images, but {reason}"
+
+
+def _unit_faults(file: Any) -> Iterator[str]:
+    """Yield unknown quantities, and wrong or missing units."""
+    measured = set(file.columns)
+    for case in file.cases:
+        for series in case.all_series:
+            measured.update(series)
     for name, unit in file.units.items():
         quantity = QUANTITIES.get(name)
         if quantity is None:
             yield f"units.{name}: found no quantity of report/core/records/quantities.py"
-        elif unit not in (("s", "ns") if quantity.unit == "s" else (quantity.unit,)):
+            continue
+        allowed = ("s", "ns") if quantity.unit == "s" else (quantity.unit,)
+        if unit not in allowed:
             yield f"units.{name}: measured in {quantity.unit}, found {unit!r}"
     for name in sorted(measured - file.units.keys()):
         yield f"units.{name}: this field is missing"
 
 
 def _cases(file: Any) -> Iterator[Case]:
-    """Yield all cases with durations in seconds, and with layers (one tuple per reference)."""
-    nano = {name for name, unit in file.units.items() if unit == "ns"}
-    layers: dict[Ref | None, tuple[Layer, ...]] = {None: ()}
-    for case in (*_of_rows(file), *file.cases):
-        for series in case.all_series if nano else ():
-            series |= {name: in_seconds(series[name]) for name in nano & series.keys()}
+    """Yield all cases of a file, with durations in seconds and with layers.
+
+    Cases with the same reference to layers share one tuple of layers, which saves memory.
+    """
+    in_nanoseconds = {name for name, unit in file.units.items() if unit == "ns"}
+    layers: dict[CaseLayers | None, tuple[Layer, ...]] = {None: ()}
+    for case in (*_cases_of_rows(file), *file.cases):
+        for series in case.all_series:
+            for name in in_nanoseconds & series.keys():
+                series[name] = in_seconds(series[name])
         if case.layers not in layers:
-            number, batch = case.layers
-            network = tuple(
-                msgspec.structs.replace(file.layers[n], name=name)
-                for name, n in file.networks[number]
-            )
-            layers[case.layers] = network if batch == 1 else at_batch(network, batch)
+            network_number, batch = case.layers
+            network = []
+            for name, number in file.networks[network_number]:
+                network.append(msgspec.structs.replace(file.layers[number], name=name))
+            layers[case.layers] = tuple(network) if batch == 1 else at_batch(network, batch)
         fields = {name: getattr(case, name) for name in Case.__struct_fields__}
-        yield Case(**{**fields, "layers": layers[case.layers]})
+        fields["layers"] = layers[case.layers]
+        yield Case(**fields)
 
 
-def _of_rows(file: Any) -> Iterator[_Case]:
+def _cases_of_rows(file: Any) -> Iterator[_Case]:
     """Yield the cases in ``rows``."""
     for levels, samples in file.rows:
+        factors = dict(zip(file.factors, levels, strict=True))
         columns = zip(file.columns, samples, strict=True)
-        yield _Case(
-            factors=dict(zip(file.factors, levels, strict=True)),
-            series={name: (sample,) for name, sample in columns if sample is not None},
-        )
+        series: SeriesByQuantity
+        series = {name: (sample,) for name, sample in columns if sample is not None}
+        yield _Case(factors=factors, series=series)
 
 
 # -------------------------------------------------------------------------- allocator events
@@ -297,29 +328,33 @@ _EVENT_QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
-    """Move the events out of ``cases``; return the cases, and the attachment (b"" if none)."""
+    """Move the events out of ``cases``.
+
+    Returns the cases without events, and the content of the attachment; b"" if no case has events.
+    """
     lines: list[bytes] = []
-    rest: list[Case] = []
+    remaining: list[Case] = []
     for case in cases:
         events = {name: case.series[name] for name in _EVENT_QUANTITIES if name in case.series}
-        others = {name: s for name, s in case.series.items() if name not in events}
-        rest.append(msgspec.structs.replace(case, series=others))
+        others = {name: samples for name, samples in case.series.items() if name not in events}
+        remaining.append(msgspec.structs.replace(case, series=others))
         lines.append(msgspec.json.encode(events))
-    if set(lines) <= {b"{}"}:
-        return tuple(rest), b""
-    return tuple(rest), gzipped(b"[%b]\n" % b",\n".join(lines))
+    if all(line == b"{}" for line in lines):
+        return tuple(remaining), b""
+    return tuple(remaining), gzipped(b"[" + b",\n".join(lines) + b"]\n")
 
 
 def join_events(record: Record, content: bytes, place: str) -> Record:
     """Move the events of the attachment ``place`` into the cases; raises ``RecordError``."""
-    kind = tuple[_Events, ...]
-    events = strict.parse_json(unpacked(content, place, REMEDY), kind, place, REMEDY)
-    if len(events) != len(record.cases):
-        count = f"{len(events)} cases, but the record has {len(record.cases)}"
+    text = unpacked(content, place, REMEDY)
+    events_of_cases = strict.parse_json(text, tuple[_Events, ...], place, REMEDY)
+    if len(events_of_cases) != len(record.cases):
+        count = f"{len(events_of_cases)} cases, but the record has {len(record.cases)}"
         raise RecordError(f"{place}: found the events of {count}; {REMEDY}.")
     cases: list[Case] = []
-    for case, of_case in zip(record.cases, events, strict=True):
-        series = {name: s for name, s in msgspec.structs.asdict(of_case).items() if s}
+    for case, events in zip(record.cases, events_of_cases, strict=True):
+        by_quantity = msgspec.structs.asdict(events)
+        series = {name: samples for name, samples in by_quantity.items() if samples}
         cases.append(msgspec.structs.replace(case, series={**series, **case.series}))
     return msgspec.structs.replace(record, cases=tuple(cases))
 

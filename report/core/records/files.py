@@ -19,8 +19,9 @@ from report.core.errors import RecordError
 PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
 #: Limit on an unpacked file (B), since a small packed file may unpack to any size.
 LARGEST_UNPACKED: Final = 2**28
-#: Level of compression; the highest level makes files 5 % smaller in three times the time.
+#: Level of gzip; the highest level makes files 5 % smaller in three times the time.
 _COMPRESSION: Final = 6
+#: First bytes of every gzipped file.
 _GZIP: Final = b"\x1f\x8b"
 #: Suffix of the file names of tables.
 TABLE: Final = ".csv"
@@ -35,7 +36,8 @@ def shared(name: str, data: Path) -> Path:
     A data directory may thus contain records only; published values, data sheets and literature
     then come from the project.
     """
-    return data / name if os.path.lexists(data / name) else PROJECT / name
+    own = data / name
+    return own if os.path.lexists(own) else PROJECT / name
 
 
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
@@ -88,8 +90,8 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
             text = stream.read(LARGEST_UNPACKED + 1)
     except (OSError, EOFError, zlib.error) as error:
-        why = str(error).rstrip(".")
-        raise RecordError(f"{place}: cannot be unpacked ({why}); {remedy}.") from error
+        reason = str(error).rstrip(".")
+        raise RecordError(f"{place}: cannot be unpacked ({reason}); {remedy}.") from error
     if len(text) > LARGEST_UNPACKED:
         raise RecordError(f"{place}: has more than {LARGEST_UNPACKED:,} B unpacked; {remedy}.")
     return text
@@ -108,10 +110,11 @@ def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:
     except UnicodeDecodeError as error:
         raise RecordError(f"{place}: found bytes that are no text; {_RESTORE}.") from error
     rows: list[Row] = []
-    for number, cells in enumerate(csv.DictReader(text.splitlines()), start=2):
+    # Line 1 contains the names of the columns.
+    for line, cells in enumerate(csv.DictReader(text.splitlines()), start=2):
         filled = {name: cell for name, cell in cells.items() if cell}
         try:
             rows.append(msgspec.convert(filled, row, strict=False))
         except msgspec.ValidationError as error:
-            raise RecordError(f"{place}: line {number}: {error}; {_RESTORE}.") from error
+            raise RecordError(f"{place}: line {line}: {error}; {_RESTORE}.") from error
     return tuple(rows)

@@ -13,10 +13,10 @@ import msgspec
 
 from report.core.records.operations import ITEM_BYTES
 
-#: Extent of an axis, bounded so that the product of a shape's extents does not overflow.
+#: Length of an axis, bounded so that the product of the lengths in a shape does not overflow.
 Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
-#: Taps of a kernel along an axis, bounded since theory loops over the taps.
-Taps: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
+#: Length of a kernel along an axis, bounded since code loops over the elements of a kernel.
+KernelExtent: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 NonNegativeInt: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 Shape: TypeAlias = Annotated[tuple[Extent, ...], msgspec.Meta(min_length=1, max_length=8)]
 ExtentPair: TypeAlias = tuple[Extent, Extent]
@@ -39,8 +39,9 @@ class _Layer(
 ):
     """Name, tensor shapes and element type of any layer.
 
-    ``name`` is empty in the table of a record's layers, since networks name layers.  ``gc=False``:
-    layers have no reference cycles, and searching thousands of layers for cycles would take time.
+    ``name`` is empty in the file of a record, where networks may use one layer under different
+    names.  ``gc=False``: layers have no reference cycles, and Python's search for cycles in
+    thousands of layers would take time.
     """
 
     name: str = ""
@@ -52,7 +53,7 @@ class _Layer(
 class Convolution(_Layer, frozen=True, kw_only=True, tag="conv2d"):
     """A two-dimensional convolution, or its transpose; weights ``(C_out, C_in/groups, Kh, Kw)``."""
 
-    kernel: tuple[Taps, Taps]
+    kernel: tuple[KernelExtent, KernelExtent]
     stride: ExtentPair
     padding: PaddingPair
     dilation: ExtentPair
@@ -71,7 +72,7 @@ class Pooling(_Layer, frozen=True, kw_only=True, tag="pool2d"):
     """Maximum or average over windows."""
 
     mode: Literal["max", "average"]
-    kernel: tuple[Taps, Taps]
+    kernel: tuple[KernelExtent, KernelExtent]
     stride: ExtentPair
     padding: PaddingPair
 
@@ -134,11 +135,10 @@ Layer: TypeAlias = (
 
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
     """Replace the batch, the first axis of every tensor, in all layers."""
-    return tuple(
-        msgspec.structs.replace(
-            layer,
-            input_shape=(batch, *layer.input_shape[1:]),
-            output_shape=(batch, *layer.output_shape[1:]),
-        )
-        for layer in layers
-    )
+    changed = []
+    for layer in layers:
+        input_shape = (batch, *layer.input_shape[1:])
+        output_shape = (batch, *layer.output_shape[1:])
+        shapes = {"input_shape": input_shape, "output_shape": output_shape}
+        changed.append(msgspec.structs.replace(layer, **shapes))
+    return tuple(changed)

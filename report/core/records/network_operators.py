@@ -1,7 +1,8 @@
 """The operators of timm's networks: ``data/operators-of-timm.jsonl.gz``, one line per network.
 
-``python -m benchmarks.timm_networks`` writes the file from networks captured on tensors without
-memory.  All numbers follow from shapes; none is measured.
+timm is a library of image networks.  ``python -m benchmarks.timm_networks`` runs its networks on
+tensors that have shapes but no memory, and writes the file.  All numbers follow from shapes; none
+is measured.
 """
 
 import gzip
@@ -51,8 +52,9 @@ class NetworkOperators(
     """A network on square images of ``side`` pixels, with its number of parameters.
 
     ``operators``: empty if only bytes were counted, as for transformers.
-    ``half_bytes``, ``single_bytes``: bytes that a GPU moves per image under autocast to float16,
-    with timm's switchable normalizations in float16 or in float32; 0 if not counted.
+    ``half_bytes``, ``single_bytes``: bytes that a GPU moves per image under PyTorch's autocast to
+    float16; normalizations that timm can compute in either type count as float16 in the former, as
+    float32 in the latter; 0 if not counted.
     """
 
     network: str
@@ -76,8 +78,10 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
         return ()
     place = f"data/{path.name}"
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
-    lines = text.splitlines()
-    networks = tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)
-    if twice := repeated(f"{network.network} at {network.side} pixels" for network in networks):
-        raise RecordError(f"{place}: found {twice} twice; {_REMEDY}.")
-    return networks
+    networks: list[NetworkOperators] = []
+    for line in text.splitlines():
+        networks.append(parse_json(line, NetworkOperators, place, _REMEDY))
+    names = [f"{network.network} at {network.side} pixels" for network in networks]
+    if duplicate := repeated(names):
+        raise RecordError(f"{place}: found {duplicate} twice; {_REMEDY}.")
+    return tuple(networks)

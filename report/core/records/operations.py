@@ -1,9 +1,9 @@
 """A network as the sequence of its operators: tensors read and written, settings, storages freed.
 
-The operators are ATen's, as PyTorch's dispatcher calls them below automatic differentiation.  They
-contain all computation, also outside modules (``F.relu``, ``+``, a parameter used directly).  A
-tensor refers to its storage by number; views, in-place results and shared parameters have the same
-storage.  A storage that Python frees is listed with the next operator.
+The operators are those of ATen, PyTorch's tensor library, recorded below automatic differentiation.
+They contain all computation, also outside modules (``F.relu``, ``+``, a parameter used directly).
+A tensor refers to its storage by number; views, in-place results and shared parameters have the
+same storage.  A storage that Python frees is listed with the next operator.
 """
 
 from collections.abc import Iterable
@@ -49,8 +49,12 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def distinct(self) -> int:
-        """The number of distinct elements in memory; an expanded axis repeats elements."""
-        return prod(n for n, s in zip(self.shape, self.strides, strict=True) if s or n == 0)
+        """The number of distinct elements in memory; an axis with stride 0 repeats elements."""
+        distinct = 1
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            if stride != 0 or extent == 0:
+                distinct *= extent
+        return distinct
 
     @property
     def bytes(self) -> int:
@@ -69,18 +73,20 @@ def places(tensors: Iterable[Tensor]) -> int:
         if tensor.elements:
             views.setdefault(tensor.storage, set()).add(tensor)
     total = 0
-    for different in views.values():
-        first = min(ITEM_BYTES[view.dtype] * view.offset for view in different)
-        total += min(sum(view.bytes for view in different), max(map(_end, different)) - first)
+    for views_of_storage in views.values():
+        begin = min(ITEM_BYTES[view.dtype] * view.offset for view in views_of_storage)
+        end = max(_end(view) for view in views_of_storage)
+        sum_of_views = sum(view.bytes for view in views_of_storage)
+        total += min(sum_of_views, end - begin)
     return total
 
 
 def _end(tensor: Tensor) -> int:
     """Return the offset (B) in the storage after the last element of a tensor."""
-    steps = zip(tensor.shape, tensor.strides, strict=True)
-    return ITEM_BYTES[tensor.dtype] * (
-        tensor.offset + 1 + sum((extent - 1) * stride for extent, stride in steps)
-    )
+    last_element = tensor.offset
+    for extent, stride in zip(tensor.shape, tensor.strides, strict=True):
+        last_element += (extent - 1) * stride
+    return ITEM_BYTES[tensor.dtype] * (last_element + 1)
 
 
 class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,7 +96,8 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     calling module (in a backward pass of the forward call), ``LOSS`` or ``OPTIMISER``.  ``reads``:
     tensor arguments by name (several for a list of tensors).  ``settings``: other arguments.
     ``writes``: results, also in-place results.  ``updates``: names of the arguments written to.
-    ``allocated``: new storages (``made`` in files).  ``freed``: since the previous operator.
+    ``allocated``: new storages (``made`` in files).  ``freed``: storages freed since the previous
+    operator.
     """
 
     name: str
@@ -136,10 +143,13 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @property
     def parameter_count(self) -> int:
         """The number of elements of all parameters; tied weights count once."""
-        return sum({t.storage: t.elements for t in self.parameters.values()}.values())
+        elements_by_storage = {t.storage: t.elements for t in self.parameters.values()}
+        return sum(elements_by_storage.values())
 
     @property
     def unused(self) -> tuple[str, ...]:
         """The parameters that no operator reads."""
-        read = {t.storage for o in self.operators for t in o.read}
+        read = set[int]()
+        for operator in self.operators:
+            read.update(tensor.storage for tensor in operator.read)
         return tuple(name for name, t in self.parameters.items() if t.storage not in read)

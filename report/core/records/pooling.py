@@ -1,8 +1,10 @@
 """Find records of one measurement: shards that form one run, and runs that are pooled.
 
-Shard i of n measures bytes, counts and files of the cases i, i + n, i + 2n and so on.  Of the
-processes that time all cases it starts those with the same numbers.  Cases are thus compared within
-a process, never between machines.  If a shard was measured twice, the newest record counts.
+A sweep may be split into n shards, one per machine of the same kind.  Shard i measures bytes,
+counts and files of the cases i, i + n, i + 2n and so on.  Times are measured by several processes,
+each of which times all cases; shard i starts the processes i, i + n, i + 2n and so on.  Cases are
+thus compared within a process, never between machines.  If a shard was measured twice, the newest
+record counts.
 
 Two records may be pooled if code, protocol, environment and all deterministic values are equal.
 """
@@ -10,6 +12,7 @@ Two records may be pooled if code, protocol, environment and all deterministic v
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
@@ -33,7 +36,7 @@ from report.core.records.store import Stored
 #: (factors of a case, quantity or ``layers``) → value, equal in every run of one measurement.
 DeterministicValues: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], str], Any]
 #: Option that makes a run a shard; part of the command in its record.
-OPTION: Final = "--shard"
+SHARD_OPTION: Final = "--shard"
 #: Fields of a host that are equal on all machines of one kind.
 _HOST_FIELDS: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
 #: Fields of an environment that affect measurements, unlike loads and names.
@@ -78,14 +81,15 @@ def deterministic_values(record: Record) -> DeterministicValues:
             continue
         key = frozenset(case.factors.items())
         values[key, "layers"] = case.layers
-        samples: defaultdict[str, set[float]] = defaultdict(set)
+        distinct: defaultdict[str, set[float]] = defaultdict(set)
         ok_rounds = (round_.series for round_ in case.rounds if round_.status == "ok")
         for series in (case.series, *ok_rounds):
-            for quantity in filter(FIXED.__contains__, series):
-                samples[quantity].update(series[quantity])
-        values |= {
-            (key, name): unique.pop() for name, unique in samples.items() if len(unique) == 1
-        }
+            for quantity, samples in series.items():
+                if quantity in FIXED:
+                    distinct[quantity].update(samples)
+        for quantity, distinct_values in distinct.items():
+            if len(distinct_values) == 1:
+                values[key, quantity] = distinct_values.pop()
     return values
 
 
@@ -132,7 +136,7 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
                 break
         else:
             runs.append([stored])
-    runs.sort(key=lambda run: min(map(records.index, run)))
+    runs.sort(key=lambda run: min(records.index(part) for part in run))
     merged_runs: list[Stored] = []
     for run in runs:
         parts = tuple(sorted(run, key=_shard_number))
@@ -162,9 +166,11 @@ def _shard_number(part: Stored) -> int:
 
 def missing_shards(run: Stored) -> tuple[int, ...]:
     """Return the numbers of the shards that a run lacks; empty for a run without shards."""
-    present = {_shard_number(part) for part in run.parts}
     shard = run.parts[0].record.shard if run.parts else None
-    return tuple(n for n in range(1, shard.of + 1) if n not in present) if shard else ()
+    if shard is None:
+        return ()
+    present = {_shard_number(part) for part in run.parts}
+    return tuple(number for number in range(1, shard.of + 1) if number not in present)
 
 
 # ------------------------------------------------------------------------------------- merging
@@ -175,28 +181,28 @@ def merged(parts: Sequence[Record]) -> Record:
     first = parts[0]
     missing: dict[str, str] = {}
     attachments: dict[str, Attachment] = {}
-    for part in reversed(parts):
+    for part in reversed(parts):  # entries of earlier parts replace entries of later parts
         missing |= part.environment.missing
         attachments |= {attachment.name: attachment for attachment in part.attachments}
     return msgspec.structs.replace(
         first,
         started=min(part.started for part in parts),
         finished=max(part.finished for part in parts),
-        command=without_option(first.command),
+        command=without_shard_option(first.command),
         environment=msgspec.structs.replace(first.environment, missing=missing),
-        ceilings=merged_ceilings(ceiling for part in parts for ceiling in part.ceilings),
+        ceilings=merged_ceilings(chain.from_iterable(part.ceilings for part in parts)),
         cases=tuple(_merged_case(parts, index) for index in range(len(first.cases))),
         attachments=tuple(attachments.values()),
         shard=None,
     )
 
 
-def without_option(command: tuple[str, ...]) -> tuple[str, ...]:
+def without_shard_option(command: tuple[str, ...]) -> tuple[str, ...]:
     """Remove ``--shard`` and its argument from the command of a shard."""
-    if OPTION not in command:
+    if SHARD_OPTION not in command:
         return command
-    at = command.index(OPTION)
-    return (*command[:at], *command[at + 2 :])
+    position = command.index(SHARD_OPTION)
+    return (*command[:position], *command[position + 2 :])
 
 
 def _merged_case(parts: Sequence[Record], index: int) -> Case:
@@ -221,12 +227,16 @@ def _merged_case(parts: Sequence[Record], index: int) -> Case:
 
 
 def _renumbered(part: Record, round_: Round) -> Round:
-    """Number a process within the whole run; repeats of disturbed processes follow planned ones."""
-    planned, shard = part.protocol.processes.get(round_.policy or "default", 0), part.shard
+    """Give the process of a round its number within the whole run.
+
+    Planned processes already have this number.  Processes that repeat disturbed ones are numbered
+    after the planned processes by each shard, and get distinct numbers here.
+    """
+    planned = part.protocol.processes.get(round_.policy or "default", 0)
     repeat = round_.process - planned
-    if repeat <= 0 or shard is None:
+    if repeat <= 0 or part.shard is None:
         return round_
-    process = planned + (repeat - 1) * shard.of + shard.number
+    process = planned + (repeat - 1) * part.shard.of + part.shard.number
     return msgspec.structs.replace(round_, process=process)
 
 
@@ -238,8 +248,12 @@ def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
 
 
 def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """Merge ceilings that differ only in their samples, and join the samples."""
-    samples: defaultdict[Ceiling, list[float]] = defaultdict(list)
+    """Merge ceilings (measured peaks) that differ only in their samples, and join the samples."""
+    joined: defaultdict[Ceiling, list[float]] = defaultdict(list)
     for ceiling in ceilings:
-        samples[msgspec.structs.replace(ceiling, samples=())] += ceiling.samples
-    return tuple(msgspec.structs.replace(key, samples=tuple(s)) for key, s in samples.items())
+        without_samples = msgspec.structs.replace(ceiling, samples=())
+        joined[without_samples] += ceiling.samples
+    result = []
+    for ceiling, samples in joined.items():
+        result.append(msgspec.structs.replace(ceiling, samples=tuple(samples)))
+    return tuple(result)

@@ -36,14 +36,17 @@ class RecordedQuantity:
 
     def admits(self, samples: Sequence[float]) -> bool:
         """Tell whether all ``samples`` are within the range of this quantity."""
-        if self.whole and not set(map(type, samples)) <= {int}:
+        # Not ``isinstance``, since True is an instance of int.
+        if self.whole and any(type(sample) is not int for sample in samples):
             return False
         if self.share and max(samples, default=0) > 1:
             return False
-        low = min(samples, default=0)
-        if self.signed or low >= SHORTEST_S:
+        smallest = min(samples, default=0)
+        if self.signed or smallest >= SHORTEST_S:
             return True
-        return all(s == 0 or s >= SHORTEST_S for s in samples) if self.unit == "s" else low >= 0
+        if self.unit == "s":
+            return all(sample == 0 or sample >= SHORTEST_S for sample in samples)
+        return smallest >= 0
 
     @property
     def range(self) -> str:
@@ -53,12 +56,14 @@ class RecordedQuantity:
             return kind
         if self.share:
             return f"{kind} from 0 to 1"
-        return f"{kind} of {f'0, or at least {SHORTEST_S}' if self.unit == 's' else 'at least 0'}"
+        if self.unit == "s":
+            return f"{kind} of 0, or at least {SHORTEST_S}"
+        return f"{kind} of at least 0"
 
 
-#: Name, unit and meaning, one quantity per line.  Marks after the unit: «±» signed, «≤» share,
-#: «=» fixed, «whole» for integers (bytes and operations are always integers).  Reserved bytes are
-#: not fixed, since they depend on earlier calls.
+#: Name, unit and meaning, one quantity per line; indented lines continue the meaning.  Marks after
+#: the unit: «±» signed, «≤» share, «=» fixed, «whole» for integers (bytes and operations are always
+#: integers).  Reserved bytes are not fixed, since they depend on earlier calls.
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 baseline_time              s       duration of the baseline's call of the same pair, in a comparison
@@ -173,12 +178,21 @@ activations                1 whole  elements of all layer outputs for one image,
 def _quantities() -> Iterator[tuple[str, RecordedQuantity]]:
     """Parse ``_TABLE``; yield each name with its quantity."""
     for line in _TABLE.strip().replace("\n    ", " ").splitlines():
-        if not line.startswith("#"):
-            name, unit, text = line.split(maxsplit=2)
-            bare, meaning = unit.rstrip("±=≤"), text.removeprefix("whole ")
-            whole = bare in ("B", "MAC", "FLOP") or text != meaning
-            marks = {mark: unit.endswith(mark) for mark in "±=≤"}
-            yield name, RecordedQuantity(bare, meaning, marks["±"], whole, marks["="], marks["≤"])
+        if line.startswith("#"):
+            continue
+        name, marked_unit, text = line.split(maxsplit=2)
+        unit = marked_unit.rstrip("±=≤")
+        yield (
+            name,
+            RecordedQuantity(
+                unit,
+                meaning=text.removeprefix("whole "),
+                signed=marked_unit.endswith("±"),
+                whole=unit in ("B", "MAC", "FLOP") or text.startswith("whole "),
+                fixed=marked_unit.endswith("="),
+                share=marked_unit.endswith("≤"),
+            ),
+        )
 
 
 QUANTITIES: Final = dict(_quantities())
@@ -187,9 +201,9 @@ QUANTITIES: Final = dict(_quantities())
 def quantity_of(name: str) -> RecordedQuantity:
     """Return the quantity called ``name``; raises ``StudyCodeError`` for any other name."""
     if name not in QUANTITIES:
-        near = get_close_matches(name, QUANTITIES, n=1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
-        raise StudyCodeError(f"{name!r} is no quantity of report/core/records/quantities.py{meant}")
+        similar = get_close_matches(name, QUANTITIES, n=1)
+        hint = f" (did you mean {similar[0]}?)" if similar else ""
+        raise StudyCodeError(f"{name!r} is no quantity of report/core/records/quantities.py{hint}")
     return QUANTITIES[name]
 
 

@@ -58,13 +58,16 @@ Sample: TypeAlias = StoredNumber
 Duration: TypeAlias = PositiveCount | Annotated[float, msgspec.Meta(ge=SHORTEST_S, le=LARGEST)]
 Status: TypeAlias = Literal["ok", "out_of_memory", "unavailable", "failed"]
 PlanName: TypeAlias = Literal["full", "quick", "custom"]
-#: Allocator settings: ``default`` returns freed memory to the system, ``retained`` and ``jemalloc``
-#: keep it, ``*_threshold(s)`` fix glibc's thresholds, ``traced`` is ``default`` with block tracing.
+#: Memory policies, the settings of the C library's allocator during a measurement: ``default``
+#: returns freed memory to the system, ``retained`` and ``jemalloc`` keep it; ``mmap_threshold``,
+#: ``trim_threshold`` and ``thresholds`` (both) fix glibc's thresholds for returning memory;
+#: ``traced`` is ``default`` with tracing of blocks.
 Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "during", "after"]
-#: Fewest processes whose smallest and largest value bound the median with 95 % confidence (96.9 %).
+#: Fewest processes whose smallest and largest value bound the median with at least 95 % confidence:
+#: with 6 values the confidence is 1 - 2 / 2^6 = 96.9 %.
 FEWEST_PROCESSES: Final = 6
 #: Passes of a layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
@@ -143,16 +146,17 @@ class Cache(RecordPart, frozen=True):
 
 
 def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
-    """Return the data bytes that ``cores`` cores have in each cache level, by ascending level.
+    """Return cache level → data bytes that ``cores`` cores have together, by ascending level.
 
-    Cores that may share a cache are assumed to share it, since the system may run the threads on
-    any cores.  The other assumption could overstate the peak in the roofline.
+    The cores are assumed to use as few caches as possible, since the system may run the threads on
+    any cores.  The opposite assumption could overstate the peak in the roofline.
     """
-    return {
-        cache.level: cache.size_bytes * -(-cores // cache.cores)
-        for cache in sorted(caches, key=attrgetter("level"))
-        if cache.kind != "instruction"
-    }
+    by_level: dict[int, int] = {}
+    for cache in sorted(caches, key=attrgetter("level")):
+        if cache.kind != "instruction":
+            caches_used = math.ceil(cores / cache.cores)
+            by_level[cache.level] = cache.size_bytes * caches_used
+    return by_level
 
 
 def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
@@ -240,10 +244,11 @@ def _with_microarchitecture(name: str, family: int | None, model: int | None) ->
 
     A name with a model number, such as AMD EPYC 7763, already identifies the microarchitecture.
     """
-    if name.startswith("AMD ") and not any(map(str.isdigit, name)):
-        for kind, (zen_family, model_ranges) in _ZEN.items():
-            if family == zen_family and any(model in models for models in model_ranges):
-                return f"{name} ({kind})"
+    if not name.startswith("AMD ") or any(char.isdigit() for char in name):
+        return name
+    for microarchitecture, (zen_family, model_ranges) in _ZEN.items():
+        if family == zen_family and any(model in models for models in model_ranges):
+            return f"{name} ({microarchitecture})"
     return name
 
 
@@ -257,13 +262,14 @@ SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
-    """A measured peak: repeated runs of a known amount of work in a fresh process.
+    """A measured peak, such as the best rate of a matrix product: repeated runs of known work.
 
     ``work``: floating-point operations, bytes read and written, or pages mapped in one repetition
-    (see ``work_unit``).  ``samples``: durations in s; ``unit`` is ns in files of earlier runs.
-    ``instrument``: the measuring program.  ``working_set``: memory (B) that is touched repeatedly,
-    over all arrays and threads.  ``moment``: ``during`` means measured again, because a case
-    exceeded the ceiling from before the run.  ``disturbance``: other activity on the machine.
+    (see ``work_unit``).  ``samples``: durations in s, in a fresh process; ``unit`` is ns in files
+    of earlier runs.  ``instrument``: the measuring program.  ``working_set``: memory (B) that is
+    touched repeatedly, over all arrays and threads.  ``moment``: before or after the cases;
+    ``during`` means measured again, because a case exceeded the ceiling from before the run.
+    ``disturbance``: other activity on the machine.
     """
 
     operation: PeakOperation
@@ -331,9 +337,12 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """Return the raw samples of ``quantity``, process after process; empty if not measured."""
-        return self.series.get(quantity) or tuple(
-            sample for round_ in self.rounds_under(policy) for sample in round_.samples(quantity)
-        )
+        if of_main_process := self.series.get(quantity):
+            return of_main_process
+        samples: list[Sample] = []
+        for round_ in self.rounds_under(policy):
+            samples += round_.samples(quantity)
+        return tuple(samples)
 
     def rounds_under(self, policy: Policy) -> list[Round]:
         """Return the ok rounds under ``policy``; if there are none, under the only other policy.
@@ -345,8 +354,9 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
         rounds = [round_ for round_ in ok if round_.policy == policy]
         if not rounds and len({round_.policy for round_ in ok}) == 1:
             rounds = ok
-        quiet = [round_ for round_ in rounds if round_.disturbance is None]
-        return rounds if not quiet or len(quiet) < FEWEST_PROCESSES <= len(rounds) else quiet
+        undisturbed = [round_ for round_ in rounds if round_.disturbance is None]
+        needed = FEWEST_PROCESSES if len(rounds) >= FEWEST_PROCESSES else 1
+        return undisturbed if len(undisturbed) >= needed else rounds
 
 
 class Protocol(RecordPart, frozen=True):
@@ -415,8 +425,9 @@ class Head(RecordPart, frozen=True, kw_only=True, forbid_unknown_fields=False):
     @property
     def minutes(self) -> int:
         """The duration of the run in minutes, rounded up."""
-        began, ended = map(datetime.fromisoformat, (self.started, self.finished))
-        return math.ceil((ended - began).total_seconds() / 60)
+        started = datetime.fromisoformat(self.started)
+        finished = datetime.fromisoformat(self.finished)
+        return math.ceil((finished - started).total_seconds() / 60)
 
 
 class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -67,7 +67,8 @@ class ReportedTable(ReportedPart, frozen=True):
                 f"{self.place} of the reported values has no column {key!r}; "
                 f"its columns are {', '.join(keys)}."
             )
-        return tuple(row[keys.index(key)] for row in self.rows)
+        position = keys.index(key)
+        return tuple(row[position] for row in self.rows)
 
 
 class ReportedValue(ReportedPart, frozen=True):
@@ -116,16 +117,19 @@ class Reported(ReportedPart, frozen=True):
             return cell
         raise self.fault(f"{place}: expected a whole number, found {cell!r}")
 
-    def fault(self, what: str) -> StudyError:
+    def fault(self, fault: str) -> StudyError:
         """Return an error about data that the study needs and the file lacks."""
-        return StudyError(f"data/reported/{self.study}.json: {what}; restore the file with git.")
+        return StudyError(f"data/reported/{self.study}.json: {fault}; restore the file with git.")
 
     def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
+        """Return the part with this id; ``kind`` names the parts in the error."""
         for part in parts:
             if part.id == id:
                 return part
-        existing = f"it has {', '.join(part.id for part in parts) or 'none'}"
-        raise self.fault(f"no {kind} {id!r}: {existing if self.source else 'the file is missing'}")
+        if not self.source:
+            raise self.fault(f"no {kind} {id!r}: the file is missing")
+        ids = ", ".join(part.id for part in parts) or "none"
+        raise self.fault(f"no {kind} {id!r}: it has {ids}")
 
 
 def read_reported(path: Path) -> Reported:
@@ -141,12 +145,13 @@ def read_reported(path: Path) -> Reported:
 
 
 def _faults(reported: Reported, study: str) -> Iterator[str]:
+    """Yield faults that the types of the file of ``study`` cannot exclude, as «field: fault»."""
     if reported.study != study:
         yield f"study: found {reported.study!r} in another study's file"
-    if twice := repeated(table.id for table in reported.tables):
-        yield f"tables: the id {twice!r} appears twice"
-    if twice := repeated(value.id for value in reported.values):
-        yield f"values: the id {twice!r} appears twice"
+    if duplicate := repeated(table.id for table in reported.tables):
+        yield f"tables: the id {duplicate!r} appears twice"
+    if duplicate := repeated(value.id for value in reported.values):
+        yield f"values: the id {duplicate!r} appears twice"
     for index, value in enumerate(reported.values):
         if fault := _number_fault(value.number, value.decimals):
             yield f"values[{index}].number: {fault}"
@@ -156,25 +161,27 @@ def _faults(reported: Reported, study: str) -> Iterator[str]:
 
 
 def _table_faults(table: ReportedTable) -> Iterator[str]:
-    if twice := repeated(column.key for column in table.columns):
-        yield f"columns: the key {twice!r} appears twice"
+    if duplicate := repeated(column.key for column in table.columns):
+        yield f"columns: the key {duplicate!r} appears twice"
     for index, column in enumerate(table.columns):
         if (column.unit is None) != (column.decimals is None):
             yield f"columns[{index}]: a number has a unit and decimals, a text has null for both"
-    for i, row in enumerate(table.rows):
+    for row_index, row in enumerate(table.rows):
         if len(row) != len(table.columns):
-            yield f"rows[{i}]: expected {len(table.columns)} cells, found {len(row)}"
+            yield f"rows[{row_index}]: expected {len(table.columns)} cells, found {len(row)}"
             continue
-        for j, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
+        for index, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
             if fault := _cell_fault(cell, column):
-                yield f"rows[{i}][{j}]: {fault}"
+                yield f"rows[{row_index}][{index}]: {fault}"
 
 
 def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
     if isinstance(cell, Unreported):
         return None
     if column.decimals is None:
-        return None if isinstance(cell, str) else f"{column.key} is text, found {cell}"
+        if isinstance(cell, str):
+            return None
+        return f"{column.key} is text, found {cell}"
     if isinstance(cell, str):
         return f"{column.key} is a number in {column.unit}, found {cell!r}"
     return _number_fault(cell, column.decimals)
@@ -194,8 +201,11 @@ RatedQuantity: TypeAlias = Literal[
     "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"
 ]
 
-_FIX_DEVICE: Final = "fix the file by the data sheet, or restore it with git"
+_DEVICE_REMEDY: Final = "fix the file by the data sheet, or restore it with git"
+#: Quantity → its printed unit; all others are rates of arithmetic.
 _UNITS: Final = {"memory": "GB/s", "cache": "MiB", "capacity": "GB"}
+_ARITHMETIC_UNIT: Final = "TFLOP/s"
+#: Printed unit → FLOP/s, B/s or B.
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
@@ -222,7 +232,7 @@ class RatedPeak(ReportedPart, frozen=True):
 
 
 class DataSheet(ReportedPart, frozen=True):
-    """A device; its names contain a word of ``matches`` and no word of ``excludes``."""
+    """A device, whose driver reports names with a word of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
     name: Text
@@ -232,9 +242,9 @@ class DataSheet(ReportedPart, frozen=True):
 
     def is_named(self, model: str) -> bool:
         """Tell whether ``model``, as the driver reports it, names this device."""
-        return any(_contains_word(model, word) for word in self.matches) and not any(
-            _contains_word(model, word) for word in self.excludes
-        )
+        if any(_contains_word(model, word) for word in self.excludes):
+            return False
+        return any(_contains_word(model, word) for word in self.matches)
 
     def peak(self, operation: RatedQuantity) -> RatedPeak | None:
         """Return the verified peak of an operation; None if not verified or missing."""
@@ -251,13 +261,16 @@ class Devices(ReportedPart, frozen=True):
 
     def find(self, model: str) -> DataSheet | None:
         """Return the device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
-        return next((device for device in self.devices if device.is_named(model)), None)
+        for device in self.devices:
+            if device.is_named(model):
+                return device
+        return None
 
 
 def read_devices(path: Path) -> Devices:
     """Read and check the file of devices; raises ``RecordError``."""
-    devices = read_strictly(path, Devices, _FIX_DEVICE, path.parent)
-    refuse_first(_device_faults(devices), path, _FIX_DEVICE)
+    devices = read_strictly(path, Devices, _DEVICE_REMEDY, path.parent)
+    refuse_first(_device_faults(devices), path, _DEVICE_REMEDY)
     return devices
 
 
@@ -268,13 +281,17 @@ def _contains_word(model: str, word: str) -> bool:
 
 
 def _device_faults(devices: Devices) -> Iterator[str]:
-    if twice := repeated(device.key for device in devices.devices):
-        yield f"devices: the key {twice!r} appears twice"
-    if twice := repeated(word.lower() for device in devices.devices for word in device.matches):
-        yield f"devices: {twice!r} is a match of two devices"
-    for i, device in enumerate(devices.devices):
-        if twice := repeated(peak.operation for peak in device.peaks):
-            yield f"devices[{i}].peaks: the operation {twice!r} appears twice"
-        for j, peak in enumerate(device.peaks):
-            if peak.unit != _UNITS.get(peak.operation, "TFLOP/s"):
-                yield f"devices[{i}].peaks[{j}].unit: {peak.unit} is no unit of {peak.operation}"
+    if duplicate := repeated(device.key for device in devices.devices):
+        yield f"devices: the key {duplicate!r} appears twice"
+    words: list[str] = []
+    for device in devices.devices:
+        words += [word.lower() for word in device.matches]
+    if duplicate := repeated(words):
+        yield f"devices: {duplicate!r} is a match of two devices"
+    for number, device in enumerate(devices.devices):
+        place = f"devices[{number}].peaks"
+        if duplicate := repeated(peak.operation for peak in device.peaks):
+            yield f"{place}: the operation {duplicate!r} appears twice"
+        for index, peak in enumerate(device.peaks):
+            if peak.unit != _UNITS.get(peak.operation, _ARITHMETIC_UNIT):
+                yield f"{place}[{index}].unit: {peak.unit} is no unit of {peak.operation}"

@@ -23,14 +23,14 @@ from report.core.records.filed import EVENTS, OWN, REMEDY, Kind
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
-#: ``data/<study>/<UTC time>-<device>-<short hash>.json``
+#: The name of a record file: ``<UTC time>-<device>-<short hash>.json``.
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
 #: Message about a record that was changed after it was measured.
 EDITED: Final = "its content does not match the hash in its name"
 #: Limit on the attachments of a record that are read together (B).
 LARGEST_ATTACHED: Final = 2**26
 
-#: An own or an imported record.
+#: ``Record`` (measured by this project) or ``ImportedRecord`` (measured by others).
 Kind_co = TypeVar("Kind_co", covariant=True)
 
 
@@ -70,7 +70,7 @@ StoredImport: TypeAlias = Filed[ImportedRecord]
 
 
 def start_and_file(stored: Stored) -> tuple[str, str]:
-    """Return the sort key of own records; the oldest record sorts first."""
+    """Return the sort key of records: start of the run, then file; the oldest sorts first."""
     return stored.record.started, stored.file
 
 
@@ -80,8 +80,9 @@ def start_and_file(stored: Stored) -> tuple[str, str]:
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """Return the file name of a record: time, device and a short hash of its ``text``."""
     moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
-    moment = re.sub("[-:]", "", moment)
-    return f"{moment}-{record.environment.key}-{digest(text or filed.encode(record))[:8]}{ENDING}"
+    compact_moment = re.sub("[-:]", "", moment)
+    short_hash = digest(text or filed.encode(record))[:8]
+    return f"{compact_moment}-{record.environment.key}-{short_hash}{ENDING}"
 
 
 def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
@@ -141,16 +142,16 @@ def write_attachments(target: Path, attachments: Mapping[str, bytes]) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; raises ``OSError``."""
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with scratch.open("xb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        scratch.replace(path)
+        temporary.replace(path)
     finally:
         with suppress(OSError):
-            scratch.unlink()
+            temporary.unlink()  # remains only if an operation failed
 
 
 # ----------------------------------------------------------------------------------- attachments
@@ -169,24 +170,29 @@ def read_attachments(
     A file that does not exist is ``Missing``.  Raises ``RecordError`` for an unreadable file, for a
     SHA-256 that differs from the record, and for more than ``LARGEST_ATTACHED`` bytes in all.
     """
-    wanted, remaining = tuple(patterns), LARGEST_ATTACHED
+    patterns = tuple(patterns)
+    total_bytes = 0
     contents: dict[str, bytes | Missing] = {}
-    for item in stored.record.attachments:
-        if not any(fnmatchcase(item.name, pattern) for pattern in wanted):
+    for attachment in stored.record.attachments:
+        name = attachment.name
+        if not any(fnmatchcase(name, pattern) for pattern in patterns):
             continue
-        path = attachments_folder(data / stored.file) / item.name
+        path = attachments_folder(data / stored.file) / name
         place = _place(path, data)
         if not os.path.lexists(path):
-            contents[item.name] = Missing(f"{item.name} is not beside the record")
+            contents[name] = Missing(f"{name} is not beside the record")
             continue
-        remaining -= path.stat().st_size if path.is_file() else 0
-        if remaining < 0:
-            why = f"have more than the {LARGEST_ATTACHED:,} B that are read per record"
-            raise RecordError(f"{place}: it and the attachments before {why}; remove it.")
+        if path.is_file():
+            total_bytes += path.stat().st_size
+        if total_bytes > LARGEST_ATTACHED:
+            limit = f"the {LARGEST_ATTACHED:,} B that are read per record"
+            raise RecordError(
+                f"{place}: it and the attachments before have more than {limit}; remove it."
+            )
         content = read_file(path, place, REMEDY, data)
-        if digest(content) != item.sha256:
+        if digest(content) != attachment.sha256:
             raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
-        contents[item.name] = content
+        contents[name] = content
     return contents
 
 
@@ -196,9 +202,10 @@ def read_attachments(
 def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``.
 
-    The allocator events of an own record are read from their attachment.
+    The allocator events of a ``Record`` are read from their attachment.
     """
-    place, name = _place(path, data), _NAME.fullmatch(path.name)
+    place = _place(path, data)
+    name = _NAME.fullmatch(path.name)
     if not os.path.lexists(path):
         raise RecordError(f"{place}: there is no such file; correct the name.")
     if name is None:
@@ -214,26 +221,29 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         raise
     except Exception as error:
         raise RecordError(f"{place}: {reason_of(error)}") from error
-    right = record_name(record, text)
-    if not edited and path.name != right:
+    expected_name = record_name(record, text)
+    if not edited and path.name != expected_name:
         raise RecordError(
             f"{place}: the name does not fit the time and machine in the record; "
-            f"rename it to {right}."
+            f"rename it to {expected_name}."
         )
     stored: Filed[Any] = Filed(record, path.relative_to(data).as_posix(), edited)
-    patterns = (EVENTS,) if isinstance(record, Record) else ()
-    for content in read_attachments(stored, patterns, data).values():
-        if isinstance(content, Missing):
-            return replace(stored, record=filed.without_events(stored.record, content.reason))
-        place = f"{stored.file}, {EVENTS}"
-        return replace(stored, record=filed.join_events(stored.record, content, place))
-    return stored
+    if not isinstance(record, Record):
+        return stored
+    events = read_attachments(stored, (EVENTS,), data).get(EVENTS)
+    if events is None:
+        return stored
+    if isinstance(events, Missing):
+        return replace(stored, record=filed.without_events(record, events.reason))
+    events_place = f"{stored.file}, {EVENTS}"
+    return replace(stored, record=filed.join_events(record, events, events_place))
 
 
 def _place(path: Path, data: Path) -> str:
-    """Return the path for messages, relative to the parent of the data directory."""
-    inside = path.is_relative_to(data.parent)
-    return (path.relative_to(data.parent) if inside else path).as_posix()
+    """Return the path for messages, relative to the parent of the data directory if inside."""
+    if path.is_relative_to(data.parent):
+        path = path.relative_to(data.parent)
+    return path.as_posix()
 
 
 def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
@@ -242,8 +252,8 @@ def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[
     Raises ``RecordError`` for the first unusable file.
     """
     records, refused = survey(study, data, kind)
-    for why in refused.values():
-        raise RecordError(why)
+    for reason in refused.values():
+        raise RecordError(reason)
     return records
 
 
@@ -259,9 +269,12 @@ def survey(
             continue
         try:
             stored = read_record(path, data, kind)
-            if (stated := stored.record.study) != study:
-                right = f"found {stated!r}; move the file to {_folder(stated, kind)}"
-                raise RecordError(f"{_place(path, data)}: study: {right}.")
+            stated_study = stored.record.study
+            if stated_study != study:
+                raise RecordError(
+                    f"{_place(path, data)}: study: found {stated_study!r}; move the file to "
+                    f"{_folder(stated_study, kind)}."
+                )
             records.append(stored)
         except RecordError as error:
             refused[path.relative_to(data).as_posix()] = str(error)
@@ -274,16 +287,17 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
     for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
         if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
             continue
-        record = path.with_name(path.name + ENDING)
-        why = f"is no record, since its name does not end in {ENDING}; move it elsewhere."
+        fault = f"is no record, since its name does not end in {ENDING}; move it elsewhere."
         if path.is_dir():
-            why = f"holds files of {record.name}, which is not there; "
-            why += "restore that, or delete the folder."
-        if not (path.is_dir() and os.path.lexists(record)):
-            sentences.append(f"{_place(path, data)}: {why}")
+            record = path.with_name(path.name + ENDING)
+            if os.path.lexists(record):
+                continue  # the folder with the attachments of this record
+            fault = f"holds files of {record.name}, which is not there; "
+            fault += "restore that, or delete the folder."
+        sentences.append(f"{_place(path, data)}: {fault}")
     return tuple(sentences)
 
 
 def _visible(folder: Path) -> list[Path]:
-    """List a folder, sorted, without hidden files such as journals."""
-    return sorted(path for path in folder.glob("*") if path.name[0] != ".")
+    """List a folder, sorted, without hidden files such as the journals of unfinished runs."""
+    return sorted(path for path in folder.glob("*") if not path.name.startswith("."))

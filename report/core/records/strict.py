@@ -28,7 +28,7 @@ Steps: TypeAlias = tuple[str, ...]
 
 #: Exceptions that decoding raises for a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
-#: Limits on YAML: characters, and lists within lists.
+#: Limits on YAML: characters of the text, and levels of lists and mappings within each other.
 _LARGEST_YAML: Final = 2**18
 _DEEPEST_YAML: Final = 50
 #: YAML values that are not text: the literals of JSON, with numbers of at most 64 bits.
@@ -38,16 +38,19 @@ _LITERAL: Final = re.compile(
 
 #: A list of numbers; most of a record consists of such lists, and they contain no fields.
 _NUMBERS: Final = re.compile(rb"\[[-+0-9.eE, ]{9,}\]")
+#: A step of a path in messages of msgspec: a field, an index, or ``[...]`` for any key of a dict.
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
+#: Messages of msgspec about a field that the path does not contain.
 _FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
 class SyntaxFaultError(Exception):
     """Invalid JSON or YAML: the fault, and the line (from 1; 0 if unknown)."""
 
-    def __init__(self, what: str, line: int = 0) -> None:
-        super().__init__(f"line {line}: {what}" if line else what)
-        self.what, self.line = what, line
+    def __init__(self, fault: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {fault}" if line else fault)
+        self.fault = fault
+        self.line = line
 
 
 def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind:
@@ -81,13 +84,14 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 def may_repeat_a_field(text: bytes) -> bool:
     """Tell whether an object of valid JSON may repeat a field; decoders would use the last value.
 
-    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  Field
-    names that contain such a list may cause a false alarm.  In a text with backslashes, which could
-    hide a repeated name, nothing is replaced.
+    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  A field
+    name that contains such a list may cause a false alarm.  A text with backslashes stays as it is,
+    since an escape could hide a repeated name.
     """
-    short = text if b"\\" in text else _NUMBERS.sub(b"0", text)
+    if b"\\" not in text:
+        text = _NUMBERS.sub(b"0", text)
     try:
-        json.loads(short, object_pairs_hook=_object)
+        json.loads(text, object_pairs_hook=_object)
     except SyntaxFaultError:
         return True
     return False
@@ -101,9 +105,9 @@ def _plain_json(text: bytes, place: str, remedy: str) -> Any:
         msgspec.json.decode(text)
         return content
     except (*NO_JSON, SyntaxFaultError) as error:
-        what = _reason(error)
-    # Raised outside the handler: a chained RecursionError has a thousand frames.
-    raise RecordError(f"{place}: {what}; {remedy}.")
+        reason = _reason(error)
+    # Raised outside the handler, since a traceback with a RecursionError has a thousand frames.
+    raise RecordError(f"{place}: {reason}; {remedy}.")
 
 
 def _reason(error: Exception) -> str:
@@ -113,14 +117,17 @@ def _reason(error: Exception) -> str:
         return str(SyntaxFaultError(f"found {byte_at(error)}", line))
     if isinstance(error, RecursionError):
         return "found brackets nested without end"
-    return str(error) if isinstance(error, SyntaxFaultError) else f"not valid JSON: {error}"
+    if isinstance(error, SyntaxFaultError):
+        return str(error)
+    return f"not valid JSON: {error}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Convert the fields of a JSON object to a dictionary; a repeated field is an error."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        twice = repeated(name for name, _ in pairs)
-        raise SyntaxFaultError(f"found the field {twice} twice in one object")
+        duplicate = repeated(name for name, _ in pairs)
+        raise SyntaxFaultError(f"found the field {duplicate} twice in one object")
     return fields
 
 
@@ -133,7 +140,10 @@ def refuse_first(faults: Iterable[str], place: str | Path, remedy: str) -> None:
 
 def repeated(names: Iterable[str]) -> str | None:
     """Return the first name that appears twice, or None."""
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+    for name, count in Counter(names).items():
+        if count > 1:
+            return name
+    return None
 
 
 def place_of(path: Path) -> str:
@@ -155,51 +165,55 @@ def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
     Raises ``SyntaxFaultError``.
     """
     if len(text) > _LARGEST_YAML:
-        raise _no_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
+        raise _invalid_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
     lines: dict[Steps, int] = {}
     try:
+        # Events of a text: stream start, document start, content, document end, stream end.
         events: Iterator[Any] = yaml.parse(text, yaml.CBaseLoader)
         next(events)
         if not isinstance(next(events), yaml.DocumentStartEvent):
             return None, lines
         content = _content(events, next(events), (), lines)
         next(events)
-        if isinstance(second := next(events), yaml.DocumentStartEvent):
-            raise _no_yaml("found another document", _line(second))
+        end = next(events)
+        if isinstance(end, yaml.DocumentStartEvent):
+            raise _invalid_yaml("found another document", _line_index(end))
         return content, lines
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n")
-        raise _no_yaml(f"found the character U+{int(error.character):04X}", line) from error
+        raise _invalid_yaml(f"found the character U+{int(error.character):04X}", line) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = error.problem or error.context or "cannot be read"
-        raise _no_yaml(what, mark.line if mark else 0) from error
+        fault = error.problem or error.context or "cannot be read"
+        raise _invalid_yaml(fault, mark.line if mark else 0) from error
 
 
-def _no_yaml(what: str, line: int = 0) -> SyntaxFaultError:
-    return SyntaxFaultError(f"not valid YAML: {_plain(what)}", line + 1)
+def _invalid_yaml(fault: str, line_index: int = 0) -> SyntaxFaultError:
+    """Return the error for a fault in the line with this index (from 0)."""
+    return SyntaxFaultError(f"not valid YAML: {_plain(fault)}", line_index + 1)
 
 
-def _line(event: Any) -> int:
+def _line_index(event: Any) -> int:
+    """Return the line (from 0) in which the value of an event of PyYAML begins."""
     return int(event.start_mark.line)
 
 
 def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, int]) -> Any:
     """Convert the value that begins with ``event`` to plain Python objects.
 
-    Refuses aliases (which could expand without limit), tags (could run code), and repeated keys.
+    Adds the line of each value to ``lines``.  Refuses aliases (which could expand without limit),
+    tags (which could run code), and repeated keys.
     """
-    line = _line(event)
+    line = _line_index(event)
     lines[path] = line + 1
     if len(path) > _DEEPEST_YAML:
-        raise _no_yaml("found brackets nested without end", line)
+        raise _invalid_yaml("found brackets nested without end", line)
     if isinstance(event, yaml.AliasEvent):
-        raise _no_yaml(f"found the alias *{event.anchor}; write the value itself", line)
+        raise _invalid_yaml(f"found the alias *{event.anchor}; write the value itself", line)
     if event.tag:
-        raise _no_yaml(f"found the tag {event.tag}; write plain text or a number", line)
+        raise _invalid_yaml(f"found the tag {event.tag}; write plain text or a number", line)
     if isinstance(event, yaml.ScalarEvent):
-        literal = not event.style and (_LITERAL.fullmatch(event.value) or not event.value)
-        return json.loads(event.value or "null") if literal else event.value
+        return _scalar(event)
     if isinstance(event, yaml.SequenceStartEvent):
         elements: list[Any] = []
         while not isinstance(element := next(events), yaml.SequenceEndEvent):
@@ -208,11 +222,22 @@ def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, 
     mapping: dict[str, Any] = {}
     while not isinstance(key := next(events), yaml.MappingEndEvent):
         if not isinstance(key, yaml.ScalarEvent) or not key.value:
-            raise _no_yaml("found a key that is no text", _line(key))
+            raise _invalid_yaml("found a key that is no text", _line_index(key))
         if key.value in mapping:
-            raise _no_yaml(f"found the key {key.value} twice", _line(key))
+            raise _invalid_yaml(f"found the key {key.value} twice", _line_index(key))
         mapping[key.value] = _content(events, next(events), (*path, key.value), lines)
     return mapping
+
+
+def _scalar(event: Any) -> Any:
+    """Return the value of a scalar event: text, unless it is unquoted and a literal or empty."""
+    text: str = event.value
+    quoted = bool(event.style)
+    if quoted:
+        return text
+    if not text:
+        return None
+    return json.loads(text) if _LITERAL.fullmatch(text) else text
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
@@ -229,23 +254,29 @@ def converted(
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        steps, what = _fault(error, content, kind)
-        known = [lines[path] for n in range(len(steps) + 1) if (path := (*steps[:n],)) in lines]
-        line = f"line {known[-1]}: " if known else ""
-        where = "".join(step if step.startswith("[") else f".{step}" for step in steps)
-        where = where.removeprefix(".") or "the top level"
-        raise RecordError(f"{place}: {line}{where}: {what}; {remedy}.") from error
+        steps, fault = _fault(error, content, kind)
+        line = ""
+        for length in range(len(steps) + 1):
+            path = tuple(steps[:length])
+            if path in lines:
+                line = f"line {lines[path]}: "  # at last the line of the innermost known value
+        field = "".join(step if step.startswith("[") else f".{step}" for step in steps)
+        field = field.removeprefix(".") or "the top level"
+        raise RecordError(f"{place}: {line}{field}: {fault}; {remedy}.") from error
 
 
 def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
     """Return the path to the faulty value of ``content``, and the fault."""
-    steps, message = _steps(error, content, kind), str(error).partition(" - at ")[0]
-    expected, _, got = message.partition(", got ")
+    steps = _steps(error, content, kind)
+    message = str(error).partition(" - at ")[0]
+    fault, _, got = message.partition(", got ")
     if match := _FIELD.fullmatch(message):
         steps = [*steps, match[1]]
-    elif message.startswith("Expected") and (value := _shown(_value_at(content, steps)) or got):
-        expected = f"{expected}, found {value}"
-    return steps, _plain(expected[:1].lower() + expected[1:])
+    elif message.startswith("Expected"):
+        value = _shown(_value_at(content, steps)) or got
+        if value:
+            fault = f"{fault}, found {value}"
+    return steps, _plain(fault[:1].lower() + fault[1:])
 
 
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
@@ -255,32 +286,34 @@ def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]
     """
     path = _path_of(error)
     steps = list(path)
-    for at, step in enumerate(path):
-        holder = _value_at(content, steps[:at])
-        if step != "[...]" or not isinstance(holder, dict):
+    for index, step in enumerate(path):
+        mapping = _value_at(content, steps[:index])
+        if step != "[...]" or not isinstance(mapping, dict):
             continue
-        for key, value in dict(holder).items():
-            holder.clear()
-            holder[key] = value
+        for key, value in dict(mapping).items():
+            mapping.clear()
+            mapping[key] = value
             try:
                 msgspec.convert(content, kind)
-            except msgspec.ValidationError as again:
-                if _path_of(again) == path:
-                    steps[at] = key
+            except msgspec.ValidationError as error_of_key:
+                if _path_of(error_of_key) == path:
+                    steps[index] = key
                     break
     return steps
 
 
 def _path_of(error: msgspec.ValidationError) -> list[str]:
-    at = str(error).partition(" - at ")[2]
-    return _STEP.findall(at.strip("`").removeprefix("$"))
+    """Return the steps in a message such as «Expected `int` - at `$.cases[3].factors`»."""
+    path = str(error).partition(" - at ")[2]
+    return _STEP.findall(path.strip("`").removeprefix("$"))
 
 
 def _value_at(content: Any, steps: Iterable[str]) -> Any:
     """Return the value at a path; ``UNSET`` if the path does not exist."""
     for step in steps:
         try:
-            content = content[int(step.strip("[]")) if isinstance(content, list) else step]
+            key = int(step.strip("[]")) if isinstance(content, list) else step
+            content = content[key]
         except (LookupError, TypeError, ValueError):
             return msgspec.UNSET
     return content
@@ -288,10 +321,15 @@ def _value_at(content: Any, steps: Iterable[str]) -> Any:
 
 def _shown(content: object) -> str:
     """Format a value for a message; empty for ``UNSET``."""
-    if isinstance(content, dict | list):
-        return "an object" if isinstance(content, dict) else f"a list of {len(content)}"
-    return "" if content is msgspec.UNSET else shorten(json.dumps(content, ensure_ascii=False), 60)
+    if content is msgspec.UNSET:
+        return ""
+    if isinstance(content, dict):
+        return "an object"
+    if isinstance(content, list):
+        return f"a list of {len(content)}"
+    return shorten(json.dumps(content, ensure_ascii=False), 60)
 
 
 def _plain(text: str) -> str:
+    """Write a message of a library on one line, without backticks and the final full stop."""
     return " ".join(text.replace("`", "").split()).rstrip(".")

@@ -1,8 +1,8 @@
 """Estimates from samples: a value, its interval and the number of samples.
 
 Durations are skewed, so the estimate is the median with a nonparametric interval (Hoefler and
-Belli, SC'15, rules 5 to 8).  Joint intervals use Bonferroni.  Only effects on several machines are
-assumed to be normally distributed, in their logarithms.
+Belli, SC'15, rules 5 to 8).  Joint intervals use Bonferroni's correction.  Only for effects on
+several machines a distribution is assumed: their logarithms are normally distributed.
 """
 
 import math
@@ -31,8 +31,8 @@ class Estimate:
     """``value`` with the interval ``[low, high]`` at level ``confidence``, from ``n`` samples.
 
     ``confidence``: the requested level, or a lower level if samples are too few.  ``bimodal``: the
-    processes form two groups, and the median lies between the groups.  The interval is then the
-    range of the samples; its level is 0, or for a ratio in pairs of processes the level of a range.
+    processes form two groups with the median between the groups.  The interval is then the range of
+    the samples, with confidence 0; a ratio of pairs of processes keeps the confidence of the range.
     """
 
     value: float
@@ -77,32 +77,36 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
-    return (_rank_by_counting if n <= _MOST_COUNTED_EXACTLY else _rank_by_floats)(
-        n, tail
-    ), confidence
+    if n <= _MOST_COUNTED_EXACTLY:
+        return _rank_by_counting(n, tail), confidence
+    return _rank_by_floats(n, tail), confidence
 
 
 def _rank_by_counting(n: int, tail: float) -> int:
     """Return the largest l with ``P(B < l) <= tail``; count the 2^n outcomes exactly."""
     limit = math.floor(Fraction(tail) * 2**n)
-    rank, below, outcomes = 0, 0, 1
-    while below + outcomes <= limit:
-        below += outcomes
+    rank = 0
+    outcomes_below = 0
+    outcomes = 1  # outcomes with B = rank: the binomial coefficient of n and rank
+    while outcomes_below + outcomes <= limit:
+        outcomes_below += outcomes
         outcomes = outcomes * (n - rank) // (rank + 1)
         rank += 1
     return rank
 
 
 def _rank_by_floats(n: int, tail: float) -> int:
-    """Return the same rank from sums of floats, since exact numbers of n bits would take too long.
+    """Return the rank of ``_rank_by_counting`` from floats; exact integers of n bits are slow.
 
-    The sums cover 20 standard deviations on both sides; other terms are below rounding errors.
+    The sums cover 20 standard deviations (√n / 2) on both sides of the mean; other probabilities
+    are below rounding errors.
     """
     first, last = n // 2 - 10 * math.isqrt(n), n // 2 + 10 * math.isqrt(n)
+    # P(B = k + 1) / P(B = k) = (n - k) / (k + 1), so sums of logarithms give all probabilities.
     logarithms = tuple(accumulate(math.log((n - k) / (k + 1)) for k in range(first, last)))
-    most = max(logarithms)
-    below = tuple(accumulate(math.exp(logarithm - most) for logarithm in logarithms))
-    return first + 1 + bisect(below, tail * below[-1])
+    largest = max(logarithms)
+    cumulative = tuple(accumulate(math.exp(logarithm - largest) for logarithm in logarithms))
+    return first + 1 + bisect(cumulative, tail * cumulative[-1])
 
 
 def bonferroni(confidence: float, parts: int) -> float:
@@ -114,27 +118,27 @@ def bonferroni(confidence: float, parts: int) -> float:
 def next_effect(
     effects: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Predict the effect on one more machine, from one positive ``effect`` per machine.
+    """Predict the range of the effect on one more machine, from one positive effect per machine.
 
     The logarithms of effects are assumed to be normally distributed.  The interval is their mean ±
     t(k − 1) · s · √(1 + 1/k) for k machines (Hahn and Meeker, Statistical Intervals, 1991, section
     4.7).  Returns None for fewer than ``FEWEST_MACHINES``, or if an effect is not positive.
     """
-    count = len(effects)
-    if count < FEWEST_MACHINES or min(effects) <= 0:
+    machines = len(effects)
+    if machines < FEWEST_MACHINES or min(effects) <= 0:
         return None
     logarithms = [math.log(effect) for effect in effects]
-    middle = statistics.fmean(logarithms)
-    scatter = statistics.stdev(logarithms) * math.sqrt(1 + 1 / count)
-    half = student_quantile((1 + confidence) / 2, count - 1) * scatter
-    return math.exp(middle - half), math.exp(middle + half)
+    mean = statistics.fmean(logarithms)
+    scatter = statistics.stdev(logarithms) * math.sqrt(1 + 1 / machines)
+    half_width = student_quantile((1 + confidence) / 2, machines - 1) * scatter
+    return math.exp(mean - half_width), math.exp(mean + half_width)
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
     """Return a quantile of Student's t distribution, to three digits from 4 degrees of freedom on.
 
-    The series around the normal quantile has powers of 1/``degrees_of_freedom`` (Abramowitz and
-    Stegun, Handbook of Mathematical Functions, 26.7.5).
+    The quantile is a series in powers of 1/``degrees_of_freedom``; its first term is the quantile z
+    of the normal distribution (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).
     """
     z = statistics.NormalDist().inv_cdf(probability)
     terms = (
@@ -155,7 +159,8 @@ def identical(samples: Iterable[Value]) -> Value | None:
     values = tuple(samples)
     if not values:
         raise StudyError("A repeated value needs at least 1 value, found 0; measure more.")
-    return values[0] if all(value == values[0] for value in values) else None
+    first = values[0]
+    return first if all(value == first for value in values) else None
 
 
 def _check_confidence(confidence: float) -> None:

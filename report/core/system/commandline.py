@@ -1,10 +1,14 @@
 """Command lines: tables of options, and errors in one sentence.
 
-A line of a table describes an option, or an argument (a name without dashes): names, «!» if
-required, value, default in brackets, help.  Indented lines continue the help.  The value is «–»
-(no value), ``a|b`` (a or b), ``WORD...`` (a list that grows with each use), ``A,B`` (two words) or
-a named type.  «*», «+» and «?» after the value are argparse's ``nargs``.  A line without two blanks
-between its parts is the title of a group.
+A line of a table describes an option or an argument (a name without dashes), in parts separated by
+two blanks::
+
+    --seed, -s  COUNT [1]  number that determines the order of cases
+
+The parts are the names, with «!» if the option is required, the value, with a default in brackets,
+and the help.  Indented lines continue the help.  The value is «–» (no value), ``a|b`` (a or b),
+``WORD...`` (a list that grows with each use), ``A,B`` (two words) or the name of a type.  «*», «+»
+and «?» after the value are argparse's ``nargs``.  A line without two blanks is a group's title.
 """
 
 import argparse
@@ -16,6 +20,7 @@ from typing import Any, Final, NoReturn
 
 from report.core.errors import UsageError
 
+#: A line of a table: names, «!», value, ``nargs``, default, help.
 _OPTION: Final = re.compile(r"(\S[^!]*?)(!?)  (\S+?)([?*+]?)(?: \[(\S+)\])?  (.+)")
 
 
@@ -45,14 +50,15 @@ class Parser(argparse.ArgumentParser):
             **types,
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
-            if (matched := _OPTION.fullmatch(line)) is None:
+            match = _OPTION.fullmatch(line)
+            if match is None:
                 if line.startswith("-"):
                     raise ValueError(f"the option {line!r} needs two blanks between its parts")
                 group = self.add_argument_group(line)
                 continue
-            names, required, value, number, default, meaning = matched.groups()
+            names, required, value, nargs, default, meaning = match.groups()
             text = f"{meaning}; default: {default}" if default else meaning
-            keywords: dict[str, Any] = {"help": text.replace("%", "%%")}  # for argparse's formats
+            keywords: dict[str, Any] = {"help": text.replace("%", "%%")}  # argparse formats with %
             if value == "–":
                 keywords["action"] = "store_true"
             elif value.endswith("..."):
@@ -63,9 +69,10 @@ class Parser(argparse.ArgumentParser):
                 keywords |= {"nargs": 2, "metavar": tuple(value.split(","))}
             else:
                 keywords |= {"type": parsers.get(value, str), "metavar": value, "default": default}
-            if number:
-                keywords["nargs"] = number
-            if number and default:
+            if nargs:
+                keywords["nargs"] = nargs
+            if nargs and default:
+                # The default applies to an option that is given without a value.
                 keywords |= {"const": parsers[value](default), "default": None}
             if required:
                 keywords["required"] = True
@@ -76,10 +83,10 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     """Parse the values NAME=VALUE of an option; raises ``UsageError``."""
     values: dict[str, str] = {}
     for text in texts:
-        name, _, value = map(str.strip, text.partition("="))
-        if not (name and value):
+        name, _, value = text.partition("=")
+        if not (name.strip() and value.strip()):
             raise UsageError(f"{option} {text} is not possible; write NAME=VALUE.")
-        values[name] = value
+        values[name.strip()] = value.strip()
     return values
 
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from report.core.errors import RenderError
 
+#: The guard: waits until its input is closed, then kills its own process group.
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 #: Required version; other versions write different bytes for the same paper.
 PANDOC_VERSION: Final = "3.9"
@@ -46,8 +47,8 @@ _FIXED: Final[Mapping[str, str]] = {
 #: Memory limit of a program (B): seven times the need of the largest paper.
 _MEMORY_B: Final = 2 << 30
 
-#: Time limit for printing a version.
-_TIME_LIMIT_S: Final = 60.0
+#: Time limit (s) for printing a version.
+_VERSION_LIMIT_S: Final = 60.0
 
 
 @contextmanager
@@ -86,11 +87,14 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     """
     import psutil  # type: ignore[import-untyped]  # here, since the handler may interrupt an import
 
-    main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if main else ()
-    handlers = {number: signal.getsignal(number) for number in numbers}
-    defaults = (signal.SIG_DFL, signal.default_int_handler)
-    replaced = {number: old for number, old in handlers.items() if old in defaults}
+    # Python allows signal handlers only in the main thread.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if in_main_thread else ()
+    replaced: dict[signal.Signals, Any] = {}
+    for number in numbers:
+        handler = signal.getsignal(number)
+        if handler in (signal.SIG_DFL, signal.default_int_handler):
+            replaced[number] = handler
 
     def leave(number: int, frame: FrameType | None) -> None:
         for other in replaced:
@@ -99,16 +103,18 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
                 with suppress(psutil.Error, ProcessLookupError):
-                    if (group := os.getpgid(child.pid)) == os.getpgrp():
+                    group = os.getpgid(child.pid)
+                    if group == os.getpgrp():
                         child.kill()
                     else:
                         _kill(group)  # includes grandchildren whose parent has ended
-            for path in (remaining := list(leftovers())):
+            remaining = list(leftovers())
+            for path in remaining:
                 remove(path)
             if not remaining:
                 break
             time.sleep(0.01)
-        os._exit(128 + number)
+        os._exit(128 + number)  # the exit code that shells use for a process ended by a signal
 
     for number in replaced:
         signal.signal(number, leave)
@@ -172,8 +178,9 @@ def pandoc_path() -> Path:
             "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
         )
     path = Path(package.origin).with_name("files") / "pandoc"
-    printed = run([path, "--version"], path.parent, _TIME_LIMIT_S).stdout
-    version = printed.split("\n")[0].split()[-1]
+    printed = run([path, "--version"], path.parent, _VERSION_LIMIT_S).stdout
+    first_line = printed.split("\n")[0]
+    version = first_line.split()[-1]
     if version != PANDOC_VERSION:
         raise RenderError(
             f"{path}: found pandoc {version}, but papers need {PANDOC_VERSION}, since versions "

@@ -18,6 +18,12 @@ def csv_of(rows: Iterable[Iterable[object]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        cells = [f"'{c}" if isinstance(c, str) and c.startswith(_FORMULA) else c for c in row]
-        writer.writerow(cells)
+        writer.writerow([_safe(cell) for cell in row])
     return stream.getvalue()
+
+
+def _safe(cell: object) -> object:
+    """Add an apostrophe to a text that begins like a formula; return other cells unchanged."""
+    if isinstance(cell, str) and cell.startswith(_FORMULA):
+        return f"'{cell}"
+    return cell

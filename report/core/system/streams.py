@@ -14,9 +14,9 @@ from report.core.errors import OutputError
 
 
 class _Lossy(io.FileIO):
-    """A file that drops output after a failed write.
+    """A file that drops output that cannot be written.
 
-    ``failure`` is the reason; None if only the reader of a pipe has gone.
+    ``failure`` is the reason; None if only the reader of a pipe has ended.
     """
 
     failure: str | None = None
@@ -32,26 +32,28 @@ class _Lossy(io.FileIO):
 
 def open_streams() -> None:
     """Make standard output and error usable; call this before any file is opened."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
-            # Otherwise the next opened file would get this number, and printing would write into
-            # that file.  Child processes need the number too.
+            # Otherwise the next opened file would get this descriptor, and printing would write
+            # into that file.  Child processes need the descriptor too.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-        if number:
-            encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
-            raw = _Lossy(number, "w", closefd=False)
-            lines = number == 2 or raw.isatty()
-            writer = io.BufferedWriter(raw)
-            stream = io.TextIOWrapper(writer, encoding, "backslashreplace", line_buffering=lines)
-            setattr(sys, name, stream)
+        if name == "stdin":
+            continue
+        encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
+        raw = _Lossy(descriptor, "w", closefd=False)
+        by_line = name == "stderr" or raw.isatty()
+        writer = io.BufferedWriter(raw)
+        stream = io.TextIOWrapper(writer, encoding, "backslashreplace", line_buffering=by_line)
+        setattr(sys, name, stream)
 
 
 def check_output() -> None:
     """Raise ``OutputError`` if part of the standard output was lost."""
     sys.stdout.flush()
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    buffer = getattr(sys.stdout, "buffer", None)
+    raw = getattr(buffer, "raw", None)
     if failure := getattr(raw, "failure", None):
         raise OutputError(f"standard output: cannot be written ({failure}); send it elsewhere.")
 

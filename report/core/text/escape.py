@@ -18,10 +18,12 @@ from report.core.text.format import MINUS, NO_BREAK
 #: White space at which lines may break.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 
-_MARKUP: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
+#: Characters that are markup in Markdown.
+_MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
 #: Sequences that pandoc's smart punctuation would replace by dashes and an ellipsis.
 _SMART: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
-#: Text at the start of a block that would begin a list, a definition or a caption.
+#: Text at the start of a block that would begin a list, a definition or a caption.  The sign to
+#: escape is group 2 or 4.
 _BLOCK: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
 _STYLE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
@@ -48,9 +50,9 @@ _LATEX: Final = str.maketrans({
 _DOUBLED: Final = re.compile(r"(?<=-)-|(?<=')'|(?<=,),")
 
 #: Ligature (as in text copied from a PDF) → its letters.
-_LIGATURES: Final = {
-    code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)
-}
+_LIGATURES: Final = str.maketrans({
+    ligature: unicodedata.normalize("NFKC", ligature) for ligature in "ﬀﬁﬂﬃﬄﬅﬆ"
+})  # fmt: skip
 
 #: A comment before, between or right after the entries of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
@@ -66,20 +68,22 @@ _BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[
 
 def markdown(text: str) -> str:
     """Escape plain text for Quarto markdown (a sentence, a paragraph or a cell of a table)."""
-    marked = _MARKUP.sub(r"\\\g<0>", _one_line(text))
-    return _BLOCK.sub(r"\1\3\\\2\4", _SMART.sub(r"\\\g<0>", marked))
+    escaped = _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
+    escaped = _SMART.sub(r"\\\g<0>", escaped)
+    return _BLOCK.sub(r"\1\3\\\2\4", escaped)
 
 
 def latex(text: str) -> str:
     """Escape plain text for LaTeX with ``ridgepoint.sty``, also for a cell of a ``tabular``."""
     line = latex_source(_one_line(text))
-    breaking = _LONG_WORD.sub(_breakable, line)
-    escaped = _DOUBLED.sub(r"{}\g<0>", breaking.translate(_LATEX))
+    breakable = _LONG_WORD.sub(_with_breaks, line)
+    escaped = _DOUBLED.sub(r"{}\g<0>", breakable.translate(_LATEX))
     # After «\\» at the end of the previous row, LaTeX reads a bracket or a star as an argument.
     return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
 
 
-def _breakable(word: re.Match[str]) -> str:
+def _with_breaks(word: re.Match[str]) -> str:
+    """Add a zero-width space at each break point of a long word."""
     return _BREAK_AFTER.sub("\\g<0>\u200b", word[0])
 
 
@@ -95,8 +99,9 @@ def bibtex(text: str) -> str:
     BibTeX shortens names by bytes, but counts a command in braces as one letter.  Comments lose
     every @, since BibTeX begins an entry at @ even after a %.
     """
-    without_entries = _COMMENT.sub(_without_at, latex_source(text))
-    return _BEYOND_ASCII.sub(_in_bibtex, _FORMULA.sub(r"{\g<0>}", without_entries))
+    rewritten = _COMMENT.sub(_without_at, latex_source(text))
+    rewritten = _FORMULA.sub(r"{\g<0>}", rewritten)
+    return _BEYOND_ASCII.sub(_in_bibtex, rewritten)
 
 
 def _without_at(comment: re.Match[str]) -> str:
@@ -104,9 +109,11 @@ def _without_at(comment: re.Match[str]) -> str:
 
 
 def _in_bibtex(match: re.Match[str]) -> str:
-    points, char = match.groups()
+    code_points, char = match.groups()
+    if not code_points:
+        return rf"{{\relax {char}}}"
     # In two pairs of braces, so that BibTeX neither shortens names nor converts titles.
-    return rf"{{{{\guilsinglleft {points}\guilsinglright}}}}" if points else rf"{{\relax {char}}}"
+    return rf"{{{{\guilsinglleft {code_points}\guilsinglright}}}}"
 
 
 def math_text(text: str) -> str:
@@ -119,7 +126,8 @@ def math_text(text: str) -> str:
 @cache
 def _declared() -> frozenset[str]:
     """Return the characters that ``ridgepoint.sty`` declares."""
-    return frozenset(chr(int(code, 16)) for code in _DECLARED.findall(_STYLE.read_text("utf-8")))
+    codes = _DECLARED.findall(_STYLE.read_text("utf-8"))
+    return frozenset(chr(int(code, 16)) for code in codes)
 
 
 def _in_latex(char: str) -> bool:

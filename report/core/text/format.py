@@ -24,14 +24,16 @@ MISSING: Final = "\N{EM DASH}"
 SIGNIFICANT_DIGITS: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
-#: A half-width with smaller leading digits is printed with one more digit.
+#: A half-width below 3.55 · 10^n is printed with one digit more (see ``decimals_of``).
 SMALL_LEADING: Final = 3.55
 
+#: Decimal exponent → prefix of a unit.
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 #: Units with decimal prefixes; large numbers of other units are printed with words.
-_SCALED: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
+_UNITS_WITH_PREFIX: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
+#: Decimal exponent → word for large numbers of other units.
 LARGE: Final = {6: "million", 9: "billion", 12: "trillion"}
-_IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
+_UNITS_IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,29 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     """
     if style == "percent":
         return Scale(100.0, "%")
-    size, words = _size(number), _IN_WORDS.get(unit, unit)
+    size = _size(number)
+    unit_text = _UNITS_IN_WORDS.get(unit, unit)
     if style == "exact" or unit == "1" or not 0 < size < math.inf:
-        return Scale(1.0, words)
-    prefixes = [exponent for exponent in _PREFIXES if unit == "s" or exponent >= 0]
-    exponents = prefixes if unit in _SCALED else [0, *LARGE]
-    # Compare the rounded number, since rounding may carry: 999.96 k is printed as 1 M.
-    large = (e for e in reversed(exponents) if _rounded(number, size, 10.0**-e) >= 1)
-    exponent = next(large, exponents[0])
-    if unit in _SCALED:
-        return Scale(10.0**-exponent, _PREFIXES[exponent] + unit)
-    return Scale(10.0**-exponent, f"{LARGE[exponent]}{NO_BREAK}{words}" if exponent else words)
+        return Scale(1.0, unit_text)
+    if unit == "s":
+        exponents = [*_PREFIXES]
+    elif unit in _UNITS_WITH_PREFIX:
+        exponents = [exponent for exponent in _PREFIXES if exponent >= 0]
+    else:
+        exponents = [0, *LARGE]
+    chosen = exponents[0]
+    for exponent in exponents:
+        # Compare the rounded number, since rounding may carry: 999.96 k is printed as 1 M.
+        if _rounded(number, size, 10.0**-exponent) >= 1:
+            chosen = exponent
+    factor = 10.0**-chosen
+    if unit in _UNITS_WITH_PREFIX:
+        return Scale(factor, _PREFIXES[chosen] + unit)
+    return Scale(factor, f"{LARGE[chosen]}{NO_BREAK}{unit_text}" if chosen else unit_text)
 
 
 def _size(number: Number | Estimate) -> float:
+    """Return the magnitude that determines the prefix: of the number, or of a wide interval."""
     if isinstance(number, Estimate):
         return max(abs(number.value), (number.high - number.low) / 2)
     return abs(number)
@@ -77,17 +88,17 @@ def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
     return round(size * factor, SIGNIFICANT_DIGITS - 1 - _exponent(number * factor))
 
 
-def scale_to(shown: str, unit: str) -> Scale:
-    """Return the scale that prints ``unit`` as ``shown``, such as ``ms`` for ``s``.
+def scale_to(printed_unit: str, unit: str) -> Scale:
+    """Return the scale that prints ``unit`` as ``printed_unit``, such as ``ms`` for ``s``.
 
-    Raises ``ValueError`` if ``shown`` is not ``unit`` with a decimal prefix.
+    Raises ``ValueError`` if ``printed_unit`` is not ``unit`` with a decimal prefix.
     """
-    if shown == "%" and unit == "1":
+    if printed_unit == "%" and unit == "1":
         return Scale(100.0, "%")
     for exponent, prefix in _PREFIXES.items():
-        if shown == prefix + unit:
-            return Scale(10.0**-exponent, shown)
-    raise ValueError(f"{shown} is not {unit} with a decimal prefix")
+        if printed_unit == prefix + unit:
+            return Scale(10.0**-exponent, printed_unit)
+    raise ValueError(f"{printed_unit} is not {unit} with a decimal prefix")
 
 
 def decimals_of(estimate: Estimate) -> int:
@@ -97,25 +108,29 @@ def decimals_of(estimate: Estimate) -> int:
     leading digit is small.  Rounding then moves the ends by less than 1/7 of the half-width (the
     rule of the Particle Data Group, Review of Particle Physics, section 5.3 of the introduction).
     """
-    known = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
-    half = (estimate.high - estimate.low) / 2
-    if not 0 < half < math.inf:
-        return 0 if estimate.value == math.floor(estimate.value) else known
-    exponent = _exponent(half)
-    leading = float(f"{half:e}".partition("e")[0])
-    by_half_width = (1 if leading < SMALL_LEADING else 0) - exponent
-    # A zero has no significant digits to count.
-    return min(known, by_half_width) if estimate.value else by_half_width
+    by_digits = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
+    half_width = (estimate.high - estimate.low) / 2
+    if not 0 < half_width < math.inf:
+        return 0 if estimate.value == math.floor(estimate.value) else by_digits
+    mantissa, _, exponent = f"{half_width:e}".partition("e")
+    by_half_width = -int(exponent)
+    if float(mantissa) < SMALL_LEADING:
+        by_half_width += 1
+    if estimate.value == 0:
+        return by_half_width  # 0 has no significant digits to count
+    return min(by_digits, by_half_width)
 
 
 def digits(number: Number, decimals: int) -> str:
     """Round to ``decimals`` (negative: to tens, hundreds) and group thousands with commas."""
     rounded = round(number, decimals)
-    # Formatting as a float would round whole numbers beyond 2^53.
-    whole = isinstance(rounded, int) and decimals <= 0
-    text = f"{abs(rounded):,}" if whole else f"{abs(rounded):,.{max(decimals, 0)}f}"
-    negative = rounded < 0 and any(digit in text for digit in "123456789")
-    return MINUS + text if negative else text
+    if isinstance(rounded, int) and decimals <= 0:
+        # Formatting as a float would round whole numbers beyond 2^53.
+        text = f"{abs(rounded):,}"
+    else:
+        text = f"{abs(rounded):,.{max(decimals, 0)}f}"
+    is_zero = not any(digit in text for digit in "123456789")
+    return text if rounded >= 0 or is_zero else MINUS + text
 
 
 def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
@@ -155,8 +170,8 @@ def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
         return PrintedParts(_exact(number, scale), "", unit, "")
     scaled = _scaled(number, scale.factor)
     decimals = decimals_of(scaled)
-    low, value, high = (digits(n, decimals) for n in (scaled.low, scaled.value, scaled.high))
-    text = f"{low} to {high}" if number.bimodal else value
+    low, high = digits(scaled.low, decimals), digits(scaled.high, decimals)
+    text = f"{low} to {high}" if number.bimodal else digits(scaled.value, decimals)
     if not bounded(number):
         return PrintedParts(text, "", unit, "")
     if number.level is None:
@@ -177,19 +192,22 @@ def _exact(number: Number, scale: Scale) -> str:
 def first_names(names: Sequence[str], most: int = 4) -> str:
     """List the first ``most`` names, separated by semicolons, and count the others.
 
-    Machines whose names differ only in the key are listed once, with their number.  The number is
-    that of hardware digests (the ends of keys), since one machine may have several keys.
+    Machines whose names differ only in the key are listed once, with their number.  Machines are
+    counted by the hardware digest at the end of the key, since one machine may have several keys.
     """
     digests: dict[str, set[str]] = {}
     for name in names:
-        common = _KEY_AFTER_NAME.sub("", name)
-        digests.setdefault(common, set()).add(name.removeprefix(common).rpartition("-")[2])
-    listed = []
-    for common, machines in digests.items():
-        listed.append(f"{common} ({len(machines)} machines)" if len(machines) > 1 else common)
+        without_key = _KEY_AFTER_NAME.sub("", name)
+        digest = name.removeprefix(without_key).rpartition("-")[2]
+        digests.setdefault(without_key, set()).add(digest)
+    listed: list[str] = []
+    for without_key, machines in digests.items():
+        count = f" ({len(machines)} machines)" if len(machines) > 1 else ""
+        listed.append(without_key + count)
     others = len(listed) - most
-    more = [f"{others} other{'s' if others > 1 else ''}"] if others > 0 else []
-    return "; ".join((*listed[:most], *more))
+    if others > 0:
+        listed[most:] = [f"{others} other{'s' if others > 1 else ''}"]
+    return "; ".join(listed)
 
 
 def bounded(estimate: Estimate) -> bool:
@@ -207,9 +225,17 @@ def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured
 
 def _exponent(number: float) -> int:
     """Return the decimal exponent of the leading digit; 0 for 0."""
-    return int(f"{abs(number):e}".partition("e")[2]) if number else 0
+    if number == 0:
+        return 0
+    _, _, exponent = f"{abs(number):e}".partition("e")
+    return int(exponent)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    low, value, high = (factor * n for n in (estimate.low, estimate.value, estimate.high))
-    return replace(estimate, low=low, value=value, high=high)
+    """Multiply the value and the ends of the interval by ``factor``."""
+    return replace(
+        estimate,
+        low=factor * estimate.low,
+        value=factor * estimate.value,
+        high=factor * estimate.high,
+    )
