@@ -27,7 +27,7 @@ from report.core.records.strict import read_strictly, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all roles.
 Role: TypeAlias = Literal[
-    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "gpu"
+    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "gpu"
 ]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 #: Device → roles that its machines may have, in order of preference.

@@ -6,12 +6,11 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from figures.panels import Bars, BarSeries, Curve, Points, Scaling
-from report.core.missing import Missing
 from report.core.records.record import Policy
 from report.paper.plots import points
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity
 from report.studies.conv_scaling import subject, theory
+from report.studies.conv_scaling.results import first_batches
 from report.studies.conv_scaling.runs import Calls, Run
 from report.studies.conv_scaling.subject import IMAGE
 from report.theory import heap
@@ -23,8 +22,6 @@ Lines: TypeAlias = Mapping[tuple[str, int], Mapping[int, Quantity]]
 _POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
     "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
 }  # fmt: skip
-#: Blocks that a traced call of oneDNN allocates and frees.
-_EVENTS: Final = 8
 
 
 def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scaling:
@@ -37,85 +34,56 @@ def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scal
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw the throughput of each run over the batch size, with a ring around the best case."""
+    """Draw the throughput of each run over the batch size."""
     for run in runs:
         lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-        rings: tuple[Points, ...] = ()
         for policy, line in ({run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES).items():
             measured = run.under(policy)
             lines[line] = {batch: measured.throughput(batch) for batch in measured.powers}
-            best = point(measured.best_batch())
-            if not isinstance(best, Missing):
-                highest = {int(best): measured.throughput(int(best))}
-                rings += points("", highest, "k1/s", series=line[1], hollow=True)
         drawn = panel("Thousand images a second", "k1/s", lines, (1.0, 8.0, 64.0, 512.0))
-        yield replace(drawn, title=run.short, points=(*drawn.points, *rings))
+        yield replace(drawn, title=run.short)
 
 
-def _bars(rows: Mapping[str, tuple[float, ...]], series: Mapping[str, int], label: str) -> Bars:
-    """Stack the lengths of each row; ``series`` are names with the numbers of their colours."""
-    columns = zip(series.items(), zip(*rows.values(), strict=True), strict=True)
-    stacked = tuple(BarSeries(name, column, colour) for (name, colour), column in columns)
-    return Bars(tuple(rows), stacked, label)
-
-
-def heap_and_rule(run: Run) -> Iterator[Bars]:
-    """Draw the heap after the steps of a traced call, and tops around predicted start and end."""
-    blocks = run.under("traced").processes("block_bytes", run.factors(subject.SHOWN_BATCH))
-    if not blocks or len(blocks[0].samples) != _EVENTS:
-        return
-    copied, in_blocks, output = (blocks[0].samples[event] / 1e6 for event in (0, 2, 5))
-    reserve = heap.RESERVE / 1e6
-    # Step → bytes that are free below a block in use, in use, and free at the top.
-    steps = {
-        "Input copied": (0.0, copied, reserve),
-        "Output computed": (0.0, copied + in_blocks, reserve),
-        "Copies freed": (copied, in_blocks, reserve),
-        "Output copied": (copied, in_blocks + output, reserve),
-        "Blocks freed": (copied + in_blocks, output, reserve),
-        "Output dropped": (0.0, 0.0, copied + in_blocks + output + reserve),
-        f"{heap.RESERVE >> 10} KiB kept": (0.0, 0.0, reserve),
-    }
-    names = {"Free below": 2, "In use": 0, "Free at the top": 1}
-    yield _bars(steps, names, "Address above the start of the heap (MB)")
+def rule(run: Run) -> Iterator[Bars]:
+    """Draw the free top of the heap after calls around predicted start and end."""
     threshold = subject.LEAST_THRESHOLD
     start, end = theory.mapping_start("layer", threshold), theory.mapping_end("layer", threshold)
     outputs, copy = (size / 1e6 for size in (2 * output_bytes(IMAGE), input_bytes(IMAGE)))
-    # Call → bytes of the top; a copy of the input that lies lower extends to the left of zero.
-    tops = {
-        f"{start - 1} images": ((start - 1) * outputs, (start - 1) * copy, reserve),
-        f"{start} images: start": (start * outputs, start * copy, reserve),
-        f"{end - 1}, copy lower": ((end - 1) * outputs, (1 - end) * copy, reserve),
-        f"{end} images: end": (end * outputs, -end * copy, reserve),
+    # Call → images, and the side of zero to which the input's copy extends: left if it lies lower.
+    calls = {
+        f"{start - 1} images": (start - 1, 1),
+        f"{start} images: start": (start, 1),
+        f"{end - 1}, copy lower": (end - 1, -1),
+        f"{end} images: end": (end, -1),
     }
-    names = {"Two outputs": 3, "Copy of the input": 4, "Reserve": 5}
-    rule = _bars(tops, names, "Address above the start of the top (MB)")
-    yield replace(rule, reference=threshold / 1e6)
+    stacked = (
+        BarSeries("Two outputs", tuple(images * outputs for images, _ in calls.values()), 3),
+        BarSeries("Copy of the input", tuple(n * side * copy for n, side in calls.values()), 4),
+        BarSeries("Reserve", (heap.RESERVE / 1e6,) * len(calls), 5),
+    )
+    label = "Address above the start of the top (MB)"
+    yield Bars(tuple(calls), stacked, label, reference=threshold / 1e6)
 
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw measured over predicted starts, and the layer's time before and after a freed tensor."""
-    starts: dict[str, dict[int, int]] = {}
+    with_start = list[Calls]()
     lines: dict[tuple[str, int], dict[int, Quantity]] = {}
     for case in sorted(calls, key=attrgetter("batch")):
         if case.kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
-            if any(case.maps_pages):
-                starts.setdefault(case.name, {}).setdefault(case.start, case.batch)
+            with_start.append(case)
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
             line = ("Tensor freed", 0) if case.freed else ("No tensor freed", 1)
             lines.setdefault(line, {}).setdefault(case.batch, case.series("time") / case.batch)
-    marks, early = list[Points](), list[tuple[str, float, float]]()
-    for series, (name, first) in enumerate(sorted(starts.items())):
+    marks = list[Points]()
+    for series, (name, first) in enumerate(sorted(first_batches(with_start).items())):
         x, y = tuple(map(float, first)), tuple(map(float, first.values()))
         marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
-        early += [(f"{b} for {a} →", a / 5.7, b * 0.85) for a, b in first.items() if b < a]
     if marks:
-        predicted = sorted(start for line in marks for start in line.x)
-        ends = (predicted[0], predicted[-1])
+        ends = (min(min(mark.x) for mark in marks), max(max(mark.x) for mark in marks))
         diagonal = Curve("Measured as predicted", ends, ends)
         axes = ("Predicted start (images)", "First batch with pages")
-        ticks = (4.0, 16.0, 64.0, 256.0)
-        yield Scaling(*axes, tuple(marks), (diagonal,), x_ticks=ticks, regions=tuple(early))
+        yield Scaling(*axes, tuple(marks), (diagonal,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
     if lines:
         drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
         top = max((y for line in drawn.points for y in line.y), default=0.0)

@@ -4,25 +4,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from report.core.missing import Missing
 from report.paper.study import Content
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.conv_scaling.runs import Calls
-from report.theory.reconciliation import Reconciliation
-
-
-def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[Statement]:
-    """State for each reconciliation that its terms sum to the count, to the unit."""
-    for item in items:
-        if not isinstance(item.measured, Missing):
-            name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
-            rest = item.measured.amount - item.end
-            yield exact(f"residual({name})", item.unit, rest, source).exactly(0)
 
 
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
     """A number about calls, from the record that holds them."""
     return exact(name, unit, number, calls[0].run.file)
+
+
+def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:
+    """Map each layer and predicted start to the first batch size at which a process maps pages."""
+    first: dict[str, dict[int, int]] = {}
+    for case in sorted(calls, key=attrgetter("batch")):
+        if any(case.maps_pages):
+            first.setdefault(case.name, {}).setdefault(case.start, case.batch)
+    return first
+
+
+def settings(calls: Sequence[Calls], early: int | None = None) -> Quantity:
+    """Count the settings whose pages begin ``early`` images before the start; None: all."""
+    images_early = list[int]()
+    for batches in first_batches(calls).values():
+        images_early += [start - first for start, first in batches.items()]
+    number = len(images_early) if early is None else images_early.count(early)
+    return count("settings", number, calls)
 
 
 def least_missing(calls: Sequence[Calls]) -> Quantity:
@@ -55,6 +62,11 @@ def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
         if calls.batch >= batch and calls.maps_pages:
             return count("processes", sum(calls.maps_pages), sweep)
     return absent("processes", "1", "not measured")
+
+
+def process_calls(calls: Sequence[Calls]) -> Quantity:
+    """Count the processes of all cases."""
+    return count("calls", sum(len(case.medians("free_top")) for case in calls), calls)
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:

@@ -18,7 +18,7 @@ from report.studies.conv_scaling import subject, theory
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
 from report.theory.terms import theory_macs
-from report.theory.work import mnist_conv2
+from report.theory.work import macs, mnist_conv2
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,7 @@ class Run(any_study.Run):
 
     @cached_property
     def compared(self) -> tuple[int, ...]:
-        """Powers of two whose calls map pages, up to a size for which all processes had time.
-
-        Empty unless times were measured with memory kept and with memory returned.
-        """
+        """Powers of two whose calls map pages, up to a size for which all processes had time."""
         if not {"retained", "default"} <= {*self.policies}:
             return ()
         compared, returned = [], self.under("default")
@@ -95,10 +92,7 @@ class Run(any_study.Run):
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Pages of the median call beyond those of its blocks.
-
-        Where the copy of the weights lies at the top of the heap, too, its pages are subtracted.
-        """
+        """Pages of the median call beyond those of its blocks, and of the weights if they count."""
         pages = self.under("default").series("page_faults", self.factors(batch))
         size = float(point(pages - theory.pages(batch)))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
@@ -110,10 +104,8 @@ class Run(any_study.Run):
         return named("slowdown", time / self.time(batch, "forward_backward"))
 
     def first_threshold(self) -> Quantity:
-        """Trimming threshold (B) with which a process arrives at its first call.
-
-        It is read after calls of one image, which raise no threshold.
-        """
+        """Trimming threshold (B) with which a process arrives at its first call."""
+        # It is read after calls of one image, which raise no threshold.
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
         return named("trimming threshold", 2 * mapped)
 
@@ -136,11 +128,13 @@ class Run(any_study.Run):
         for pass_ in PASSES:
             cases = {batch: self.factors(batch, pass_) for batch in self.batches}
             for batch, count in evidence.counts(self, cases).items():
-                amount = theory.counted_macs(batch, pass_)
+                forward = theory_macs(mnist_conv2(batch))
+                # A backward pass adds two gradients of equal work.
+                amount = forward.amount * (1 if pass_ == "forward" else 3)
                 yield evidence.executed(
                     f"executed-{self.key}-{pass_}-{batch}",
                     f"Executed multiply-adds on {self.label} at batch {batch}",
-                    replace(theory_macs(mnist_conv2(batch)), amount=amount),
+                    replace(forward, amount=amount),
                     *count,
                 )
 
@@ -151,7 +145,7 @@ class Run(any_study.Run):
                 self,
                 self.factors(batch),
                 mnist_conv2(batch),
-                theory.counted_macs(batch),
+                macs(mnist_conv2(batch)),
                 f"device-work-{self.key}-{batch}",
                 f"Operations of the CUDA cores on {self.label} at batch {batch}",
             )
@@ -180,12 +174,11 @@ class Calls:
 
     @property
     def end(self) -> int:
-        """Predicted end: the first batch size at which every process maps pages.
-
-        After small blocks were freed the copy of the input lies at the top in each process.
-        """
-        small_blocks = "small_blocks" in self.factors
-        return self.start if small_blocks else theory.mapping_end(self.name, self.threshold)
+        """Predicted end: the first batch size at which every process maps pages."""
+        # After small blocks were freed the input's copy joins the top; a network's rule has none.
+        if "small_blocks" in self.factors or self.name == subject.LARGE_NETWORK:
+            return self.start
+        return theory.mapping_end(self.name, self.threshold)
 
     @property
     def maps_pages(self) -> list[bool]:
@@ -236,6 +229,11 @@ class Calls:
         time_kept = self.by_default.series("time", policy) if policy else self.series("time")
         return self.by_default.series("time") / time_kept
 
+    def keeps_memory(self) -> Iterator[Statement]:
+        """State that the freed tensor ends the pages of the median call, and speeds it up."""
+        yield self.series("page_faults") < subject.FEW_PAGES
+        yield self.gain() > 1 + subject.MARGIN
+
     def excess_pages(self) -> list[float]:
         """Pages of each process beyond those that the free top of its heap predicts."""
         excess = []
@@ -245,10 +243,9 @@ class Calls:
 
 
 def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
-    """Return the calls of a ``kind`` of subject in the first run that has some."""
+    """Return the calls of a ``kind`` of subject in all runs."""
+    calls = list[Calls]()
     for run in runs:
-        cases = run.stored.record.cases
-        calls = [Calls(run, case.factors) for case in cases if case.factors.get("subject") == kind]
-        if calls:
-            return calls
-    return []
+        cases = (case.factors for case in run.stored.record.cases)
+        calls += [Calls(run, factors) for factors in cases if factors.get("subject") == kind]
+    return calls

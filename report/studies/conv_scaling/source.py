@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from report.core.text.escape import markdown
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import constant, largest
@@ -33,6 +34,8 @@ class Source:
     def __init__(self, inputs: Inputs) -> None:
         """``inputs`` hold what the source printed."""
         self.inputs, self.file = inputs, inputs.reported_file
+        self.device = markdown(inputs.reported.device)
+        self.software = markdown(inputs.reported.software)
         self.batches = tuple(self.counts("I", "batch"))
         self.operations = self.column("III", "total_flops", "FLOP")
         self.fused = self.column("III", "multiply_add", "MAC")
@@ -43,6 +46,7 @@ class Source:
             more = self.operations[batch] - theory.forward_work(batch)
             self.excess[batch] = named("excess", more)
             self.gap[batch] = theory.memory(batch) - allocated[batch]
+        self.largest_gap = largest(*self.gap.values())
 
     def counts(self, table: str, key: str) -> list[int]:
         """A column of counts, a row for each batch size."""
@@ -65,16 +69,3 @@ class Source:
         """Operations for each output element in a column of Table III, the same in every row."""
         counts = self.column("III", key, "FLOP").items()
         return constant(*(count / (batch * theory.OUTPUTS) for batch, count in counts))
-
-    def largest_gap(self) -> Quantity:
-        """Most bytes by which the allocation is below theory."""
-        return largest(*self.gap.values())
-
-    def theory_ratios(self) -> list[Quantity]:
-        """The source's theoretical work and memory over ours, row by row."""
-        work = self.column("I", "theoretical_flops", "FLOP")
-        memory = self.column("II", "theoretical_memory", "B")
-        return [
-            *(printed / theory.forward_work(batch) for batch, printed in work.items()),
-            *(printed / theory.memory(batch) for batch, printed in memory.items()),
-        ]

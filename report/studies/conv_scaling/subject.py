@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
-from report.core.records.layers import Convolution
-from report.core.records.record import PASSES, Level, Policy
+from report.core.records.layers import Convolution, Layer, Linear
+from report.core.records.record import PASSES, Level
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
-#: Subject of a case → its required factors.  ``cliff``: layers at batch sizes around the predicted
-#: start of page mapping; ``cure``: networks before and after one large tensor was freed; ``sweep``:
-#: the same over batch sizes; ``top``: the layer around a start, with the bytes at the top of the
-#: heap.  Older records have further subjects.
+#: Subject of a case → its required factors.  ``experiments.conv_scaling`` describes subjects; older
+#: records have further ones.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": ("contiguous", "channels_last")},
     "cliff": {"layer": str, "batch": int},
@@ -40,17 +38,19 @@ FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 FREED: Final = 8_000_000
 TRIMMING: Final = heap.raised_trimming(FREED)
 LEAST_THRESHOLD: Final = 2 << 20
-#: The networks, and the policies that practitioners use to keep memory.
+#: The networks.
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
-KEEPING: Final[tuple[Policy, ...]] = ("retained", "jemalloc")
 #: Layers whose thresholds were set, on one image.
 IMAGE: Final = mnist_conv2(1)
-LAYERS: Final = {
+LAYERS: Final[dict[str, Layer]] = {
     "layer": IMAGE,
     "3x3": IMAGE,
     "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
     "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
+    "linear": Linear(
+        name="linear", input_shape=(1, 256), output_shape=(1, 1000), dtype="float32", bias=True
+    ),
 }
 #: The first convolution of ResNet-18 on one image.
 FIRST_OF_RESNET: Final = square_convolution(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
-from report.core.records.record import Level, Pass
+from report.core.records.record import Level
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling import subject
@@ -36,11 +36,6 @@ def multiply_adds(batch: int) -> Quantity:
     return named("multiply-adds", exact("B", "1", batch) * IMAGE_MACS)
 
 
-def counted_macs(batch: int, pass_: Pass = "forward") -> work.Macs:
-    """Multiply-adds of one call; the backward pass adds two gradients of equal work."""
-    return work.Macs(work.macs(mnist_conv2(batch)) * (1 if pass_ == "forward" else 3))
-
-
 def forward_work(batch: int) -> Quantity:
     """Work (FLOP) of a forward call."""
     return named("forward work", flops(multiply_adds(batch)))
@@ -57,11 +52,7 @@ def memory(batch: int) -> Quantity:
 
 
 def freed_bytes(batch: int) -> Quantity:
-    """Bytes that are free when a call and its result are over: two outputs and a copy of the input.
-
-    oneDNN copies the input into blocks of channels, computes an output in blocks, and copies that
-    into the output.
-    """
+    """Bytes that are free when a call's result is dropped: two outputs and a copy of the input."""
     inputs = named("input bytes", ELEMENT * exact("B", "1", batch) * C_IN * H_IN * W_IN)
     return named("free bytes", 2 * output_bytes(batch) + inputs)
 
@@ -81,11 +72,8 @@ def pages(batch: int) -> Quantity:
 
 
 def pages_of_top(top: float, threshold: int) -> float:
-    """Pages that a call maps if ``top`` bytes are free at the top of the heap before it.
-
-    Below the trimming ``threshold`` glibc returns nothing.  Otherwise one reserve stays mapped, and
-    the heap grows by another reserve that the call does not touch.
-    """
+    """Pages that a call maps if ``top`` bytes are free at the top of the heap before it."""
+    # Of a returned top one reserve stays mapped, and the call does not touch the one that is added.
     return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
 
 
@@ -98,11 +86,8 @@ def trimming_threshold(factors: Mapping[str, Level]) -> int:
 
 
 def top_bytes_of_image(name: str) -> int:
-    """Bytes of an image that are free at the top of the heap after a call of a layer or ResNet-18.
-
-    For ResNet-18 these are three outputs of the first convolution: ``heap.network_mapping_start``.
-    """
-    if name == LARGE_NETWORK:
+    """Bytes of an image that are free at the top of the heap after a call of a layer or network."""
+    if name == LARGE_NETWORK:  # see heap.network_mapping_start
         return 3 * work.output_bytes(subject.FIRST_OF_RESNET)
     return heap.freed_blocks(subject.LAYERS[name])
 
@@ -115,9 +100,7 @@ def mapping_start(name: str, trimming: int) -> int:
 
 
 def mapping_end(name: str, trimming: int) -> int:
-    """First batch size at which all processes map pages; for ResNet-18 that is the start."""
-    if name == LARGE_NETWORK:
-        return mapping_start(name, trimming)
+    """First batch size at which all processes map pages of a layer."""
     return ceil(heap.mapping_end(subject.LAYERS[name], trimming))
 
 
