@@ -420,6 +420,11 @@ def test_two_runs_of_a_xeon_end_the_pages_of_four_and_six_images() -> None:
                 assert gain.low < 1 < gain.high
             elif pairs == 24:
                 assert 1 < gain.low < 1.1 < gain.value
+    training = [
+        Calls(run_of("823a83fc"), {**case, "mode": "training", "batch": batch}).maps_pages
+        for batch in (4, 6, 8)
+    ]
+    assert [(sum(maps), len(maps)) for maps in training] == [(8, 8), (5, 7), (6, 7)]
 
 
 def test_training_loses_as_the_text_states() -> None:
