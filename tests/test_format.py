@@ -31,6 +31,7 @@ from report.core.text.format import (
     plain,
     printed,
     quantity_text,
+    round_outward,
     scale_for,
 )
 from report.paper.details import details
@@ -72,6 +73,17 @@ def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals
     assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
     assert len(text.partition(".")[2]) == max(decimals, 0)
     assert abs(read(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
+
+
+@pytest.mark.parametrize(("ends", "decimals", "rounded"), [
+    ((1.254, 1.254), 1, (1.2, 1.3)), ((1.1, 1.3), 1, (1.1, 1.3)), ((0.1 + 0.2, 3.0), 1, (0.3, 3)),
+    ((-1.26, -0.01), 1, (-1.3, 0)), ((1234, 1266), -1, (1230, 1270)),
+    ((0, math.inf), 2, (0, math.inf)),
+])  # fmt: skip
+def test_ends_that_are_rounded_outward_contain_the_interval(
+    ends: tuple[float, float], decimals: int, rounded: tuple[float, float]
+) -> None:
+    assert round_outward(*ends, decimals) == pytest.approx(rounded)
 
 
 @given(st.integers(-(10**18), 10**18))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
@@ -15,11 +15,13 @@ from report.engine.gather import Chosen, Folder, choose, compute_usable, read_fo
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
-from report.paper.manuscript import render_manuscript
 from report.paper.replicas import Replica, compare, summary, without_copies
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
+
+#: The ids of the claims that are a paper's title and abstract, in its front matter.
+_HEADLINE: Final = re.compile(r"^headline: *\[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
@@ -38,16 +40,16 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
         raise RidgepointError(next(iter(refused.values())))
     unique, copies = without_copies(replicas)
     used = {file for replica in replicas for file in replica.files}
-    copied = {f: copies[r.label] for r in replicas if r.label in copies for f in r.files}
     listing, left_out = list[Mapping[str, Any]](), [*refused.values()]
     for record in chosen.listing:
         file = str(record["file"])
-        if record.get("left_out") and not requested:
-            left_out.append(record["why"])
-        if file in copied:
-            listing.append({**record, "used": False, "why": f"not counted: it {copied[file]}"})
+        if file in copies:
+            listing.append({**record, "used": False, "why": copies[file]})
+            left_out.append(f"{file}: {copies[file]}")
         elif file in used or not requested:
             listing.append(record)
+        if record.get("left_out") and not requested:
+            left_out.append(record["why"])
     if requested:
         notices = [notice for notice in chosen.notices if any(map(notice.__contains__, used))]
         chosen = replace(chosen, notices=tuple(notices))
@@ -55,7 +57,7 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     origin["devices"] = [replica.label for replica in unique]
     chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing)
-    return chosen, report(read_original(study), unique, left_out, copies)
+    return chosen, report(read_original(study), unique, left_out)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
@@ -78,13 +80,11 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
         if any(claim.known for claim in replica.claims.values()):
             measuring.append(replica)
     rows = compare(measuring, findings).values()
-    if decided := sum(row.deciding > 0 for row in rows):
-        line = f"{summary(rows, measuring)}. "
-    elif rows:
-        line = f"Decided there: none of {len(rows)} claims that one run can test. "
     if measuring:
+        decided = sum(row.deciding > 0 for row in rows)
         verb = "Replicated" if 2 * decided >= len(rows) else "Measured"
-        line = f"{verb} on {len(measuring)} further machine{'s' if measuring[1:] else ''}. {line}"
+        machines = f"{len(measuring)} further machine{'s' if measuring[1:] else ''}"
+        line = f"{verb} on {machines}. {summary(rows, measuring)}. "
     if count := len(others) - len(measuring):
         line += f"{count} further record{'s measure' if count > 1 else ' measures'} other cases."
     for row in compare(replicas, findings).values():
@@ -113,14 +113,10 @@ def read_original(study: str) -> Original:
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     records = {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     compared = import_module(module_of(study)).study.compared
-    template = ROOT / "templates" / "papers" / f"{study}.qmd.j2"
-    captioned = replace(findings, tables=render_manuscript(template, findings).findings.tables)
-    factors = list[str]()
-    for path in (ROOT / "experiments").glob(f"{study}.py"):
-        factors += re.findall(r'Factor\("(\w+)"', path.read_text("utf-8"))
-    headline = "".join(re.findall(r"(?ms)^headline: *\[(.*?)\]", template.read_text("utf-8")))
-    ids = re.findall(r"[\w-]+", headline)
-    return Original(captioned, ids, machines, compared, records, factors)
+    template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
+    match = _HEADLINE.search(template)
+    headline = re.findall(r"[\w-]+", match[1]) if match else []
+    return Original(findings, headline, machines, compared, records)
 
 
 def replicas_of(

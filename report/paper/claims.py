@@ -7,7 +7,7 @@ how much, and how many processes would decide an undecided comparison.
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,8 +34,6 @@ _NAME_LENGTH: Final = 70
 _MOST_PROCESSES: Final = 1000
 #: Tolerance for rounding errors in numbers of processes and in probabilities.
 _ROUNDING: Final = 1e-6
-#: Beginning of the verdict on a comparison without a number; the reason follows.
-_NOT_MEASURED: Final = "not measured: "
 #: Separators of the operands and the factors in a formula.
 _BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
@@ -63,7 +61,6 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         measured=_measured(statements, verdicts),
         expected=_expected(statements),
         reasons=tuple(_reasons(statements)),
-        formulas=tuple(quantity.formula for quantity in quantities),
         known=sum(quantity.missing is None for quantity in quantities),
         statements=tuple(statements),
     )
@@ -97,7 +94,7 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
     count = len(statements)
     if count <= _FEW:
         numbers = [_number(statement.quantity) for statement in statements]
-        names = comparison_names([statement.quantity.formula for statement in statements])
+        names = _comparison_names([statement.quantity.formula for statement in statements])
         if len({*names}) == count > 1:
             if len({*verdicts}) > 1:
                 names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
@@ -116,7 +113,8 @@ def _number(quantity: Quantity) -> str:
     """Print a number with its interval, or "not measured" without the reason, which is long."""
     result = number(quantity)
     missing = isinstance(result, Missing)
-    return "not measured" if missing else with_interval(result, str(quantity.unit))
+    unit = str(quantity.unit)
+    return "not measured" if missing else with_interval(result, unit, outward=True)
 
 
 def _expected(statements: Sequence[Statement]) -> str:
@@ -130,42 +128,31 @@ def _expected(statements: Sequence[Statement]) -> str:
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
+    names = _comparison_names([statement.quantity.formula for statement in statements])
     groups: dict[str, list[str]] = {}
-    for name, value, expected, _, verdict in map(dict.values, open_comparisons(statements)):
-        if verdict.startswith(_NOT_MEASURED):
-            groups.setdefault(verdict.removeprefix(_NOT_MEASURED), [])
-        else:
-            groups.setdefault(verdict, []).append(f"{name}: {value}, expected {expected}")
+    for name, statement in zip(names, statements, strict=True):
+        verdict, value = verdict_of(statement), point(statement.quantity)
+        if verdict == "supported":
+            continue
+        if isinstance(value, Missing):
+            groups.setdefault(value.reason, [])
+            continue
+        reason = f"undecided: {undecided_reason(statement)[1]}"
+        text = f"{name}: {_compared(statement)}, expected {_expected_text(statement.range)}"
+        groups.setdefault(reason if verdict == "undecided" else verdict, []).append(text)
     reasons = []
     for reason, texts in groups.items():
         reasons.append(f"{reason} ({'; '.join(first_few(texts))})" if texts else reason)
     return reasons
 
 
-def open_comparisons(statements: Sequence[Statement]) -> Iterator[dict[str, str]]:
-    """Yield a table row for each comparison that is not supported."""
-    names = comparison_names([statement.quantity.formula for statement in statements])
-    for name, comparison in zip(names, statements, strict=True):
-        verdict, range, value = verdict_of(comparison), comparison.range, point(comparison.quantity)
-        if verdict == "supported":
-            continue
-        text, inside, reason = _number(comparison.quantity), False, ""
-        if verdict == "undecided":
-            reason = f": {undecided_reason(comparison)[1]}"
-        if isinstance(value, Missing):
-            reason = f": {value.reason}"
-        else:
-            inside = range.low <= value <= range.high
-        if comparison.alone:  # readers would take the interval for an interval over processes
-            pair = in_only_process(comparison.quantity)
-            text = text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
-        yield {
-            "Comparison": name,
-            "This machine": text,
-            "Expected": _expected_text(range),
-            "Inside": "yes" if inside else "no",
-            "Verdict": f"{verdict}{reason}",
-        }
+def _compared(statement: Statement) -> str:
+    """Print the number of a comparison; an interval over the calls of one process is left out."""
+    text = _number(statement.quantity)
+    if not statement.alone:
+        return text
+    pair = in_only_process(statement.quantity)
+    return text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
 
 
 def cases_of(claim: Claim) -> str:
@@ -191,9 +178,9 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
     return judged
 
 
-def comparison_names(formulas: Sequence[str]) -> list[str]:
+def _comparison_names(formulas: Sequence[str]) -> list[str]:
     """Name each comparison of a claim by the parts of its formula that are not in all formulas."""
-    parts = [formula_parts(formula) for formula in formulas]
+    parts = [_formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
     names = []
     for formula, own in zip(formulas, parts, strict=True):
@@ -203,7 +190,7 @@ def comparison_names(formulas: Sequence[str]) -> list[str]:
     return names
 
 
-def formula_parts(formula: str) -> list[str]:
+def _formula_parts(formula: str) -> list[str]:
     """Split a formula into its operands and their factors; drop plain numbers."""
     parts = dict.fromkeys(map(str.strip, _BETWEEN_PARTS.split(formula)))
     return [part for part in parts if not re.fullmatch(r"[\d.,…]*", part)]
@@ -232,7 +219,8 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         return "processes in two groups", groups
     series = [leaf for leaf in statement.quantity.leaves if isinstance(leaf, Sampled)]
     count = min((len(leaf.processes) for leaf in series), default=1)
-    units = f"{count} {'pairs of processes' if series[1:] else 'processes'}"
+    one, several = ("pair", "pairs of processes") if series[1:] else ("process", "processes")
+    units = f"{count} {several if count > 1 else one}"
     needed = processes_to_decide(result, statement.range, count)
     processes_needed = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
     deciding = f"at this scatter {processes_needed} would decide"
@@ -241,8 +229,8 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     if not inside:
         short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
-        return short, f"{units} reach a level of {level} only; {deciding}"
-    text = with_interval(result, str(statement.quantity.unit))
+        return short, f"the interval of {units} holds at {level} only; {deciding}"
+    text = with_interval(result, str(statement.quantity.unit), outward=True)
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
     bounds = f"{'bounds' if inside[1:] else 'bound'} {' and '.join(inside)}"
     explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
@@ -275,11 +263,14 @@ def _processes_for_level(count: int, reached: float) -> int:
     return count + math.ceil(math.log2(error / (1 - CONFIDENCE)))
 
 
-def with_interval(result: Evaluated, unit: str) -> str:
-    """Print a number with its interval, and with a confidence level below the usual one."""
+def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str:
+    """Print a number with its interval, and with a confidence level below the usual one.
+
+    Papers round the ends to the nearest decimal, as in their sentences; reports round ``outward``.
+    """
     if isinstance(result, Missing):
         return result.reason
-    parts = printed(result, scale_for(result, unit))
+    parts = printed(result, scale_for(result, unit), outward=outward)
     bounds = f"{NO_BREAK}{parts.bounds}{parts.level}" if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 

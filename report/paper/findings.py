@@ -126,8 +126,8 @@ class Claim:
 
     Replication reports also print the other fields.  ``files``: sources of the numbers.
     ``effect``: number of a single comparison, in ``unit``.  ``measured``, ``expected``: short
-    texts for tables.  ``reasons``: why comparisons do not hold.  ``formulas``: one per comparison;
-    ``known`` counts the measured ones.  ``statements``: the comparisons, which cannot be pickled.
+    texts for tables.  ``reasons``: why comparisons do not hold.  ``known``: number of measured
+    comparisons.  ``statements``: the comparisons, which cannot be pickled.
     """
 
     id: str
@@ -144,7 +144,6 @@ class Claim:
     measured: str = ""
     expected: str = ""
     reasons: tuple[str, ...] = ()
-    formulas: tuple[str, ...] = ()
     known: int = 0
     statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
 

@@ -61,10 +61,8 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "": "all data of the paper",
 }
 
-_NO_RUN: Final[Quantity] = absent(
-    "no run", "1", "no run of the experiment is in the data directory"
-)
-_UNKNOWN: Final = Statement(absent("comparison", "1", "nothing to compare was recorded"), Range())
+_NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
+_UNKNOWN: Final = Statement(_NO_RUN, Range())
 
 
 @dataclass(frozen=True)
@@ -331,7 +329,7 @@ class Study(Part[Data]):
     def _claims(self, data: Data, kind: str) -> dict[str, Claim]:
         """Judge all claims, or only those on parts of one ``kind``."""
         claims = {}
-        for item, result in self._results("claims", data, Statement(_NO_RUN, Range()), kind):
+        for item, result in self._results("claims", data, _UNKNOWN, kind):
             statements = (result,) if isinstance(result, Statement) else tuple(result)
             claims[item.id] = replace(
                 judge(item.id, statements or (_UNKNOWN,)),

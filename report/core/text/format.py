@@ -16,7 +16,7 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]
 
-#: Tolerance for equal confidence levels.
+#: Tolerance for equal confidence levels, and for equal decimals.
 ROUNDING: Final = 1e-9
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
@@ -160,17 +160,21 @@ class PrintedParts(NamedTuple):
         return f"{NO_BREAK}{self.unit}" if self.unit else ""
 
 
-def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
+def printed(number: Number | Estimate, scale: Scale, *, outward: bool = False) -> PrintedParts:
     """Format a number in the unit of ``scale``, with the precision of its interval.
 
-    A bimodal estimate is printed as a range, since no sample lies near its median.
+    A bimodal estimate is printed as a range, since no sample lies near its median.  The ends of the
+    interval are rounded to the nearest decimal, or ``outward``.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
         return PrintedParts(_exact(number, scale), "", unit, "")
     scaled = _scaled(number, scale.factor)
     decimals = decimals_of(scaled)
-    low, high = digits(scaled.low, decimals), digits(scaled.high, decimals)
+    ends = (scaled.low, scaled.high)
+    if outward:
+        ends = round_outward(*ends, decimals)
+    low, high = digits(ends[0], decimals), digits(ends[1], decimals)
     text = f"{low} to {high}" if number.bimodal else digits(scaled.value, decimals)
     if not bounded(number):
         return PrintedParts(text, "", unit, "")
@@ -179,6 +183,17 @@ def printed(number: Number | Estimate, scale: Scale) -> PrintedParts:
     usual = number.confidence >= CONFIDENCE - ROUNDING
     level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
     return PrintedParts(text, f"[{low}, {high}]", unit, level)
+
+
+def round_outward(low: float, high: float, decimals: int) -> tuple[float, float]:
+    """Round an interval to one that contains it, but for errors of the arithmetic."""
+    place = 10.0**-decimals
+    lower, upper = round(low, decimals), round(high, decimals)
+    if lower - low > ROUNDING * place:
+        lower -= place
+    if high - upper > ROUNDING * place:
+        upper += place
+    return lower, upper
 
 
 def _exact(number: Number, scale: Scale) -> str:
