@@ -2,15 +2,16 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from experiments.audit.tables import Cell, knowledge, read_cell
+from experiments.audit.tables import Cell, Change, knowledge, read_cell
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
+from report.core.records.operations import ITEM_BYTES
 from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
@@ -23,6 +24,7 @@ Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
+_ONE: Final = Cell(Rounded.exact(1))
 #: Formulas of the forward operations per token or image.
 _WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
@@ -82,26 +84,42 @@ def audited_row(
 
     ``texts`` and ``headings`` are by quantity, ``cells`` by heading.
     """
-    devices, one = Fraction(1), Cell(Rounded.exact(1))
-    known: dict[str, Cell | Missing] = {"devices": one, "baseline_devices": one}
+    known: dict[str, Cell | Missing] = {"devices": _exact(1), "baseline_devices": _exact(1)}
+    devices = Fraction(1)
     for name, quantity in knowledge().quantities.items():
-        text, word = texts.get(name, ""), texts.get(name, "").casefold()
-        if word in quantity.words:
-            known[quantity.determines] = Cell(Rounded.exact(quantity.words[word]))
-        elif quantity.words:
-            unknown = f"{name} ({word!r} is none of {', '.join(quantity.words)})" if word else name
-            known[quantity.determines] = (unknown,)
-        elif text and quantity.kind != "text":
-            cell = read_cell(name, text, headings.get(name, ""), devices)
-            known[name] = cell or (f"{name} ({text!r} is not understood)",)
+        if name in texts and quantity.kind != "text":
+            cell = read_cell(name, texts[name], headings.get(name, ""), devices)
+            known[name] = cell or (f"{name} ({texts[name]!r} is not understood)",)
             devices = cell.number.value if cell and name == "devices" else devices
+    passes, precision = _meaning("direction", texts), _meaning("precision", texts)
+    known["passes"] = _exact(int(passes)) if isinstance(passes, str) else passes
+    if isinstance(precision, str):  # tfloat32 is stored as float32
+        known["item_bytes"] = _exact(ITEM_BYTES.get(precision, 4))
+    else:
+        known["item_bytes"] = precision
+        known["rated_peak"] = precision if "device" in texts else ("device", *precision)
     network = texts.get("network")
     known["macs"] = _multiply_adds(network) if network else ("network",)
-    known["image"] = one if network else ("network",)
+    known["image"] = _exact(1) if network else ("network",)
     if "config" in texts:
-        known |= _attention(Path(texts["config"]), known.get("sequence", ("sequence",)))
-    known |= _rated_quantities(texts, known["item_bytes"])
+        path, sequence = Path(texts["config"]), known.get("sequence", ("sequence",))
+        known["attention_full"] = _attention(path, sequence, causal=False)
+        known["attention_causal"] = _attention(path, sequence, causal=True)
+    for name, operation in _rated_operations(texts).items():
+        known[name] = _rated_quantity(texts.get("device"), operation)
     return AuditedRow(texts, cells, known)
+
+
+def _exact(number: int | Fraction) -> Cell:
+    return Cell(Rounded.exact(number))
+
+
+def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
+    """Return the meaning of the word that a row has for a quantity."""
+    word, words = texts.get(name, "").casefold(), knowledge().quantities[name].words
+    if word in words:
+        return words[word]
+    return (f"{name} ({word!r} is none of {', '.join(words)})" if word else name,)
 
 
 @cache
@@ -120,22 +138,19 @@ def _multiply_adds(name: str) -> Cell | Missing:
             raise UsageError(f"{name} has operators that are not known")
     except RidgepointError as error:
         return (f"network ({error})",)
-    return Cell(Rounded.exact(count))
+    return _exact(count)
 
 
-def _attention(path: Path, sequence: Cell | Missing) -> Known:
+def _attention(path: Path, sequence: Cell | Missing, causal: bool) -> Cell | Missing:
     """Return forward operations per token, with attention, from a transformer's configuration."""
     if not isinstance(sequence, Cell):
-        return {"attention_full": sequence, "attention_causal": sequence}
+        return sequence
     try:
         model = read_transformer(path)
     except UsageError as error:
-        return dict.fromkeys(("attention_full", "attention_causal"), (f"config ({error})",))
-    full, causal = (model.attention_macs(sequence.number.value, causal) for causal in (False, True))
-    return {
-        "attention_full": Cell(Rounded.exact(2 * (model.matrix_macs + full))),
-        "attention_causal": Cell(Rounded.exact(2 * (model.matrix_macs + causal))),
-    }
+        return (f"config ({error})",)
+    attention = model.attention_macs(sequence.number.value, causal)
+    return _exact(2 * (model.matrix_macs + attention))
 
 
 @cache
@@ -173,49 +188,38 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
     return Cell(value, unit, f"{number:,g} {peak.unit}{doubt}")
 
 
-def _rated_quantities(texts: Mapping[str, str], item_bytes: Cell | Missing) -> Known:
-    """Return the peaks of a row's device, by names of the form ``rated_OPERATION``."""
-    operations = {name: name for name in (*knowledge().precisions.values(), "memory", "capacity")}
-    rated: dict[str, Cell | Missing] = {}
-    if isinstance(item_bytes, Cell):
-        precision = knowledge().precisions[texts["precision"].casefold()]
-        operations |= {"peak": precision, "sparse": _SPARSE + precision}
-    else:
-        rated["rated_peak"] = item_bytes if "device" in texts else ("device", *item_bytes)
-    for name, operation in operations.items():
-        rated[f"rated_{name}"] = ("device",)
-        if "device" in texts:
-            rated[f"rated_{name}"] = _rated_quantity(texts["device"], operation)
-    return rated
+def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the operation of each rated quantity, for the precision of a row."""
+    words = knowledge().quantities["precision"].words
+    operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
+    if isinstance(precision := _meaning("precision", texts), str):
+        operations |= {"rated_peak": precision, "rated_sparse": _SPARSE + precision}
+    return operations
 
 
-def _rated_quantity(device: str, operation: str) -> Cell | Missing:
-    """Return a peak of a named device with the data sheet's line, or the missing quantity."""
+def _ratings(
+    sheets: Iterable[DataSheet], operation: str
+) -> dict[str, tuple[DataSheet, Cell | None]]:
+    """Return the different peaks of devices by line of the data sheet, "" for a missing line."""
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
-    for sheet in _named_devices(device):
+    for sheet in sheets:
         rating = _rating(sheet, operation)
         ratings.setdefault(rating.text if rating else "", (sheet, rating))
+    return ratings
+
+
+def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
+    """Return a peak of a named device with the data sheet's line, or the missing quantity."""
+    if device is None:
+        return ("device",)
+    ratings = _ratings(_named_devices(device), operation).values()
     # A device without this peak also counts, since the table may mean this device.
     if len(ratings) > 1:
-        return (f"which device: {', '.join(sheet.key for sheet, _ in ratings.values())}",)
-    for sheet, rating in ratings.values():
+        return (f"which device: {', '.join(sheet.key for sheet, _ in ratings)}",)
+    for sheet, rating in ratings:
         if rating:
             return rating._replace(text=f"{rating.text} ({sheet.name})")
     return (f"data sheet of {device} with {operation.removeprefix(_SPARSE)}",)
-
-
-def _peaks_of_others(texts: Mapping[str, str], rated: str) -> Iterator[Cell]:
-    """Yield the peaks of other devices that differ from the peaks of the row's device."""
-    operation = rated.removeprefix("rated_")
-    if operation == "peak":
-        operation = knowledge().precisions.get(texts.get("precision", "").casefold(), "")
-    ratings = (_rating(sheet, operation) for sheet in _named_devices(texts.get("device", "")))
-    known = {rating.text for rating in ratings if rating}
-    for sheet in _known_devices():
-        rating = _rating(sheet, operation)
-        if rating and rating.text not in known:
-            known.add(rating.text)
-            yield rating._replace(text=f"the peak of {sheet.name}, {rating.text}")
 
 
 class ClaimCheck(NamedTuple):
@@ -268,28 +272,30 @@ def checks(row: AuditedRow) -> list[ClaimCheck]:
 
 
 def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
-    quantity, formulas, printed = knowledge().quantities[claim], list[str](), cell.number
-    check = ClaimCheck(claim, cell.text, float(cell.scale), "not enough given", None)
+    quantity, printed = knowledge().quantities[claim], cell.number
     limit = compute(quantity.limit, row.known, []) if quantity.limit else ()
-    if isinstance(limit, Rounded):
-        impossible = printed.interval.low > limit.interval.high
-        verdict: Verdict = "impossible" if impossible else check.verdict
-        check = check._replace(limit=float(limit.value), verdict=verdict)
-    without_claim = row._replace(known={**row.known, claim: ()})
+    largest = limit if isinstance(limit, Rounded) else None
+    impossible = largest is not None and printed.interval.low > largest.interval.high
+    check = ClaimCheck(
+        claim, cell.text, float(cell.scale), "impossible" if impossible else "not enough given",
+        float(largest.value) if largest else None,
+    )  # fmt: skip
+    without_claim = row._replace(known={**row.known, claim: ()})  # never from the printed claim
+    formulas = list[str]()
     value: Rounded | Missing = (f"a formula of {claim}",)
     if quantity.formulas:
-        value = compute(claim, without_claim.known, formulas)  # never from the printed claim
+        value = compute(claim, without_claim.known, formulas)
     if not isinstance(value, Rounded):
         return check._replace(missing="; ".join(_remedy(name, row.cells) for name in value))
     agrees = printed.meets(value)
-    if check.verdict != "impossible":
-        check = check._replace(verdict="consistent" if agrees else "differs")
+    explanations = () if agrees else _explanations(without_claim, claim, printed, value)
     return check._replace(
+        verdict=check.verdict if impossible else "consistent" if agrees else "differs",
         recomputed=float(value.value),
         interval=tuple(map(float, value.interval)),
         factor=float(printed.value / value.value),
         formulas=tuple(dict.fromkeys(formulas)),
-        explanations=() if agrees else _explanations(without_claim, claim, printed, value),
+        explanations=tuple(dict.fromkeys(explanations)),
     )
 
 
@@ -307,30 +313,29 @@ def _remedy(missing: str, cells: Mapping[str, str]) -> str:
 
 def _explanations(
     row: AuditedRow, claim: str, printed: Rounded, recomputed: Rounded
-) -> tuple[str, ...]:
-    """Return the single changes that reproduce the printed claim, the likeliest first."""
-    explanations = dict[str, None]()
-    for text, quantity, number in _changes(row, claim, recomputed):
-        changed = compute(claim, {**row.known, quantity: Cell(number)}, [])
-        if not isinstance(changed, Rounded) or changed.value == recomputed.value:
-            continue
-        if printed.meets(changed):
-            explanations[text] = None
-    return tuple(explanations)
-
-
-def _changes(
-    row: AuditedRow, claim: str, recomputed: Rounded
-) -> Iterator[tuple[str, str, Rounded]]:
-    """Yield the single changes for a claim: text, changed quantity, and its new value."""
-    known = {**row.known, "claim": Cell(recomputed)}
+) -> Iterator[str]:
+    """Yield the single changes that reproduce the printed claim, the likeliest first."""
     for change in knowledge().changes:
         if claim not in (change.claims or (claim,)):
             continue
-        if change.of_other_devices:
-            for peak in _peaks_of_others(row.texts, change.formula):
-                yield peak.text, change.quantity, peak.number
-            continue
-        number = compute(change.formula, known, [])
-        if isinstance(number, Rounded):
-            yield change.text, change.quantity or claim, number
+        for text, number in _changed_numbers(row, change, recomputed):
+            changed = compute(claim, {**row.known, change.quantity or claim: Cell(number)}, [])
+            if not isinstance(changed, Rounded) or changed.value == recomputed.value:
+                continue
+            if printed.meets(changed):
+                yield text
+
+
+def _changed_numbers(
+    row: AuditedRow, change: Change, recomputed: Rounded
+) -> Iterator[tuple[str, Rounded]]:
+    """Yield the numbers of a changed quantity, with a description."""
+    if change.of_other_devices:
+        operation = _rated_operations(row.texts).get(change.formula, "")
+        for line, (sheet, rating) in _ratings(_known_devices(), operation).items():
+            if rating:
+                yield f"the peak of {sheet.name}, {line}", rating.number
+        return
+    number = compute(change.formula, {**row.known, "claim": Cell(recomputed)}, [])
+    if isinstance(number, Rounded):
+        yield change.text, number

@@ -13,23 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
+from experiments.audit import tables
 from experiments.audit.checks import AuditedRow, ClaimCheck, audited_row, checks
-from experiments.audit.tables import (
-    TextTable,
-    columns,
-    knowledge,
-    read_cell,
-    read_table,
-    require_known,
-)  # fmt: skip
+from experiments.audit.tables import TextTable, knowledge
 from experiments.commands.outcome import USELESS
 from experiments.machine.code import ROOT
-from report.core.errors import RidgepointError, UsageError
+from report.core.errors import UsageError
 from report.core.system.commandline import named_values
-from report.core.system.programs import pandoc_path, run
 
-#: Time limit of pandoc (s).
-_LIMIT_S: Final = 60.0
 #: Number without exponent, and its unit.
 _NUMBER_AND_UNIT: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
 #: Number of devices and their name, as in ``8x A100``.
@@ -59,17 +50,17 @@ def audit(options: Namespace) -> int:
     """
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
-    table = read_table(options.file, options.table)
+    table = tables.read_table(options.file, options.table)
     results: list[tuple[int, ClaimCheck]] = []
     objects, lines = [], []
     rows = read_rows(table, options.file.parent, options.column, options.given)
     for place, row in enumerate(rows, start=1):
-        counts = row.operations_per_item()
-        for check in checks(row):
-            results.append((place, check))
+        counts, row_checks = row.operations_per_item(), checks(row)
+        for check in row_checks:
             objects.append({"row": place, **check._asdict(), "operations_per_item": counts})
             lines.append(f"row {place}, {check.as_text()}")
-        if not results or results[-1][0] != place:
+        results += [(place, check) for check in row_checks]
+        if not row_checks:
             unparsed = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
             names = f" (not understood: {', '.join(unparsed)})" if unparsed else ""
             lines.append(f"row {place}: not enough given, missing: a claim{names}")
@@ -103,16 +94,16 @@ def read_rows(
     number of devices.
     """
     headings, *rows = table
-    positions = columns(headings, named_values("--column", named))
+    positions = tables.columns(headings, named_values("--column", named))
     constants = named_values("--given", given)
     for name, text in constants.items():
-        require_known(name, f"--given {name}", "quantity", knowledge().quantities)
+        tables.require_known(name, f"--given {name}", "quantity", knowledge().quantities)
         quantity = knowledge().quantities[name]
         if name in positions:
             raise UsageError(f"--given {name}: the table has it.")
         if quantity.words:
-            require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
-        elif quantity.kind != "text" and read_cell(name, text, "") is None:
+            tables.require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
+        elif quantity.kind != "text" and tables.read_cell(name, text, "") is None:
             raise UsageError(f"--given {name}={text} is no number with its unit.")
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
@@ -138,17 +129,14 @@ def _write_report(
     for row, check in results:
         claim, _, verdict = check.as_text().replace("\n  ", "; ").partition(": ")
         writer.writerow((row, table[row][0], claim, verdict))
+    options = ("--from=csv", "--standalone", f"--metadata=title:{title}")
     folder.mkdir(parents=True, exist_ok=True)
-    pages: dict[str, Any] = {}
-    for form in ("html", "typst"):
-        options = ("--from=csv", f"--to={form}", "--standalone", f"--metadata=title:{title}")
-        finished = run([pandoc_path(), *options], folder, _LIMIT_S, stdin=text.getvalue())
-        if finished.returncode:
-            raise RidgepointError(f"{folder}: pandoc failed: {finished.stderr.strip()}")
-        pages[form] = finished.stdout.encode()
-    (folder / "audit.html").write_bytes(pages["html"])
+    (folder / "audit.html").write_text(
+        tables.pandoc(text.getvalue(), *options, "--to=html"), "utf-8"
+    )
+    document: Any = tables.pandoc(text.getvalue(), *options, "--to=typst").encode()
     fonts = [ROOT / "templates" / "fonts"]
-    typst.compile(pages["typst"], output=folder / "audit.pdf", font_paths=fonts)
+    typst.compile(document, output=folder / "audit.pdf", font_paths=fonts)
     print(f"Wrote audit.html and audit.pdf to {folder}", file=sys.stderr)
 
 
@@ -179,8 +167,7 @@ def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, lis
     units = {match and match[2] for match in matches}
     if len(units) != 1 or None in units:
         return None, None, [text or missing for text in texts]
-    bracketed = re.search(r"[(\[](.*?)[)\]]", heading)
-    unit = str(units.pop()) or (bracketed[1] if bracketed else "1")
+    unit = str(units.pop()) or next(iter(tables.IN_BRACKETS.findall(heading)), "1")
     digits = [_NUMBER_AND_UNIT.sub(r"\1", text).replace(",", "") for text in texts]
     decimals = max(len(number.partition(".")[2]) for number in digits)
     parse = float if decimals else int

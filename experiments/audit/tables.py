@@ -2,13 +2,13 @@
 
 import csv
 import difflib
-import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
+from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from msgspec import field
 
@@ -16,56 +16,37 @@ from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.records.reported import ReportedPart
 from report.core.records.strict import read_strictly
+from report.core.system.programs import pandoc_path, run
 from report.theory.rounding import Rounded
 
 #: Headings, then rows with a cell for each heading.
 TextTable: TypeAlias = list[tuple[str, ...]]
-_FLAGS: Final = re.MULTILINE | re.IGNORECASE
-#: Group in braces (LaTeX) with at most one level of nested groups.
-_GROUP: Final = r"\{(?:[^{}]|\{[^{}]*\})*\}"
-#: Ending of a file → patterns: a table, text to ignore, separator of rows, separator of cells.
-_MARKUP: Final = {
-    ".md": (
-        r"^(?P<body>.*\|.*\n[ \t|:]*-[ \t|:-]*(?:\n(?!\s*(?:```|[#>])).*\S.*)*)",
-        r"^[ \t]*\||(?<!\\)\|[ \t]*$",
-        r"\n(?:[ \t|:]*-[ \t|:-]*(?:\n|\Z))?",
-        r"(?<!\\)\|",
-    ),
-    ".html": (
-        r"<table\b(?:(?!</?table\b|<t[dh]\b)[\s\S])*<t[dh]\b[^>]*>"
-        r"(?P<body>(?:(?!</?table\b)[\s\S])*)(?:</?table\b)?",
-        r"<!--[\s\S]*?-->",
-        r"<tr\b[^>]*>\s*<t[dh]\b[^>]*>",
-        r"<t[dh]\b[^>]*>",
-    ),
-    ".tex": (
-        rf"\\begin\{{(tabular|tabular[xy*]|longtable)\}}(?:(?<=[xy*]\}})\s*{_GROUP})?"
-        rf"(?:\[\w+\])?\s*{_GROUP}(?P<body>[\s\S]*?)\\end\{{\1\}}",
-        r"(?<!\\)%.*|\\(?:(?:top|mid|bottom)rule|hline|addlinespace|end(?:first|last|)(?:head|foot))"
-        r"\b(?:\[.*?\])?|\\(?:cmidrule|cline|rowcolor)\b(?:\(.*?\)|\[.*?\])*\{.*?\}",
-        r"\\\\(?:\[.*?\])?|\\tabularnewline\b",
-        r"(?<!\\)&",
-    ),
-}
-#: Cells that span several columns or rows, or contain several lines or a table.
-_MERGED: Final = re.compile(
-    r"\\(?:multi(?:column|row)|makecell|begin)\b|(?:col|row)span\s*=\s*+(?![\"']?1\b)|<table\b",
-    re.I,
+_Rows: TypeAlias = Sequence[Sequence[str]]
+#: Time limit of pandoc (s).
+_LIMIT_S: Final = 60.0
+#: Table in Markdown, with its heading and rows, and the place between two cells.
+_PIPE_TABLE: Final = re.compile(
+    r"^(.*\|.*\n)(?=[ \t|:]*-)[ \t|:-]+\n((?:(?!\s*(?:```|[#>])).*\S.*(?:\n|\Z))*)", re.MULTILINE
 )
-#: Patterns of styles and spaces → replacement.  A removed style is replaced by a space, so that the
-#: digits of two numbers never join.  An unlisted command remains, so that the cell is no number.
-_STYLES: Final = (
-    (r"(?i)<sup>", " ^"),
-    (r"<[a-zA-Z/][^>]*>", " "),
-    (r"!?\[([^\[\]]*)\]\([^)]*\)|(?<![\\*])\*{1,3}([^*]+)\*{1,3}|`([^`]*)`", r" \1\2\3 "),
-    (r"\{,\}", ","),
-    (r"\\times(?![a-zA-Z])", "×"),
-    (r"\^\{([^{}]*)\}", r"^\1"),
-    (r"(?<=\d)(?:\\[,;:! ]|[~\u2006\u2009\u202f\xa0])(?=\d{3}\b)", ""),
-    (r"\\(?:(?:math|text)(?:bf|it|rm|sf|tt|sc)?|emph|underline)(?![a-zA-Z])", " "),
-    (r"\\[,;:! ]|[{}$~]", " "),
-    (r"\\([%&#_|*])", r"\1"),
+_PIPE: Final = re.compile(r"(?<!^)(?<!\\)\|(?!$)")
+#: Beginning of a table in HTML or LaTeX.
+_TABLE: Final = re.compile(r"<table\b|\\begin\{(?:tabu|longtabl|tblr)", re.IGNORECASE)
+#: Last cell of a row in HTML, whose end is omitted.
+_OPEN_CELL: Final = re.compile(r"(<(t[dh])\b(?:(?!</?t[dhr]\b)[\s\S])*)(?=</tr)", re.IGNORECASE)
+_MERGED: Final = (".//table//table", ".//*[@colspan]", ".//*[@rowspan]")
+#: Table in LaTeX, and its content without the types of columns.
+_GROUP: Final = r"\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_ENVIRONMENT: Final = re.compile(
+    r"\\begin\{(tabular[xy*]?|longtable)\}"
+    rf"(?:(?<=[xy*]\}}){_GROUP})?(?:\[\w+\])?{_GROUP}([\s\S]*?)\\end\{{\1\}}"
 )
+#: Comments, spaces, lines and colours in LaTeX, which pandoc would add to the text of a cell.
+_DECORATION: Final = re.compile(
+    r"(?<!\\)%.*|\\addlinespace\b(\[.*?\])?|\\end(first|last)?(head|foot)\b"
+    r"|\\(cmidrule|cline|rowcolor|cellcolor)\b(\(.*?\)|\[.*?\])*\{.*?\}"
+)
+#: Space in a number with groups of three digits, as pandoc writes ``1\,200`` and ``$1,200$``.
+_SPACE_IN_NUMBER: Final = re.compile(r"(?<=\d)(?:(,)\u2006|[\u2006\u2009\u202f\xa0])(?=\d{3}\b)")
 #: Number: digits, exponent and unit.
 _NUMBER: Final = re.compile(
     r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
@@ -78,6 +59,7 @@ _MODEL: Final = re.compile(
     r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
 )
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
+IN_BRACKETS: Final = re.compile(r"[(\[](.*?)[)\]]")
 #: Shares that tables often print in per cent without a per cent sign.
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
 
@@ -90,8 +72,7 @@ class Quantity(ReportedPart, frozen=True):
     formulas: tuple[str, ...] = ()
     limit: str = ""
     input: bool = False
-    determines: str = ""
-    words: dict[str, int] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
     example: str = "NUMBER"
 
 
@@ -109,7 +90,6 @@ class Knowledge(ReportedPart, frozen=True):
     """Content of ``data/audit.yaml``; a factor of a unit is a number or a quotient."""
 
     quantities: dict[str, Quantity]
-    precisions: dict[str, str]
     units: dict[str, dict[str, int | str]]
     counts: tuple[str, ...]
     unitless: tuple[str, ...]
@@ -134,37 +114,74 @@ class Cell(NamedTuple):
 
 def read_table(path: Path, number: int = 1) -> TextTable:
     """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
-    ending = ".html" if path.suffix.lower() == ".htm" else path.suffix.lower()
-    if ending not in (".csv", *_MARKUP):
-        raise UsageError(f"{path}: tables are read from .csv, {', '.join(_MARKUP)} files.")
     try:
-        tables = [table for table in _tables(path.read_text("utf-8-sig"), ending) if len(table) > 1]
-    except (ValueError, csv.Error) as error:  # also UnicodeDecodeError
-        raise UsageError(f"{path}: no table of UTF-8 text can be read: {error}.") from None
-    if number > len(tables):
-        raise UsageError(f"{path} has {len(tables)} tables with rows, so --table {number} is none.")
-    width = len(tables[number - 1][0])
-    for place, row in enumerate(tables[number - 1]):
-        if len(row) != width:
-            cells = f"row {place} has {len(row)} cells and the heading {width}"
-            raise UsageError(f"{path}: {cells}; write out merged and missing cells.")
+        tables = [table for rows in _tables(path) if len(table := _nonempty(rows)) > 1]
+        if number > len(tables):
+            raise ValueError(f"{len(tables)} tables have rows, so --table {number} is none")
+        _require_equal_widths(tables[number - 1])
+    except (ValueError, csv.Error, ParseError) as error:  # also UnicodeDecodeError
+        raise UsageError(f"{path}: no table can be read: {error}.") from None
     return tables[number - 1]
 
 
-def _tables(text: str, ending: str) -> Iterator[TextTable]:
-    """Yield each table without empty rows; raise ``ValueError`` for merged cells."""
+def _tables(path: Path) -> Sequence[_Rows]:
+    """Read all tables of a file; raise ``ValueError`` for merged cells or another format."""
+    text, ending = path.read_text("utf-8-sig"), path.suffix.lower()
     if ending == ".csv":
-        yield _nonempty(csv.reader(text.splitlines(), skipinitialspace=True))
-        return
-    table, ignored, between_rows, between_cells = _MARKUP[ending]
-    for match in re.finditer(table, re.sub(ignored, "", text, flags=_FLAGS), _FLAGS):
-        if _MERGED.search(match[0], 1):
-            raise ValueError("cells are merged or nested; write them out")
-        rows = re.split(between_rows, match["body"], flags=_FLAGS)
-        yield _nonempty(map(_plain, re.split(between_cells, row, flags=_FLAGS)) for row in rows)
+        return [list(csv.reader(text.splitlines(), skipinitialspace=True))]
+    if ending == ".md":
+        for heading, rows in _PIPE_TABLE.findall(text):  # pandoc would fill or cut rows
+            lines = (heading + rows).splitlines()
+            _require_equal_widths([_PIPE.split(line.strip()) for line in lines])
+        text = page = pandoc(text, "--from=gfm", "--to=html")
+    elif ending == ".tex":
+        text = _DECORATION.sub("", text).replace("{,}", ",")
+        page = _latex_as_html(text)
+    elif ending in (".html", ".htm"):
+        page = _OPEN_CELL.sub(r"\1</\2>", text)
+    else:
+        raise ValueError("its name must end in .csv, .md, .html or .tex")
+    body = fromstring(f"<body>{pandoc(page, '--from=html', '--to=html')}</body>")
+    if any(body.find(path) is not None for path in _MERGED):
+        raise ValueError("cells are merged or nested; write them out")
+    for superscript in body.iter("sup"):
+        superscript.text = f"^{superscript.text or ''}"
+    tables = []
+    for table in body.iter("table"):
+        tables.append([list(map(_text, row)) for row in table.iter("tr")])
+    if (count := len(_TABLE.findall(text))) != len(tables):
+        raise ValueError(f"pandoc understands {len(tables)} of {count} tables; write simple rows")
+    return tables
 
 
-def _nonempty(rows: Iterable[Iterable[str]]) -> TextTable:
+def _latex_as_html(text: str) -> str:
+    """Convert the tables of LaTeX; a command that pandoc does not know remains as text."""
+    if lines := re.search(r"\\(makecell|shortstack)\b", text):
+        raise ValueError(f"{lines[0]} puts several lines in a cell; write one")
+    parts = re.findall(r"\\(?:re)?newcommand\b.*", text)
+    for _, rows in _ENVIRONMENT.findall(text):
+        width = len(re.split(r"(?<!\\)&", rows.partition("\\\\")[0]))
+        parts.append(f"\\begin{{tabular}}{{{'l' * width}}}{rows}\\end{{tabular}}")
+    content = pandoc("\n\n".join(parts), "--from=latex+raw_tex", "--to=json")
+    for raw, code in (("RawInline", "Code"), ("RawBlock", "CodeBlock")):
+        content = content.replace(f'"{raw}","c":["latex",', f'"{code}","c":[["",[],[]],')
+    return pandoc(content, "--from=json", "--to=html")
+
+
+def pandoc(text: str, *options: str) -> str:
+    """Convert a text by pandoc, which may read no files; raises ``UsageError``."""
+    finished = run([pandoc_path(), "--sandbox", *options], ROOT, _LIMIT_S, stdin=text)
+    if finished.returncode:
+        raise UsageError(f"pandoc cannot convert the text: {finished.stderr.strip()}")
+    return finished.stdout
+
+
+def _text(cell: Element) -> str:
+    """Return the text of a cell; spaces for tags, so that digits of two numbers never join."""
+    return _SPACE_IN_NUMBER.sub(r"\1", " ".join(cell.itertext()))
+
+
+def _nonempty(rows: _Rows) -> TextTable:
     """Return the rows that are not empty, with the text of each cell in one line."""
     nonempty = []
     for row in rows:
@@ -174,11 +191,12 @@ def _nonempty(rows: Iterable[Iterable[str]]) -> TextTable:
     return nonempty
 
 
-def _plain(text: str) -> str:
-    """Return the text of a cell without markup."""
-    for pattern, replacement in _STYLES:
-        text = re.sub(pattern, replacement, text)
-    return html.unescape(text)
+def _require_equal_widths(rows: _Rows) -> None:
+    """Raise ``ValueError`` for a row that has more or fewer cells than the heading."""
+    for place, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            cells = f"row {place} has {len(row)} cells and the heading {len(rows[0])}"
+            raise ValueError(f"{cells}; write out merged and missing cells")
 
 
 def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, int]:
@@ -212,17 +230,15 @@ def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> No
 
 def _meanings(heading: str) -> list[str]:
     """Return the quantities that a heading names by its words outside brackets."""
-    bare = _PER_DEVICE.sub("", re.sub(r"\(.*?\)|\[.*?\]|%", "", heading))
+    bare = _PER_DEVICE.sub("", IN_BRACKETS.sub("", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
-    names = []
+    by_name, by_unit = [], []
     for name, quantity in knowledge().quantities.items():
-        named = words in (name.replace("_", " "), *quantity.headings)
-        if named and not _names_unknown_unit(heading, quantity.kind):
-            names.append(name)
-    by_unit = [
-        name for name in names if _scale_of_heading(heading, knowledge().quantities[name].kind)
-    ]
-    return by_unit if len(by_unit) == 1 else names
+        scale = _scale_of_heading(heading, quantity.kind)
+        if words in (name.replace("_", " "), *quantity.headings) and scale != 0:
+            by_name.append(name)
+            by_unit += [name] if scale else []
+    return by_unit if len(by_unit) == 1 else by_name
 
 
 def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1)) -> Cell | None:
@@ -230,9 +246,9 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 
     A number per device is multiplied by the number of ``devices``.
     """
-    model = _MODEL.fullmatch(text.strip()) if name == "parameters" else None
     kind = knowledge().quantities[name].kind
-    match = _NUMBER.fullmatch(model[1] if model else text.strip())
+    model = _MODEL.fullmatch(text) if name == "parameters" else None
+    match = _NUMBER.fullmatch(model[1] if model else text)
     if match is None or kind == "text":
         return None
     digits, exponent, written = match.groups()
@@ -241,10 +257,9 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
     if scale is None and kind == "rate":  # 26k is 26,000 in the heading's unit
         scale = _scale(unit, "count")
-    default = kind in knowledge().unitless and not unit and not _names_unknown_unit(heading, kind)
-    if scale is None and default:
+    if scale is None and not unit and kind in knowledge().unitless:
         scale = Fraction(1, 100 if name in _PERCENTAGES and number.value > 2 else 1)
-    if scale is None or not number.value:
+    if not scale or not number.value:
         return None
     if kind in knowledge().counts and not unit and scale == 1 and number.value.denominator == 1:
         number = Rounded.exact(number.value)
@@ -253,21 +268,19 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     return Cell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
 
 
-def _names_unknown_unit(heading: str, kind: str) -> bool:
-    """Return whether a heading has words in brackets, but no unit although ``kind`` needs one."""
-    words = re.findall(r"[(\[](.*?)[)\]]", _PER_DEVICE.sub("", heading))
-    measured = kind not in ("text", "share", *knowledge().counts)
-    return measured and any(map(str.strip, words)) and _scale_of_heading(heading, kind) is None
-
-
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the size of a heading's unit: in brackets or, except for counts, as a word."""
-    words = [] if kind in knowledge().counts else [heading, *heading.split()]
-    for text in (*re.findall(r"[(\[](.*?)[)\]]", heading), *words):
+    """Return the size of a heading's unit: in brackets or, except for counts, as a word.
+
+    The size is 0 if brackets contain something else although the kind has units.
+    """
+    counted = kind in knowledge().counts
+    in_brackets = IN_BRACKETS.findall(_PER_DEVICE.sub("", heading))
+    for text in (*in_brackets, *([] if counted else [heading, *heading.split()])):
         scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
         if scale is not None:
             return scale
-    return None
+    unknown = any(map(str.strip, in_brackets)) and not counted and kind not in ("text", "share")
+    return Fraction(0) if unknown else None
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:
