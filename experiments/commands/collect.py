@@ -70,16 +70,10 @@ def collect(options: Namespace) -> int:
     _refuse_links(options.into)
     copies, machines = CopyDetector(), dict[tuple[str, str], Submission]()
     for file in files:
-        file.fault = _fault_of_file(file)
+        file.fault = _fault_of_file(file) or _fault_of_record(file, copies, options.into)
         if file.stored and not file.fault:
-            record = file.stored.record
-            file.fault = _fault_of_study(file.path.parent.name, record)
-            name = f"{file.path.name} ({file.who})"
-            if reason := "" if file.fault else copies.reason(name, record):
-                file.fault = f"{reason}; measure on your own machine"
-            file.fault = file.fault or _fault_in_copying(file, file.stored, options.into)
-            key = (record.study, record.environment.key)
-            if not file.fault and (first := machines.setdefault(key, file)) is not file:
+            key = (file.stored.record.study, file.stored.record.environment.key)
+            if (first := machines.setdefault(key, file)) is not file:
                 text = f"the machine of {first.who} again; its runs are pooled or the newest counts"
                 file.checks.insert(0, RecordCheck("machine", text, "note"))
     print(_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
@@ -119,6 +113,17 @@ def _fault_of_file(file: Submission) -> str:
         return "is packed; unpack it into the folder and collect again"
     file.stored, file.checks = check_file(file.path)
     return next((check.text for check in file.checks if check.level == "problem"), "")
+
+
+def _fault_of_record(file: Submission, copies: CopyDetector, into: Path) -> str:
+    """Compare a record with its study and the other records, then copy it; return the problem."""
+    if not file.stored:
+        return ""
+    if fault := _fault_of_study(file.path.parent.name, file.stored.record):
+        return fault
+    if reason := copies.reason(f"{file.path.name} ({file.who})", file.stored.record):
+        return f"{reason}; measure on your own machine"
+    return _fault_in_copying(file, file.stored, into)
 
 
 def _fault_of_study(folder: str, record: Record) -> str:

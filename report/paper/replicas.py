@@ -26,8 +26,10 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "P": "same in part",
     "B": "by construction",
 }
-#: Letters in the order in which reports list claims; the first on any machine is the outcome.
-_ORDER: Final = "CPADUBN"
+#: The outcome on many machines is the first of these letters that any machine has.
+_OUTCOMES: Final = "CPADUBN"
+#: Order of claims in reports, by outcome.
+_ORDER: Final = "CUPDABN"
 _DECIDED: Final = ("supported", "refuted")
 
 
@@ -89,7 +91,7 @@ class Row:
     @property
     def outcome(self) -> str:
         """Letter for all machines: A if all that decide agree, B if no other one measured."""
-        return next(letter for letter in _ORDER if letter in self.letters.values())
+        return next(letter for letter in _OUTCOMES if letter in self.letters.values())
 
     @property
     def deciding(self) -> int:

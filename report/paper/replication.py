@@ -17,7 +17,7 @@ from report.core.missing import Missing
 from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
-from report.core.text.format import printed, quantity_text, scale_for
+from report.core.text.format import NO_BREAK, printed, quantity_text, scale_for
 from report.evidence.runs import Run, machine_id
 from report.instruments import gates
 from report.paper.claims import first_few
@@ -86,7 +86,6 @@ def report(
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
         "commit": (newest.code.commit or "unknown")[:12],
-        **_commands(original, replicas, rows.values()),
     }
     return Findings(
         values={},
@@ -179,39 +178,16 @@ def _records(replicas: Iterable[Replica]) -> Table:
     return table_of("tbl-records", rows, wide=True)
 
 
-def _commands(
-    original: Original, replicas: Sequence[Replica], rows: Iterable[Row]
-) -> dict[str, list[str]]:
-    """Return commands that repeat one record (``again``) or measure what is lacking (``further``).
-
-    The latter are those of the paper's records that decide claims not measured here, or in part.
-    """
-    again, further = dict[str, None](), dict[str, None]()
-    threads = None
-    if len(replicas) == 1:
-        threads = replicas[0].stored.record.environment.threads
-        again = dict.fromkeys(_command(shard.record, threads) for shard in replicas[0].shards)
-    for row in rows:
-        if {"N", "P"}.intersection(row.letters.values()):
-            for file in row.paper.files:
-                if file in original.records:
-                    further[_command(original.records[file].record, threads)] = None
-    return {"again": [*again], "further": [text for text in further if text not in again]}
-
-
-def _command(record: Record, threads: int | None) -> str:
-    """Return the command that measured a record, below its minutes, for the reader's machine."""
-    # Label and threads describe the machine of the record.
-    command = re.sub("\0--(label|threads)[\0=][^\0]*", "", "\0".join(record.command))
-    words = command.split("\0") + (["--threads", str(threads)] if threads else [])
+def _command(record: Record) -> str:
+    """Return the command that measured a record, below its minutes."""
+    # A repetition needs no label, whose quotation marks a PDF would print curved.
+    words = re.sub("\0--label[\0=][^\0]*", "", "\0".join(record.command)).split("\0")
+    # Lines break before options only.
+    text = re.sub(" (?!--)", NO_BREAK, shlex.join(words))
     lines = textwrap.wrap(
-        shlex.join(words),
-        _WIDTH,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return f"# {record.minutes} min:\n" + " \\\n".join(lines)
+    return f"# {record.minutes} min:\n" + " \\\n".join(lines).replace(NO_BREAK, " ")
 
 
 # ------------------------------------------------------------------------------------ one machine
@@ -232,6 +208,7 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         "single": True,
         "where": one.label,
         "beside": beside,
+        "commands": [*dict.fromkeys(_command(shard.record) for shard in one.shards)],
         "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
         "tables_of_paper": {id: _words(id.removeprefix("tbl-paper-")) for id in of_paper},
     }
@@ -330,6 +307,7 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
     no_interval = _reason_against_interval(replicas, rows.values())
     facts = {
         "single": False,
+        "commands": [],
         "where": _count(replicas),
         "no_interval": no_interval,
         "compared": compared.heading,
@@ -356,8 +334,7 @@ def _claims_of_many(rows: Iterable[Row], *, predict: bool) -> Table:
         texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
         ends = [quantity_text(float(f"{end:.3g}"), unit) for end in row.effects]
         cells.append({
-            "No.": str(n),
-            "Claim": row.paper.title,
+            "Claim": f"{n}. {row.paper.title}",
             "Paper": _verdict(row.paper),
             "Machines": ", ".join(texts),
             "Range": " to ".join(dict.fromkeys((*ends[:1], *ends[-1:]))),
