@@ -35,7 +35,7 @@ def test_rounded_numbers_pass_and_wrong_numbers_differ(
     derived: Printed, compute: audit.Formula, inputs: Any, verdict: str, factor: float | None
 ) -> None:
     result = check(derived, "a formula", compute, *inputs)
-    assert (result.verdict, result.known) == (verdict, None)
+    assert (result.verdict, result.known_factor) == (verdict, None)
     assert result.factor == (factor and pytest.approx(factor, rel=1e-4))
 
 
@@ -54,7 +54,7 @@ def test_rounded_numbers_pass_and_wrong_numbers_differ(
 def test_known_factors_explain_a_difference(derived: Printed, theory: float, reason: str) -> None:
     result = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
     assert result.verdict == "differs" and reason in result.finding
-    assert (result.known is None) == (reason == "differs")
+    assert (result.known_factor is None) == (reason == "differs")
 
 
 def test_a_formula_that_divides_by_zero_is_refused() -> None:

@@ -19,7 +19,7 @@ from report.core.errors import StudyError
 from report.core.records.reported import Reported, ReportedTable
 from report.core.text.format import Number
 from report.quantity.expression import Quantity, reported
-from report.quantity.expression import exact as leaf
+from report.quantity.expression import exact as exact_quantity
 from report.theory.rounding import Interval, Rounded, evaluate, rounding_interval
 
 #: ``agrees``: the printed inputs give the printed number.  ``rounds``: other inputs, which round to
@@ -62,10 +62,11 @@ class Printed:
         """Return the number, multiplied by ``factor``, as a quantity in ``unit``."""
         name = f"reported {self.place}"
         if self.decimals is None:
-            return leaf(name, unit, self.value * Fraction(factor), source)
-        per = leaf(f"{factor:g}", "1", Fraction(factor))
+            return exact_quantity(name, unit, self.value * Fraction(factor), source)
         printed = reported(name, unit, self.number, self.decimals, source)
-        return printed if factor == 1 else printed * per
+        if factor == 1:
+            return printed
+        return printed * exact_quantity(f"{factor:g}", "1", Fraction(factor))
 
 
 def exact(number: Number, unit: str, place: str) -> Printed:
@@ -88,12 +89,14 @@ def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]
     column = next(column for column in table.columns if column.key == key)
     if column.unit is None or column.decimals is None:
         raise StudyError(f"{table.place} of the reported values: {column.name} holds no numbers.")
-    return tuple(
-        Printed(cell, column.decimals, column.unit, f"{table.place}, {column.name}, row {row}")
-        if isinstance(cell, int | float)
-        else None
-        for row, cell in enumerate(cells, start=1)
-    )
+    numbers: list[Printed | None] = []
+    for row, cell in enumerate(cells, start=1):
+        if isinstance(cell, int | float):
+            place = f"{table.place}, {column.name}, row {row}"
+            numbers.append(Printed(cell, column.decimals, column.unit, place))
+        else:
+            numbers.append(None)
+    return tuple(numbers)
 
 
 class KnownFactor(NamedTuple):
@@ -103,12 +106,12 @@ class KnownFactor(NamedTuple):
     reason: str
 
 
-#: Ratio of binary to decimal prefixes, per step of the prefix.
+#: Ratio of a binary prefix to the decimal prefix, such as Ki to k.
 _KI: Final = Fraction(1024, 1000)
-#: Tolerance for known factors: numbers computed from rounded inputs exceed their own rounding.
-_NEAR: Final = Fraction(1, 100)
+#: Relative tolerance for known factors, since a source may compute with inputs that it rounded.
+_TOLERANCE: Final = Fraction(1, 100)
 
-#: Known ratios of printed to recomputed numbers, most common first: operations, bytes, any unit.
+#: Known ratios of printed to recomputed numbers of operations, bytes, any unit; most common first.
 _OPERATIONS: Final = (
     KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each"),
     KnownFactor(Fraction(2), "operations counted twice"),
@@ -126,7 +129,7 @@ _BYTES: Final = (
     KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024"),
     KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes"),
 )
-_ANY: Final = (
+_ANY_UNIT: Final = (
     KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out"),
     KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many"),
     KnownFactor(Fraction(1, 100), "a ratio printed as per cent"),
@@ -138,7 +141,8 @@ _ANY: Final = (
 class Check:
     """A derived number, and the recomputed result of its formula.
 
-    ``recomputed``: result for the printed inputs.  ``possible``: for all inputs that round to them.
+    ``recomputed``: result for the printed inputs.  ``possible``: all results for inputs that round
+    to the printed inputs.
     """
 
     derived: Printed
@@ -150,9 +154,10 @@ class Check:
     @property
     def verdict(self) -> AuditVerdict:
         """Verdict on the printed number."""
-        if self.derived.interval.meets(Interval(self.recomputed, self.recomputed)):
+        printed = self.derived.interval
+        if printed.meets(Interval(self.recomputed, self.recomputed)):
             return "agrees"
-        return "rounds" if self.derived.interval.meets(self.possible) else "differs"
+        return "rounds" if printed.meets(self.possible) else "differs"
 
     @property
     def factor(self) -> float | None:
@@ -160,23 +165,31 @@ class Check:
         return float(self.derived.value / self.recomputed) if self.recomputed else None
 
     @property
-    def known(self) -> KnownFactor | None:
+    def known_factor(self) -> KnownFactor | None:
         """The known factor that explains the difference exactly or nearly, or None."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
         unit = self.derived.unit
-        of_bytes = _BYTES if unit.partition("/")[0].endswith("B") else ()
-        fitting = (*(_OPERATIONS if "FLOP" in unit else ()), *of_bytes, *_ANY)
-        exactly = (known for known in fitting if self.explained_by(known))
-        # Small factors must fit exactly, since otherwise a small error would look like a factor.
-        large = (known for known in fitting if not Fraction(1, 2) < known.ratio < 2)
-        nearly = (known for known in large if self.explained_by(known, _NEAR))
-        return next(exactly, None) or next(nearly, None)
+        factors: list[KnownFactor] = []
+        if "FLOP" in unit:
+            factors += _OPERATIONS
+        if unit.partition("/")[0].endswith("B"):
+            factors += _BYTES
+        factors += _ANY_UNIT
+        for factor in factors:
+            if self.explained_by(factor):
+                return factor
+        for factor in factors:
+            # Small factors must fit exactly, since a small error would look like such a factor.
+            is_small = Fraction(1, 2) < factor.ratio < 2
+            if not is_small and self.explained_by(factor, _TOLERANCE):
+                return factor
+        return None
 
-    def explained_by(self, known: KnownFactor, slack: Fraction = Fraction(0)) -> bool:
-        """Tell whether the factor reproduces the printed number within a relative ``slack``."""
-        low, high = self.possible.low * known.ratio, self.possible.high * known.ratio
-        expected = Interval(low * (1 - slack), high * (1 + slack))
+    def explained_by(self, factor: KnownFactor, tolerance: Fraction = Fraction(0)) -> bool:
+        """Tell whether the factor reproduces the printed number within a relative tolerance."""
+        low, high = self.possible.low * factor.ratio, self.possible.high * factor.ratio
+        expected = Interval(low * (1 - tolerance), high * (1 + tolerance))
         return self.derived.interval.meets(expected)
 
     @property
@@ -186,13 +199,13 @@ class Check:
             return "agrees"
         if self.verdict == "rounds":
             return "agrees within the rounding of its inputs"
-        if self.known is None:
+        factor = self.known_factor
+        if factor is None:
             return "differs"
-        about = "" if self.explained_by(self.known) else "about "
-        ratio = self.known.ratio
-        simple = 1 in (ratio.numerator, ratio.denominator)
-        shown = str(ratio) if simple else f"{float(ratio):.4g}"
-        return f"differs by {about}the factor {shown}: {self.known.reason}"
+        about = "" if self.explained_by(factor) else "about "
+        is_simple = 1 in (factor.ratio.numerator, factor.ratio.denominator)
+        number = str(factor.ratio) if is_simple else f"{float(factor.ratio):.4g}"
+        return f"differs by {about}the factor {number}: {factor.reason}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the check as JSON for ``out/values/<study>.json``."""
@@ -216,16 +229,17 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
     All combinations of the inputs' interval ends are tried, since a function that is monotone in
     each input has its extremes at such a combination.  Raises ``StudyError`` for a division by 0.
     """
+    values = [item.value for item in inputs]
+    ends = [sorted({item.interval.low, item.interval.high}) for item in inputs]
     try:
-        recomputed = Fraction(compute(*(item.value for item in inputs)))
-        ends = [sorted({item.interval.low, item.interval.high}) for item in inputs]
-        corners = [Fraction(compute(*corner)) for corner in product(*ends)]
+        recomputed = Fraction(compute(*values))
+        results = [Fraction(compute(*combination)) for combination in product(*ends)]
     except ZeroDivisionError:
         raise StudyError(
             f"{derived.place}: cannot be computed again as {formula}, for that divides by zero; "
             "fix the reported values by the source."
         ) from None
-    return Check(derived, formula, inputs, recomputed, Interval(min(corners), max(corners)))
+    return Check(derived, formula, inputs, recomputed, Interval(min(results), max(results)))
 
 
 def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
@@ -234,12 +248,13 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     The formula contains each name once, in the order of the inputs.
     """
     numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
-    result = evaluate(formula, numbers.__getitem__)
-    shown = formula.replace("*", "·").replace("_", " ")
-    return Check(derived, shown, tuple(inputs.values()), result.value, result.interval)
+    result = evaluate(formula, lambda name: numbers[name])
+    printed_formula = formula.replace("*", "·").replace("_", " ")
+    inputs_in_order = tuple(inputs.values())
+    return Check(derived, printed_formula, inputs_in_order, result.value, result.interval)
 
 
-#: Quotient and difference, as formulas.
+#: Quotient and difference, as formulas for ``check``.
 ratio, difference = operator.truediv, operator.sub
 
 

@@ -16,16 +16,16 @@ def cached(
 
     Papers use a number several times.  Arguments must be hashable; 1 and 1.0 are equal.
     """
-    name = f"_cached_{compute.__module__}.{compute.__qualname__}"
+    attribute = f"_cached_{compute.__module__}.{compute.__qualname__}"
 
     @wraps(compute)
     def cached_result(
-        run: AnyRun, /, *arguments: Arguments.args, **named: Arguments.kwargs
+        run: AnyRun, /, *arguments: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
-        results: dict[Any, Result] = run.__dict__.setdefault(name, {})
-        key = (arguments, tuple(sorted(named.items())))
+        results: dict[Any, Result] = run.__dict__.setdefault(attribute, {})
+        key = (arguments, tuple(sorted(keywords.items())))
         if key not in results:
-            results[key] = compute(run, *arguments, **named)
+            results[key] = compute(run, *arguments, **keywords)
         return results[key]
 
     return cached_result

@@ -32,33 +32,36 @@ def check_factors(
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
-        subject_factor: Mapping[str, AllowedLevels] = {} if "" in needed else {"subject": str}
-        required = {**subject_factor, **needed.get(subject, {})}
-        present = {name: levels for name, levels in optional.items() if name in case.factors}
-        known = required.keys() | optional
-        unknown = sorted(case.factors.keys() - known) if subject in closed else ()
-        faults = {
-            **dict.fromkeys(unknown, "this study has no such factor"),
-            **{n: _fault(case.factors.get(n), ls) for n, ls in (required | present).items()},
-        }
+        required: dict[str, AllowedLevels] = {} if "" in needed else {"subject": str}
+        required |= needed.get(subject, {})
+        faults: dict[str, str | None] = {}
+        if subject in closed:
+            unknown = case.factors.keys() - required.keys() - optional.keys()
+            faults |= dict.fromkeys(sorted(unknown), "this study has no such factor")
+        for name, allowed in required.items():
+            faults[name] = _fault(case.factors.get(name), allowed)
+        for name, allowed in optional.items():
+            if name in case.factors:
+                faults[name] = _fault(case.factors[name], allowed)
         for name, fault in faults.items():
             if fault:
                 place = f"data/{stored.file}: cases[{index}].factors.{name}"
                 raise StudyError(f"{place}: {fault}; {_REMEDY}.")
 
 
-def _fault(level: Level | None, levels: AllowedLevels) -> str | None:
+def _fault(level: Level | None, allowed: AllowedLevels) -> str | None:
     """Describe why ``level`` is not allowed; None if it is."""
     if level is None:
         return "this factor is missing"
-    if levels is int:
-        allowed = type(level) is int and 1 <= level <= LARGEST
-        return None if allowed else f"expected a whole number from 1 on, found {level!r}"
+    if allowed is int:
+        if type(level) is int and 1 <= level <= LARGEST:
+            return None
+        return f"expected a whole number from 1 on, found {level!r}"
     if not isinstance(level, str):
         return f"expected text, found {level!r}"
-    if levels is str or level in levels:  # type: ignore[operator]
+    if allowed is str or level in allowed:  # type: ignore[operator]
         return None
-    return f"expected one of {', '.join(levels)}, found {level!r}"  # type: ignore[arg-type]
+    return f"expected one of {', '.join(allowed)}, found {level!r}"  # type: ignore[arg-type]
 
 
 def check_ran(
@@ -66,7 +69,8 @@ def check_ran(
 ) -> None:
     """Raise ``StudyError`` if the layers of ``subject`` are missing or contradict the factors.
 
-    The names of layers are not compared.
+    ``expected`` returns the layer that follows from a case's factors.  Names of layers are not
+    compared.
     """
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") != subject:
@@ -74,9 +78,9 @@ def check_ran(
         place = f"data/{stored.file}: cases[{index}].layers"
         if case.status == "ok" and not case.layers:
             raise StudyError(f"{place}: found no layer of a case that ran; {_REMEDY}.")
-        for ran in case.layers:
-            if msgspec.structs.replace(expected(case.factors), name=ran.name) != ran:
+        for layer in case.layers:
+            if msgspec.structs.replace(expected(case.factors), name=layer.name) != layer:
                 raise StudyError(
-                    f"{place}: found {ran}, which is not the layer that this study is about; "
+                    f"{place}: found {layer}, which is not the layer that this study is about; "
                     f"{_REMEDY}."
                 )

@@ -7,7 +7,7 @@ neither instruments nor working sets; matrix products measure arithmetic, and co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import starmap
+from itertools import chain
 from typing import Final
 
 from report.core.missing import Missing
@@ -20,22 +20,25 @@ from report.quantity.expression import Leaf, Quantity, absent, exact, measured, 
 from report.quantity.intervals import Process
 from report.quantity.operations import largest
 
-#: Operation → name of the ceiling if other operations are faster.
-_BEST_OF: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
+#: Operation → name of the ceiling if several operations were measured.
+_COMMON_NAMES: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
 
 
 def _described(ceiling: Ceiling) -> str:
     """Name a ceiling in formulas, uniquely within a record."""
-    plain = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
+    name = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
-        return f"{plain}, {ceiling.moment}"
-    return f"{plain} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
+        return f"{name}, {ceiling.moment}"
+    return f"{name} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
 
 
 def in_binary(number: int) -> str:
     """Format bytes with a binary prefix, such as ``512 MiB``."""
-    power = min((number.bit_length() - 1) // 10, 3) if number else 0
-    return f"{number / 2 ** (10 * power):.3g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+    units = ("B", "KiB", "MiB", "GiB")
+    power = 0
+    while power < len(units) - 1 and number >= 2 ** (10 * (power + 1)):
+        power += 1
+    return f"{number / 2 ** (10 * power):.3g} {units[power]}"
 
 
 @dataclass(frozen=True)
@@ -60,18 +63,20 @@ class MeasuredDevice:
         The ceiling is the best rate over all instruments and sizes, before and after the series.
         ``matrix_product`` includes all arithmetic in ``dtype``, ``copy`` all memory transfers.
         """
-        ceilings = [
-            (s.file, c) for s in self.stored.runs for c in bounding(s.record, operation, dtype)
-        ]
+        ceilings: list[tuple[str, Ceiling]] = []
+        for run in self.stored.runs:
+            for ceiling in bounding(run.record, operation, dtype):
+                ceilings.append((run.file, ceiling))
         if not ceilings:
             name = f"ceiling of the {operation.replace('_', ' ')}"
             reason = self._no_ceiling(operation, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._page_mapping_rate(ceilings)
-        alone = {ceiling.operation for _, ceiling in ceilings} == {operation}
-        name = operation.replace("_", " ") if alone else _BEST_OF[operation]
-        rates = starmap(self._ceiling_rate, ceilings)
+        operations = {ceiling.operation for _, ceiling in ceilings}
+        is_only_operation = operations == {operation}
+        name = operation.replace("_", " ") if is_only_operation else _COMMON_NAMES[operation]
+        rates = [self._ceiling_rate(file, ceiling) for file, ceiling in ceilings]
         return named(f"ceiling of the {name}", largest(*rates))
 
     def best_rate(self, operation: str, dtype: str = FLOAT32) -> float | Missing:
@@ -84,20 +89,23 @@ class MeasuredDevice:
         If several runs measured the rate, the series of each run counts as one process.
         """
         file, first = ceilings[0]
-        what = _described(first)
-        processes = [Process(name, c.moment, tuple(map(float, c.samples))) for name, c in ceilings]
-        if len({name for name, _ in ceilings}) == 1:
-            processes = [Process(file, what, tuple(x for p in processes for x in p.samples))]
-        work = exact(f"work of the {what}", first.work_unit, first.work, file)
-        return work / self.of_processes(f"time of the {what}", "s", processes)
+        name = _described(first)
+        processes = [_as_process(run, ceiling.moment, ceiling) for run, ceiling in ceilings]
+        runs = {run for run, _ in ceilings}
+        if len(runs) == 1:
+            samples = chain.from_iterable(process.samples for process in processes)
+            processes = [Process(file, name, tuple(samples))]
+        work = exact(f"work of the {name}", first.work_unit, first.work, file)
+        return work / self.of_processes(f"time of the {name}", "s", processes)
 
     def _no_ceiling(self, operation: str, dtype: str) -> str:
         """Return the reason why a ceiling is missing."""
-        measured_at_all = {c.operation for c in self.stored.record.ceilings if c.samples}
-        if operation in measured_at_all and dtype == FLOAT32:
+        ceilings = self.stored.record.ceilings
+        operations = {ceiling.operation for ceiling in ceilings if ceiling.samples}
+        if operation in operations and dtype == FLOAT32:
             return f"no working set beyond the caches was measured on {self.label}"
-        what = "" if dtype == FLOAT32 else f" in {dtype}"
-        return f"no ceiling{what} was measured on {self.label}"
+        precision = "" if dtype == FLOAT32 else f" in {dtype}"
+        return f"no ceiling{precision} was measured on {self.label}"
 
     def _ceiling_rate(self, file: str, ceiling: Ceiling) -> Quantity:
         """Divide work by the shortest time if an instrument is named, else by the median time.
@@ -105,10 +113,15 @@ class MeasuredDevice:
         STREAM also reports the shortest time (McCalpin 1995).  Other runs on the machine need not
         reproduce the shortest time, so it counts as an exact number of this record.
         """
-        what = _described(ceiling)
-        work = exact(f"work of the {what}", ceiling.work_unit, ceiling.work, file)
+        name = _described(ceiling)
+        work = exact(f"work of the {name}", ceiling.work_unit, ceiling.work, file)
         if ceiling.instrument is not None:
-            shortest = exact(f"shortest time of the {what}", "s", min(ceiling.samples), file)
+            shortest = exact(f"shortest time of the {name}", "s", min(ceiling.samples), file)
             return work / shortest
-        process = Process(file, f"ceiling {what}", tuple(map(float, ceiling.samples)))
-        return work / self.of_processes(f"time of the {what}", "s", [process])
+        process = _as_process(file, f"ceiling {name}", ceiling)
+        return work / self.of_processes(f"time of the {name}", "s", [process])
+
+
+def _as_process(run: str, name: str, ceiling: Ceiling) -> Process:
+    """Return the samples of a ceiling (s) as those of one process of the run."""
+    return Process(run, name, tuple(float(sample) for sample in ceiling.samples))

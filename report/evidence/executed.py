@@ -1,4 +1,8 @@
-"""Compare counted work of a layer with theory: by lackey on a CPU, by ncu on a GPU."""
+"""Compare counted work of a layer with theory.
+
+On a CPU valgrind's tool lackey counts the executed operations, on a GPU Nvidia's profiler ncu does.
+A library may create (just-in-time compile) a kernel in the first call, which counts as work too.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,8 +19,8 @@ from report.theory.terms import as_flops, bias_kernel, for_each_output, theory_m
 COUNTED: Final = "lackey_multiply_adds"
 FIRST: Final = "lackey_multiply_adds_first"
 
-#: Name of the term for the kernel that a first call creates.
-MAKING: Final = "Kernel made in the first call"
+#: Name of the term for the work of creating a kernel in the first call.
+KERNEL_CREATION: Final = "Kernel made in the first call"
 
 Level = TypeVar("Level", int, str)
 
@@ -24,56 +28,57 @@ Level = TypeVar("Level", int, str)
 def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
     """Return (count of a call, work of creating the kernel in that count) by level.
 
-    The count is that of the second call, which creates no kernel.  If a record has only the first
-    call, the work of creating the kernel is taken from the largest level with both calls.
+    ``cases`` are in ascending order of the levels.  The count is that of the second call, which
+    creates no kernel.  If a record has only the first call, the work of creating the kernel is
+    taken from the largest level with both calls.
     """
-    by_level = {
-        level: (run.fixed(COUNTED, factors), run.fixed(FIRST, factors))
-        for level, factors in cases.items()
-    }
-    both = (
-        first - second
-        for second, first in reversed(by_level.values())
-        if isinstance(first, int) and isinstance(second, int)
-    )
-    making = next(both, 0)
-    result: dict[Level, tuple[int, int]] = {}
-    for level, (second, first) in by_level.items():
+    first_calls: dict[Level, int] = {}
+    second_calls: dict[Level, int] = {}
+    kernel_creation = 0
+    for level, factors in cases.items():
+        first, second = run.fixed(FIRST, factors), run.fixed(COUNTED, factors)
+        if isinstance(first, int):
+            first_calls[level] = first
         if isinstance(second, int):
-            result[level] = second, 0
-        elif isinstance(first, int):
-            result[level] = first, making
+            second_calls[level] = second
+        if isinstance(first, int) and isinstance(second, int):
+            kernel_creation = first - second
+    result: dict[Level, tuple[int, int]] = {}
+    for level in cases:
+        if level in second_calls:
+            result[level] = second_calls[level], 0
+        elif level in first_calls:
+            result[level] = first_calls[level], kernel_creation
     return result
 
 
 def executed(
-    id: str, subject: str, theory: Term, count: int, making: int | None, *terms: Term
+    id: str, subject: str, theory: Term, count: int, kernel_creation: int | None, *terms: Term
 ) -> Reconciliation:
     """Reconcile the count of a call with the theory of the whole call and ``terms``.
 
-    ``making`` is the work of creating a kernel; None if no kernel is created.
+    ``kernel_creation`` is the work of creating a kernel; None if no kernel is created.
     """
     formula = "first − second call of another batch size; 0 where the second call is counted"
-    if making is not None:
-        terms = (*terms, Term(MAKING, making, formula, "counts of the same record"))
+    if kernel_creation is not None:
+        evidence = "counts of the same record"
+        terms = (*terms, Term(KERNEL_CREATION, kernel_creation, formula, evidence))
     counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
     return Reconciliation(id, subject, "MAC", theory, terms, counted)
 
 
 def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
-    """Return the largest residual (by absolute value) of reconciliations in ``unit``."""
-    source, *others = sources or ("",)
-    further = tuple(others)
-    pairs = [
-        (item.measured.amount, item.end)
-        for item in reconciliations
-        if not isinstance(item.measured, Missing)
-    ]
+    """Return the largest residual (measured − sum of terms, by absolute value) in ``unit``."""
+    file, *further = sources or ("",)
+    pairs: list[tuple[int, int]] = []
+    for item in reconciliations:
+        if not isinstance(item.measured, Missing):
+            pairs.append((item.measured.amount, item.end))
     if not pairs:
         return absent("residual", unit, "nothing was measured that could be reconciled")
-    measured, terms = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    whole = exact("measured", unit, measured, source, further)
-    return whole - exact("sum of terms", unit, terms, source, further)
+    measured, sum_of_terms = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
+    minuend = exact("measured", unit, measured, file, tuple(further))
+    return minuend - exact("sum of terms", unit, sum_of_terms, file, tuple(further))
 
 
 def device_work(
@@ -85,43 +90,46 @@ def device_work(
     such instructions to write constants into registers (HFMA2 of two zeros and the constant).  On
     an H100, PyTorch's float32 addition of a bias executes one such instruction per thread.
     """
-    kinds = ("additions", "multiplications", "multiply_adds")
-    counts = [run.fixed(f"ncu_fp32_{kind}", factors) for kind in kinds]
-    adds, multiplies, fused = (count if isinstance(count, int) else -1 for count in counts)
-    if min(adds, multiplies, fused) < 0:
+    additions = run.fixed("ncu_fp32_additions", factors)
+    multiplications = run.fixed("ncu_fp32_multiplications", factors)
+    multiply_adds = run.fixed("ncu_fp32_multiply_adds", factors)
+    if isinstance(additions, Missing):
         return None
-    tensor = run.fixed("ncu_tensor_core_flops", factors)
-    counted = isinstance(tensor, int)
-    tensor_evidence = "ncu_tensor_core_flops" if counted else "0: not counted on this GPU"
-    beyond = 2 * (fused - macs)
-    return Reconciliation(
-        id,
-        subject,
-        "FLOP",
-        as_flops(replace(theory_macs(layer), amount=macs)),
-        (
-            _if_counted(for_each_output("additions", layer), adds, "additions"),
-            _if_counted(for_each_output("scaling", layer), multiplies, "multiplications"),
-            _if_counted(bias_kernel(layer, ""), beyond, "multiply-adds beyond theory"),
-            # The counters of the CUDA cores do not include the tensor cores.
-            Term(
-                "Tensor-core work, not in these counters",
-                -tensor if isinstance(tensor, int) else 0,
-                "−operations of the tensor cores",
-                tensor_evidence,
-            ),
-        ),
-        Term(
-            "Counted",
-            adds + multiplies + 2 * fused,
-            "add + multiply + 2 · multiply-add",
-            "ncu_fp32 counters",
-        ),
+    if isinstance(multiplications, Missing) or isinstance(multiply_adds, Missing):
+        return None
+    beyond_theory = 2 * (multiply_adds - macs)
+    theory = as_flops(replace(theory_macs(layer), amount=macs))
+    terms = (
+        _if_counted(for_each_output("additions", layer), additions, "additions"),
+        _if_counted(for_each_output("scaling", layer), multiplications, "multiplications"),
+        _if_counted(bias_kernel(layer, ""), beyond_theory, "multiply-adds beyond theory"),
+        _tensor_core_term(run.fixed("ncu_tensor_core_flops", factors)),
     )
+    counted = Term(
+        "Counted",
+        additions + multiplications + 2 * multiply_adds,
+        "add + multiply + 2 · multiply-add",
+        "ncu_fp32 counters",
+    )
+    return Reconciliation(id, subject, "FLOP", theory, terms, counted)
 
 
-def _if_counted(term: Term, counted: int, what: str) -> Term:
-    """Return ``term`` if the counter equals its amount, else the term with amount 0."""
-    if counted == term.amount:
-        return replace(term, evidence=f"equal to the counted {what}")
-    return replace(term, amount=0, evidence=f"0: not equal to the counted {what}")
+def _tensor_core_term(flops: int | Missing) -> Term:
+    """Return the work of tensor cores as a term to subtract from theory.
+
+    The counters of the CUDA cores do not include the tensor cores.
+    """
+    name, formula = "Tensor-core work, not in these counters", "−operations of the tensor cores"
+    if isinstance(flops, Missing):
+        return Term(name, 0, formula, "0: not counted on this GPU")
+    return Term(name, -flops, formula, "ncu_tensor_core_flops")
+
+
+def _if_counted(term: Term, count: int, counted: str) -> Term:
+    """Return ``term`` if ``count`` equals its amount, else the term with amount 0.
+
+    ``counted`` names the counted instructions in the evidence of the term.
+    """
+    if count == term.amount:
+        return replace(term, evidence=f"equal to the counted {counted}")
+    return replace(term, amount=0, evidence=f"0: not equal to the counted {counted}")

@@ -1,13 +1,15 @@
 """The measurements of one run, case by case; a missing number has a reason.
 
-Studies look up cases by factors, and extend ``Run``, so that all papers compute outcomes, medians,
-intervals and ceilings in the same way.
+A case is one combination of factors, such as a batch size and a layer.  Studies look up cases by
+factors, and extend ``Run``, so that all papers compute outcomes, medians, intervals and ceilings
+(measured peak rates) in the same way.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from statistics import median
 from typing import Final, Self, TypeAlias, TypeVar
 
@@ -26,12 +28,13 @@ from report.theory.work import flops, forward_macs
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: Factor → level of a case, with the names in records.
 CaseFactors: TypeAlias = Mapping[str, Level]
+#: The end of a device key: a hash of the hardware.
 _DIGEST: Final = re.compile("[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
 class Run(MeasuredDevice):
-    """One record, with times under the memory policy ``policy``.
+    """One record, with times under one memory policy (setting of the C library's allocator).
 
     Series include the runs pooled with the record; everything else is from the record alone.
     """
@@ -81,7 +84,9 @@ class Run(MeasuredDevice):
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
         """Measured memory policies, ``retained`` first; empty for old records."""
-        measured = {r.policy for case in self.stored.record.cases for r in case.rounds if r.policy}
+        measured = set[Policy]()
+        for case in self.stored.record.cases:
+            measured.update(round_.policy for round_ in case.rounds if round_.policy)
         return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
     def measurements(self, *, disturbed: bool = False) -> Quantity:
@@ -90,8 +95,10 @@ class Run(MeasuredDevice):
         counts = gates.disturbed(stored.record for stored in runs)
         if counts is None:
             return absent("measurements", "1", f"not monitored on {self.label}")
+        disturbed_count, monitored_count = counts
+        count = disturbed_count if disturbed else monitored_count
         further = tuple(stored.file for stored in runs if stored.file != self.file)
-        return exact("measurements", "1", counts[0 if disturbed else 1], self.file, further)
+        return exact("measurements", "1", count, self.file, further)
 
     def under_main_policy(self) -> Self:
         """Return this run under its main memory policy, the first of ``policies``."""
@@ -105,12 +112,14 @@ class Run(MeasuredDevice):
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor in all cases, also failed, with levels ``where``."""
-        levels = {
-            case.factors[factor]
-            for case in self.stored.record.cases
-            if factor in case.factors and where.items() <= case.factors.items()
-        }
+        """Return the sorted levels of a factor in all cases with the levels ``where``.
+
+        Failed cases are included.
+        """
+        levels = set[Level]()
+        for case in self.stored.record.cases:
+            if factor in case.factors and where.items() <= case.factors.items():
+                levels.add(case.factors[factor])
         return tuple(sorted(levels))
 
     def case(self, factors: CaseFactors) -> Case | Missing:
@@ -118,7 +127,7 @@ class Run(MeasuredDevice):
 
         A failed case counts as not measured, even if it has samples.
         """
-        (_, cases), *_ = self._cases
+        _, cases = self._cases[0]
         case = cases.get(frozenset(factors.items()))
         if case is None:
             return Missing(f"not part of the run on {self.label}")
@@ -145,8 +154,8 @@ class Run(MeasuredDevice):
         samples = case.samples(quantity, self.policy)
         if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
-            words = f"no {_words(quantity)} recorded on {self.label}"
-            return Missing(f"{words}: {reason}" if reason else words)
+            sentence = f"no {_words(quantity)} recorded on {self.label}"
+            return Missing(f"{sentence}: {reason}" if reason else sentence)
         return self._too_short(quantity, samples) or samples
 
     def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
@@ -162,8 +171,10 @@ class Run(MeasuredDevice):
 
     @cached
     def _series(self, quantity: str, levels: tuple[tuple[str, Level], ...]) -> Leaf:
+        """Compute ``series``; levels are hashable, so that results can be cached."""
         factors = dict(levels)
-        name, unit = self._described(quantity, factors), quantity_of(quantity).unit
+        name = self._described(quantity, factors)
+        unit = quantity_of(quantity).unit
         processes = self.by_process(quantity, factors)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
@@ -174,46 +185,52 @@ class Run(MeasuredDevice):
 
         The subject is added if a case of another subject has otherwise equal factors.
         """
-        shown = dict(factors)
-        if "subject" in factors and any(
-            frozenset({**factors, "subject": s}.items()) in self._cases[0][1]
-            for s in self._subjects
-            if s != factors.get("subject")
-        ):
-            shown["of"] = shown.pop("subject")
+        factors_in_name = dict(factors)
+        if "subject" in factors and self._has_other_subject(factors):
+            factors_in_name["of"] = factors_in_name.pop("subject")
         if self.policy in self.policies[1:]:
-            shown["memory"] = f"{self.policy} memory"
-        return described(quantity, shown)
+            factors_in_name["memory"] = f"{self.policy} memory"
+        return described(quantity, factors_in_name)
+
+    def _has_other_subject(self, factors: CaseFactors) -> bool:
+        """Tell whether a case of another subject has otherwise equal factors."""
+        _, cases = self._cases[0]
+        for subject in self._subjects - {factors["subject"]}:
+            if frozenset({**factors, "subject": subject}.items()) in cases:
+                return True
+        return False
 
     @cached_property
     def _subjects(self) -> frozenset[Level]:
+        """The subjects of all cases, such as networks or layers."""
         cases = self.stored.record.cases
-        return frozenset(c.factors["subject"] for c in cases if "subject" in c.factors)
+        return frozenset(case.factors["subject"] for case in cases if "subject" in case.factors)
 
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
         """Return the samples of a quantity by process and run, or the reason for their absence.
 
         Deterministic quantities are read from the record alone.  Times of runs that disagree with
-        the run ``_leading`` are left out, since they are not from one population.
+        the run with most processes are left out, since they are not from one population.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):
             return recorded
-        by_file = {
-            file: tuple(processes_of(case, quantity, self.policy, file))
-            for file, case in self.in_each_run(factors)
-        }
-        first = list(by_file.values())[:1]
-        runs = first if quantity in FIXED else list(filter(None, by_file.values()))
+        processes_by_file: dict[str, tuple[Process, ...]] = {}
+        for file, case in self.in_each_run(factors):
+            processes_by_file[file] = tuple(processes_of(case, quantity, self.policy, file))
+        runs = list(processes_by_file.values())
+        if quantity in FIXED:
+            runs = runs[:1]
+        runs = [processes for processes in runs if processes]
         if quantity == "time" and len(runs) > 1:
-            leading = _medians(by_file.get(self._leading) or runs[0])
-            runs = [run for run in runs if gates.agree(leading, _medians(run))]
-        processes = tuple(process for run in runs for process in run)
-        samples = [sample for process in processes for sample in process.samples]
-        return self._too_short(quantity, samples) or processes
+            reference = _medians(processes_by_file.get(self._reference_file) or runs[0])
+            runs = [processes for processes in runs if gates.agree(reference, _medians(processes))]
+        all_processes = tuple(chain.from_iterable(runs))
+        samples = [*chain.from_iterable(process.samples for process in all_processes)]
+        return self._too_short(quantity, samples) or all_processes
 
     @cached_property
-    def _leading(self) -> str:
+    def _reference_file(self) -> str:
         """File of the run with most processes; the newest of equals.
 
         All series use the same run, so that compared series are from one state of the machine.
@@ -255,7 +272,9 @@ class Run(MeasuredDevice):
         after, before = self.fixed(quantity, factors), self.fixed(since, factors)
         if isinstance(after, Missing):
             return after
-        return before if isinstance(before, Missing) else after - before
+        if isinstance(before, Missing):
+            return before
+        return after - before
 
 
 def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Level]], Case]:
@@ -268,12 +287,14 @@ def _medians(processes: Iterable[Process]) -> list[float]:
 
 def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """Yield the samples of each process of one run, or else of the run's main process."""
-    rounds = [r for r in case.rounds_under(policy) if r.samples(quantity)]
+    rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
     for number, round_ in _rounds_by_number(rounds).items():
-        samples = tuple(map(float, round_.samples(quantity)))
+        samples = tuple(float(sample) for sample in round_.samples(quantity))
         yield Process(file, str(number), samples, round_.disturbance is not None)
-    if not rounds and (series := case.samples(quantity, policy)):
-        yield Process(file, "", tuple(map(float, series)))
+    if not rounds:
+        samples = tuple(float(sample) for sample in case.samples(quantity, policy))
+        if samples:
+            yield Process(file, "", samples)
 
 
 def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
@@ -283,8 +304,12 @@ def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
     cases can be compared process by process.
     """
     numbers = range(1, len(rounds) + 1)
-    free = iter(sorted(set(numbers) - {r.process for r in rounds}))
-    return {r.process if r.process in numbers else next(free): r for r in rounds}
+    free_numbers = sorted(set(numbers) - {round_.process for round_ in rounds})
+    numbered: dict[int, Round] = {}
+    for round_ in rounds:
+        number = round_.process if round_.process in numbers else free_numbers.pop(0)
+        numbered[number] = round_
+    return numbered
 
 
 def described(quantity: str, factors: CaseFactors) -> str:
@@ -292,15 +317,16 @@ def described(quantity: str, factors: CaseFactors) -> str:
 
     Numeric levels are printed with the name of the factor, others without.
     """
-    levels = (
-        _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
-        for factor, level in factors.items()
-        if factor != "subject"
-    )
+    levels: list[str] = []
+    for factor, level in factors.items():
+        if factor != "subject":
+            text = _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
+            levels.append(text)
     return f"{_words(quantity)}({', '.join(levels)})"
 
 
 def _words(name: str) -> str:
+    """Write a name with blanks instead of underscores."""
     return name.replace("_", " ")
 
 
@@ -309,7 +335,7 @@ def machine_id(environment: Environment) -> str:
 
     The rest of a key may change with the processor's name.  For old keys, return the whole key.
     """
-    digest = environment.key.rsplit("-", 1)[-1]
+    _, _, digest = environment.key.rpartition("-")
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
@@ -321,16 +347,17 @@ def labels(records: Sequence[Stored]) -> tuple[str, ...]:
     machines = [item.record.environment for item in records]
     names = []
     for machine in machines:
-        same = [other for other in machines if other.label == machine.label]
-        difference = f" ({_distinguishing(machine, same)})" if len(same) > 1 else ""
-        names.append(f"{machine.label}{difference}")
+        same_label = [other for other in machines if other.label == machine.label]
+        property_ = f" ({_distinguishing(machine, same_label)})" if len(same_label) > 1 else ""
+        names.append(f"{machine.label}{property_}")
     return tuple(names)
 
 
-def _distinguishing(machine: Environment, others: Sequence[Environment]) -> str:
-    """Return the first property that differs among ``others`` (including ``machine``)."""
-    columns = zip(*map(_properties, others), strict=True)
-    for value, values in zip(_properties(machine), columns, strict=True):
+def _distinguishing(machine: Environment, machines: Sequence[Environment]) -> str:
+    """Return the first property of ``machine`` that differs between all ``machines``."""
+    properties_of_all = [_properties(other) for other in machines]
+    for index, value in enumerate(_properties(machine)):
+        values = [properties[index] for properties in properties_of_all]
         if value is not None and None not in values and len(set(values)) == len(values):
             return value
     return machine.key

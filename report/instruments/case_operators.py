@@ -1,8 +1,9 @@
-"""File beside a record with the operators of a case whose layers have no description.
+"""The file beside a record with the operators of a case whose layers have no description.
 
-The operators of one call are captured on tensors without memory.  The file has every distinct
-operator once with shapes and number of calls, and all calls in order with their storages; or the
-reason why no operators were captured.  ``report.theory.network`` computes theory from operators.
+The operators of one call are captured on tensors that have shapes but no memory.  The file contains
+each distinct operator once, with shapes and number of calls, then all calls in order with their
+storages; or the reason why no operators were captured.  ``report.theory.network`` computes theory
+from operators.
 """
 
 import gzip
@@ -38,18 +39,20 @@ class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def theory(self, environment: Environment) -> Theory | None:
         """Return the theory of the call on the machine of a record; None without operators."""
-        return Theory(self.network, conditions_of(environment)) if self.network else None
+        if self.network is None:
+            return None
+        return Theory(self.network, conditions_of(environment))
 
 
 class _Distinct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Operator without module and storages, and the number of calls."""
+    """An operator without module and storages, and the number of calls."""
 
     calls: int
     operator: Operator
 
 
 class _Call(msgspec.Struct, frozen=True, array_like=True):
-    """Call of the operator with an index: module, and storages used, allocated and freed."""
+    """A call: index of the operator, module, and numbers of storages used, allocated and freed."""
 
     operator: int
     module: str
@@ -59,6 +62,8 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _OperatorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file; ``order`` contains the calls."""
+
     case: CaseOperators
     operators: tuple[_Distinct, ...] = ()
     order: tuple[_Call, ...] = ()
@@ -71,22 +76,27 @@ def file_name(case: int) -> str:
 
 def pack(case: CaseOperators) -> bytes:
     """Encode the operators of a case; arguments of operators stay in order."""
-    distinct: dict[bytes, Operator] = {}
-    numbers: dict[bytes, int] = {}
-    order = []
-    for operator in case.network.operators if case.network else ():
-        storages = tuple(t.storage for t in (*operator.read, *operator.writes))
-        plain = _with_storages(operator, (0 for _ in storages))
-        key = msgspec.json.encode(plain)
-        distinct.setdefault(key, plain)
-        number = numbers.setdefault(key, len(numbers))
-        order.append(_Call(number, operator.module, storages, operator.allocated, operator.freed))
-    calls = Counter(call.operator for call in order)
-    bare = msgspec.structs.replace(case.network, operators=()) if case.network else None
+    if case.network is None:
+        return gzip.compress(msgspec.json.encode(_OperatorFile(case)), mtime=0)
+    distinct: list[Operator] = []
+    indices: dict[bytes, int] = {}
+    calls: list[_Call] = []
+    for operator in case.network.operators:
+        storages = tuple(tensor.storage for tensor in (*operator.read, *operator.writes))
+        without_storages = _with_storages(operator, [0] * len(storages))
+        # Operators contain dictionaries and cannot be hashed, so the JSON is the key.
+        key = msgspec.json.encode(without_storages)
+        if key not in indices:
+            indices[key] = len(distinct)
+            distinct.append(without_storages)
+        index = indices[key]
+        calls.append(_Call(index, operator.module, storages, operator.allocated, operator.freed))
+    counts = Counter(call.operator for call in calls)
+    without_operators = msgspec.structs.replace(case.network, operators=())
     file = _OperatorFile(
-        case=msgspec.structs.replace(case, network=bare),
-        operators=tuple(_Distinct(calls[n], plain) for n, plain in enumerate(distinct.values())),
-        order=tuple(order),
+        case=msgspec.structs.replace(case, network=without_operators),
+        operators=tuple(_Distinct(counts[n], operator) for n, operator in enumerate(distinct)),
+        order=tuple(calls),
     )
     return gzip.compress(msgspec.json.encode(file), mtime=0)
 
@@ -98,13 +108,14 @@ def unpack(content: bytes, place: str) -> CaseOperators:
         return file.case
     try:
         operators = tuple(_restore_call(file.operators[call.operator], call) for call in file.order)
-    except (IndexError, RuntimeError) as error:
+    except (IndexError, RuntimeError) as error:  # no such operator, or too few storages
         raise RecordError(f"{place}: a call names no operator of the file; {_REMEDY}.") from error
     network = msgspec.structs.replace(file.case.network, operators=operators)
     return msgspec.structs.replace(file.case, network=network)
 
 
 def _restore_call(distinct: _Distinct, call: _Call) -> Operator:
+    """Return the operator of a call, with the module and storages of the call."""
     operator = _with_storages(distinct.operator, call.storages)
     return msgspec.structs.replace(
         operator, module=call.module, allocated=call.allocated, freed=call.freed
@@ -112,11 +123,11 @@ def _restore_call(distinct: _Distinct, call: _Call) -> Operator:
 
 
 def _with_storages(operator: Operator, storages: Iterable[int]) -> Operator:
-    """Return the operator without module, with these storages in place of the tensors' own."""
-    numbers = iter(storages)
+    """Return the operator without module; its tensors get these storages, in order."""
+    remaining = iter(storages)
 
     def renumber(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-        return tuple(msgspec.structs.replace(t, storage=next(numbers)) for t in tensors)
+        return tuple(msgspec.structs.replace(tensor, storage=next(remaining)) for tensor in tensors)
 
     reads = {name: renumber(group) for name, group in operator.reads.items()}
     writes = renumber(operator.writes)

@@ -1,7 +1,8 @@
 """Verdicts on functions that were timed beside a baseline, from one ratio per pair of processes.
 
-The interval of a verdict is an exact interval of the median ratio.  Unlike calls of one process,
-pairs of processes are independent.  Drifts of the machine cancel within a pair.
+A pair of processes times the function and the baseline by turns, so that drifts of the machine
+cancel.  A verdict follows from the interval of the median ratio; pairs are independent, unlike
+calls within one process.
 """
 
 import math
@@ -25,14 +26,14 @@ from report.core.statistics.estimates import (
 from report.core.text.format import first_names
 from report.instruments import case_operators, gates
 
-#: Name of the study whose records are comparisons.
+#: Name in records of comparisons, in place of a study.
 NAME: Final = "compare"
 VerdictWord: TypeAlias = Literal[
     "faster", "slower", "no difference", "undecided", "wrong", "impossible", "not measured"
 ]
 #: Beginnings of failure reasons that are faults of the function.
 _FUNCTION_FAULTS: Final = ("wrong result", "failed", "too many threads")
-#: Share of runs that must decide a gain (statistical power).
+#: Share of runs in which a gain must be decided (statistical power).
 _POWER: Final = 0.8
 #: Largest number of pairs that messages suggest.
 MOST_PAIRS: Final = 200
@@ -42,8 +43,10 @@ MOST_PAIRS: Final = 200
 class ComparisonVerdict:
     """Verdict on a function: ``word``, and the ``reason`` if wrong, impossible or not measured.
 
-    ``ratio`` is the baseline's time divided by the function's time.  ``time`` is the median over
-    processes of the median call (s).
+    ``ratio`` is the baseline's time divided by the function's time.  ``margin`` is the relative
+    difference up to which times count as equal.  ``time`` is the median over processes of the
+    median call (s).  ``pairs`` counts the pairs of processes, ``disturbed`` those beside other
+    programs.
     """
 
     function: str
@@ -98,10 +101,11 @@ def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
         if fault is not None:
             word: VerdictWord = "wrong" if fault.startswith(_FUNCTION_FAULTS) else "not measured"
             return ComparisonVerdict(function, word, fault)
-    rounds = [*filter(_is_timed, case.rounds_under("retained"))]
+    rounds = [round_ for round_ in case.rounds_under("retained") if _is_timed(round_)]
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
-    estimate, reason = median_interval(map(ratio, rounds)), _impossible_speed(record, rounds)
+    estimate = median_interval(ratio(round_) for round_ in rounds)
+    reason = _impossible_speed(record, rounds)
     return ComparisonVerdict(
         function,
         "impossible" if reason else verdict_word(estimate, margin),
@@ -115,20 +119,28 @@ def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
 
 
 def _is_timed(round_: Round) -> bool:
-    series = (round_.samples(name) for name in ("time", "baseline_time"))
-    return all(min(samples, default=0) > 0 for samples in series)
+    """Tell whether a pair of processes has times of both functions, all above 0."""
+    times = round_.samples("time"), round_.samples("baseline_time")
+    return all(min(samples, default=0) > 0 for samples in times)
 
 
 def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
     """Explain which bytes moved faster than any measured bandwidth; None if no bytes did."""
-    rates = [gates.rate(c) for c in record.ceilings if c.work_unit == "B" and c.samples]
+    bandwidths: list[float] = []
+    for ceiling in record.ceilings:
+        if ceiling.work_unit == "B" and ceiling.samples:
+            bandwidths.append(gates.rate(ceiling))
+    if not bandwidths:
+        return None
+    highest = max(bandwidths)
     for round_ in rounds:
-        moved, time = max(round_.samples("call_bytes"), default=0), median(round_.samples("time"))
-        if rates and moved > gates.PEAK_SCATTER * max(rates) * time:
+        moved = max(round_.samples("call_bytes"), default=0)
+        time = median(round_.samples("time"))
+        if moved > gates.PEAK_SCATTER * highest * time:
             return (
                 f"impossible (process {round_.process}): its {moved:,} B of arguments and results "
                 f"moved at {moved / time / 1e9:.3g} GB/s, and the fastest cache moves "
-                f"{max(rates) / 1e9:.3g} GB/s"
+                f"{highest / 1e9:.3g} GB/s"
             )
     return None
 
@@ -139,72 +151,90 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     Two functions differ if the interval of their ratio within processes excludes 1, at a level
     corrected for all pairs of functions.
     """
-    compared = []
+    compared: list[tuple[float, ComparisonVerdict, dict[int, float]]] = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
         if result.ratio is not None and not result.reason:
-            times = {r.process: ratio(r) for r in case.rounds_under("retained")}
-            compared.append((result.ratio.value, result, times))
+            speeds = {round_.process: ratio(round_) for round_ in case.rounds_under("retained")}
+            compared.append((result.ratio.value, result, speeds))
     compared.sort(key=itemgetter(0), reverse=True)
     level = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
     grouped: list[list[ComparisonVerdict]] = []
-    first: dict[int, float] = {}
-    for _, result, times in compared:
-        shared = [first[process] / times[process] for process in times if process in first]
-        gap = median_interval(shared, level) if shared else None
-        if gap is None or (gap.confidence >= level and not gap.low <= 1 <= gap.high):
+    speeds_of_first: dict[int, float] = {}
+    for _, result, speeds in compared:
+        ratios = [speeds_of_first[key] / speeds[key] for key in speeds if key in speeds_of_first]
+        interval = median_interval(ratios, level) if ratios else None
+        if interval is None or (
+            interval.confidence >= level and not interval.low <= 1 <= interval.high
+        ):
             grouped.append([])
-            first = times
+            speeds_of_first = speeds
         grouped[-1].append(result)
     return grouped
 
 
 def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield verdicts, groups of functions, mapped pages, theory, and the number of pairs."""
-    *candidates, control = results = verdicts(record)
+    results = verdicts(record)
+    *candidates, control = results
     for result in candidates:
         yield f"{result.function}: {result.sentence}"
     yield f"{control.function} beside itself: {control.sentence}"
-    for number, group in enumerate(groups(record) if len(candidates) > 1 else (), 1):
-        members = ", ".join(result.function for result in group)
-        yield f"group {number}, not told apart when all pairs are tested: {members}"
+    if len(candidates) > 1:
+        for number, group in enumerate(groups(record), start=1):
+            members = ", ".join(result.function for result in group)
+            yield f"group {number}, not told apart when all pairs are tested: {members}"
     yield from reasons(record, files)
     yield f"pairs of processes: {control.pairs}, of which disturbed: {control.disturbed}"
-    disturbed = [r.function for r in results if r.pairs and r.disturbed == r.pairs]
+    disturbed: list[str] = []
+    for result in results:
+        if result.pairs and result.disturbed == result.pairs:
+            disturbed.append(result.function)
     if disturbed:
         yield f"every pair of {first_names(disturbed)} was disturbed; repeat with --wait-quiet 10"
 
 
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield pages that functions map, and theory as shares of the machine's ceilings."""
+    """Yield explanations of speeds: pages that functions map, and shares of the peak rates."""
     for case in record.cases:
-        rounds = [r for r in case.rounds_under("retained") if r.samples("page_faults")]
+        rounds = [
+            round_ for round_ in case.rounds_under("retained") if round_.samples("page_faults")
+        ]
         if rounds:
-            mapped, baseline = (pages(rounds, s) for s in ("page_faults", "baseline_page_faults"))
+            mapped, baseline = pages(rounds, "page_faults"), pages(rounds, "baseline_page_faults")
             function = case.factors["function"]
             yield f"{function} maps {mapped:,.0f} pages a call, the baseline {baseline:,.0f}"
     seconds = {result.function: result.time for result in verdicts(record)}
-    missing = defaultdict[str, list[str]](list)
-    peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
+    functions_by_reason = defaultdict[str, list[str]](list)
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
         operators = case_operators.unpack(content, name)
         if case_operators.NO_TENSORS in (operators.reason or ""):
             continue
-        function, theory = str(operators.factors["function"]), operators.theory(record.environment)
-        if theory is None or theory.multiply_adds is None or theory.bytes is None:
-            refused = f"no theory of {', '.join(theory.refused)}" if theory else operators.reason
-            missing[str(refused)].append(function)
-            continue
-        text = f"{theory.multiply_adds:,} multiply-adds, {theory.bytes:,} B of traffic"
-        if (time := seconds.get(function)) and peak and bandwidth:
-            text += (
-                f"; {2 * theory.multiply_adds / time / peak:.0%} of the peak rate, "
-                f"{theory.bytes / time / bandwidth:.0%} of the bandwidth of memory"
-            )
-        yield f"theory of {function}: {text}"
-    for why, functions in missing.items():
-        yield f"theory of {first_names(functions)}: missing, {why}"
+        function = str(operators.factors["function"])
+        theory = operators.theory(record.environment)
+        if theory is None:
+            functions_by_reason[str(operators.reason)].append(function)
+        elif theory.multiply_adds is None or theory.bytes is None:
+            reason = f"no theory of {', '.join(theory.refused)}"
+            functions_by_reason[reason].append(function)
+        else:
+            work = f"{theory.multiply_adds:,} multiply-adds, {theory.bytes:,} B of traffic"
+            shares = _shares(record, theory.multiply_adds, theory.bytes, seconds.get(function))
+            yield f"theory of {function}: {work}{shares}"
+    for reason, functions in functions_by_reason.items():
+        yield f"theory of {first_names(functions)}: missing, {reason}"
+
+
+def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | None) -> str:
+    """State the shares of the machine's peak rates that a call of ``time`` s reached, if known."""
+    peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
+    if not (time and peak and bandwidth):
+        return ""
+    return (
+        f"; {2 * multiply_adds / time / peak:.0%} of the peak rate, "
+        f"{moved_bytes / time / bandwidth:.0%} of the bandwidth of memory"
+    )
 
 
 # ------------------------------------------------------------------------------ what is decidable
@@ -218,9 +248,10 @@ def scatter(ratios: Iterable[float]) -> float:
 def decidable(deviation: float, pairs: int) -> float:
     """Return the gain (a fraction) that ``pairs`` decide in four of five runs.
 
-    This assumes that logarithms of ratios are normally distributed.
+    The logarithms of ratios are assumed to be normally distributed, with standard ``deviation``.
     """
-    return math.exp(deviation * NormalDist().inv_cdf(_needed_probability(pairs))) - 1
+    quantile = NormalDist().inv_cdf(_needed_probability(pairs))
+    return math.exp(deviation * quantile) - 1
 
 
 @cache
@@ -229,14 +260,18 @@ def _needed_probability(pairs: int) -> float:
 
     A run decides if the l-th smallest ratio is above 1; l is the rank of the interval's lower end.
     """
-    fewest = pairs - binomial_rank(pairs, CONFIDENCE)[0] + 1
-    low, high = 0.5, 1.0  # limits of the probability of a ratio above 1
-    for _ in range(50):
+    rank, _ = binomial_rank(pairs, CONFIDENCE)
+    fewest = pairs - rank + 1  # ratios that must be above 1
+    low, high = 0.5, 1.0
+    for _ in range(50):  # bisection
         p = (low + high) / 2
-        terms = (
+        power = sum(
             math.comb(pairs, k) * p**k * (1 - p) ** (pairs - k) for k in range(fewest, pairs + 1)
         )
-        low, high = (low, p) if sum(terms) >= _POWER else (p, high)
+        if power >= _POWER:
+            high = p
+        else:
+            low = p
     return high
 
 
@@ -250,9 +285,11 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
 
 def power_text(deviation: float, pairs: int, gain: float) -> str:
     """State the difference that ``pairs`` show, and the number of pairs for ``gain``."""
-    too_many = f"over {MOST_PAIRS} pairs; close other programs, or let a call do more"
-    needed = pairs_needed(deviation, gain)
+    count = pairs_needed(deviation, gain)
+    needed = f"{count} pairs"
+    if count is None:
+        needed = f"over {MOST_PAIRS} pairs; close other programs, or let a call do more"
     return (
         f"{pairs} pairs show a difference of {decidable(deviation, pairs):.1%} or more in four of "
-        f"five runs. One of {gain:.1%} needs {f'{needed} pairs' if needed else too_many}"
+        f"five runs. One of {gain:.1%} needs {needed}"
     )

@@ -1,10 +1,11 @@
 """Checks that measurements must pass before papers print or pool them, and ceilings of a record.
 
-The same rules hold at the end of a run, in ``check`` and in papers; pure.
+A ceiling is a measured peak rate of arithmetic or memory.  The same rules apply at the end of a
+run, in the command ``check`` and in papers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 from statistics import median
 from typing import Final
 
@@ -17,6 +18,7 @@ from report.core.records.record import (
     PeakOperation,
     Policy,
     Record,
+    Round,
     last_capacity,
 )
 from report.theory.work import flops, forward_macs
@@ -31,7 +33,8 @@ AGREEMENT_RATIO: Final = 1.2
 _FEWEST_SERIES: Final = 5
 #: Relative tolerance for equal ratios of medians.
 _SAME_RATIO: Final = 1e-4
-#: Working sets of at least this many last-level caches lie in memory; others are partly cached.
+#: A working set of at least this many last-level caches is read from memory; caches hold a part of
+#: a smaller one.
 BEYOND_CACHES: Final = 4
 #: A case may be this many times faster than the measured peak, since peaks scatter.
 PEAK_SCATTER: Final = 1.25
@@ -39,7 +42,8 @@ PEAK_SCATTER: Final = 1.25
 RESOLUTION_S: Final = {"cpu": 1e-7, "cuda": 5e-7}
 #: Highest clock of any processor (Hz); records do not contain the clock under load.
 FASTEST_HZ: Final = 6.2e9
-#: Vector extension → most float32 FLOP per core and cycle: two units; fused since AVX2.
+#: Vector extension → most float32 FLOP per core and cycle: two vector units of 16, 8 or 4 numbers;
+#: since AVX2 each computes fused multiply-adds (2 FLOP).
 _FLOP_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
 FLOAT32: Final = "float32"
 #: Frequency governors that lower the clock between calls.
@@ -68,12 +72,14 @@ def is_bimodal(medians: Iterable[float]) -> bool:
     least two, so that a single slow process is not a group.
     """
     ordered = sorted(medians)
-    smallest = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
-    gaps = tuple(pairwise(ordered))[smallest - 1 : len(ordered) - smallest]
-    return any(
-        high > BIMODAL_RATIO * low and (low > 0 or (low == 0 and high >= BIMODAL_COUNT))
-        for low, high in gaps
-    )
+    smallest_group = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
+    neighbours = list(pairwise(ordered))
+    for low, high in neighbours[smallest_group - 1 : len(ordered) - smallest_group]:
+        if low > 0 and high > BIMODAL_RATIO * low:
+            return True
+        if low == 0 and high >= BIMODAL_COUNT:
+            return True
+    return False
 
 
 def agree(one: Iterable[float], other: Iterable[float]) -> bool:
@@ -89,8 +95,8 @@ def medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
 
 
 def policies(case: Case) -> tuple[Policy, ...]:
-    """List the memory policies under which processes measured a case."""
-    return tuple(dict.fromkeys(r.policy for r in case.rounds if r.policy))
+    """List the memory policies (allocator settings) under which processes measured a case."""
+    return tuple(dict.fromkeys(round_.policy for round_ in case.rounds if round_.policy))
 
 
 def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
@@ -103,15 +109,15 @@ def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
 
 def disagreeing(one: Record, other: Record) -> int:
     """Count the series of times for which two runs of one machine do not agree."""
-    twins = {frozenset(case.factors.items()): case for case in other.cases}
+    other_cases = {frozenset(case.factors.items()): case for case in other.cases}
     count = 0
     for case in one.cases:
-        twin = twins.get(frozenset(case.factors.items()))
-        if twin is None:
+        other_case = other_cases.get(frozenset(case.factors.items()))
+        if other_case is None:
             continue
         for policy in policies(case):
-            first, second = medians(case, "time", policy), medians(twin, "time", policy)
-            if first and second and not agree(first, second):
+            times, other_times = medians(case, "time", policy), medians(other_case, "time", policy)
+            if times and other_times and not agree(times, other_times):
                 count += 1
     return count
 
@@ -119,17 +125,19 @@ def disagreeing(one: Record, other: Record) -> int:
 def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
     """Count disturbed measurements and monitored measurements; None without monitoring.
 
-    Old formats, which have no memory policy, and systems without /proc have no monitoring.
+    A measurement is disturbed if other programs ran.  Records of old formats, which state no memory
+    policy, and of systems without /proc were not monitored.
     """
-    monitored = [
-        round_.disturbance is not None
-        for record in records
-        if "disturbance" not in record.environment.missing
-        for case in record.cases
-        for round_ in case.rounds
-        if round_.policy is not None and round_.status == "ok" and round_.samples("time")
-    ]
-    return (sum(monitored), len(monitored)) if monitored else None
+    monitored: list[Round] = []
+    for record in records:
+        if "disturbance" in record.environment.missing:
+            continue
+        for round_ in chain.from_iterable(case.rounds for case in record.cases):
+            if round_.policy is not None and round_.status == "ok" and round_.samples("time"):
+                monitored.append(round_)
+    if not monitored:
+        return None
+    return sum(round_.disturbance is not None for round_ in monitored), len(monitored)
 
 
 # --------------------------------------------------------------------------------------- copies
@@ -144,35 +152,37 @@ class CopyDetector:
 
     def __init__(self) -> None:
         """Begin without earlier records."""
-        self._seen: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
+        #: Name, record, unique content and median times of each earlier record.
+        self._earlier: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
 
     def reason(self, name: str, record: Record) -> str:
         """Explain why a record is not an independent measurement; empty if it is."""
         hashes = (record.code.commit, record.code.measuring_code)
         if any(hash and not hash.strip("0") for hash in hashes):
             return "has a commit or code hash of zeros, which no program has"
-        marks, times = _unique_content(record), _median_times(record)
-        for earlier, other, other_marks, other_times in self._seen:
-            same = set(dict({*marks.items()} & {*other_marks.items()}))
-            if record.environment.key == other.environment.key:
+        content, times = _unique_content(record), _median_times(record)
+        for earlier_name, earlier, earlier_content, earlier_times in self._earlier:
+            same = {kind for kind, text in content.items() if earlier_content.get(kind) == text}
+            if record.environment.key == earlier.environment.key:
                 same &= {"samples"}
-            if "samples" not in same and _proportional(times, other_times):
+            if "samples" not in same and _proportional(times, earlier_times):
                 same |= {"times up to a factor"}
             if same:
-                return f"has the same {' and '.join(sorted(same))} as {earlier}"
-        self._seen.append((name, record, marks, times))
+                return f"has the same {' and '.join(sorted(same))} as {earlier_name}"
+        self._earlier.append((name, record, content, times))
         return ""
 
 
 def _unique_content(record: Record) -> dict[str, bytes]:
     """Return content that two machines never share: times, ceilings, and the end of the run."""
-    marks = {"end time": record.finished.encode()}
-    all_series = (series for case in record.cases for series in case.all_series)
-    if times := [series["time"] for series in all_series if "time" in series]:
-        marks["samples"] = msgspec.json.encode(times)
+    content = {"end time": record.finished.encode()}
+    all_series = chain.from_iterable(case.all_series for case in record.cases)
+    times = [series["time"] for series in all_series if "time" in series]
+    if times:
+        content["samples"] = msgspec.json.encode(times)
     if record.ceilings:
-        marks["ceilings"] = msgspec.json.encode([c.samples for c in record.ceilings])
-    return marks
+        content["ceilings"] = msgspec.json.encode([c.samples for c in record.ceilings])
+    return content
 
 
 def _median_times(record: Record) -> dict[object, float]:
@@ -181,8 +191,10 @@ def _median_times(record: Record) -> dict[object, float]:
     for case in record.cases:
         factors = frozenset(case.factors.items())
         for number, series in enumerate(case.all_series):
-            if middle := median(series.get("time") or (0,)):
-                times[factors, number] = middle
+            samples = series.get("time")
+            typical = median(samples) if samples else 0
+            if typical > 0:
+                times[factors, number] = typical
     return times
 
 
@@ -191,9 +203,9 @@ def _proportional(one: Mapping[object, float], other: Mapping[object, float]) ->
     ratios = [other[key] / time for key, time in one.items() if key in other]
     if len(ratios) < _FEWEST_SERIES:
         return False
-    middle = median(ratios)
-    same = sum(abs(ratio - middle) <= _SAME_RATIO * middle for ratio in ratios)
-    return 2 * same > len(ratios)
+    usual = median(ratios)
+    equal = sum(abs(ratio - usual) <= _SAME_RATIO * usual for ratio in ratios)
+    return 2 * equal > len(ratios)
 
 
 # ------------------------------------------------------------------------------------- ceilings
@@ -211,11 +223,14 @@ def problem(record: Record) -> str | None:
             f"{limit / 1e9:.0f} GFLOP/s"
         )
     fastest = max(record.cases, key=forward_rate, default=None)
-    if fastest is None or (rate := forward_rate(fastest)) <= PEAK_SCATTER * best:
+    if fastest is None:
+        return None
+    rate = forward_rate(fastest)
+    if rate <= PEAK_SCATTER * best:
         return None
     factors = ", ".join(f"{name}={level}" for name, level in fastest.factors.items())
-    disturbance = next((c.disturbance for c in record.ceilings if c.disturbance), None)
-    cause = disturbance or "the machine was probably busy"
+    disturbances = [c.disturbance for c in record.ceilings if c.disturbance]
+    cause = disturbances[0] if disturbances else "the machine was probably busy"
     return (
         f"case {factors} ran at {rate / 1e9:.0f} GFLOP/s, above the measured peak of "
         f"{best / 1e9:.0f} GFLOP/s; {cause} while the peak was measured"
@@ -223,10 +238,10 @@ def problem(record: Record) -> str | None:
 
 
 def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
-    """Return the ceilings whose best rate bounds ``operation``.
+    """Return the ceilings whose best rate limits the rate of ``operation``.
 
-    ``matrix_product`` is bounded by all arithmetic in ``dtype``, ``copy`` by all operations that
-    move bytes from or to memory, every other operation by itself.  On a GPU only products bound
+    ``matrix_product`` is limited by all arithmetic in ``dtype``, ``copy`` by all operations that
+    move bytes from or to memory, every other operation by itself.  On a GPU only products limit
     arithmetic: libraries compute convolutions with fewer multiplications than the direct form, so
     that the rate of a convolution can exceed the device's peak.
     """
@@ -242,7 +257,7 @@ def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
 
 
 def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
-    """Return the ceilings of bandwidth whose working set lies in memory.
+    """Return the ceilings of bandwidth whose working set is in memory, not in caches.
 
     If the caches are unknown (old record, GPU), return ceilings with at least half of the largest
     working set; if no working set is known, return all ceilings.
@@ -252,9 +267,9 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
     sizes = [ceiling.working_set for ceiling in candidates if ceiling.working_set is not None]
     if not sizes:
         return candidates
-    last = last_capacity(host.caches, environment.cpu.cores_available) if host else None
-    least = max(sizes) / 2 if last is None else BEYOND_CACHES * last
-    return tuple(c for c in candidates if c.working_set is not None and c.working_set >= least)
+    last_cache = last_capacity(host.caches, environment.cpu.cores_available) if host else None
+    smallest = max(sizes) / 2 if last_cache is None else BEYOND_CACHES * last_cache
+    return tuple(c for c in candidates if c.working_set is not None and c.working_set >= smallest)
 
 
 def rate(ceiling: Ceiling) -> float:
@@ -262,13 +277,15 @@ def rate(ceiling: Ceiling) -> float:
 
     With a named instrument the time is the shortest, as in STREAM (McCalpin 1995), else the median.
     """
-    times = map(float, ceiling.samples)
-    return ceiling.work / (median(times) if ceiling.instrument is None else min(times))
+    times = [float(sample) for sample in ceiling.samples]
+    time = median(times) if ceiling.instrument is None else min(times)
+    return ceiling.work / time
 
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
     """Return the best rate of the ceilings that bound ``operation``; None without a ceiling."""
-    return max(map(rate, bounding(record, operation, dtype)), default=None)
+    rates = [rate(ceiling) for ceiling in bounding(record, operation, dtype)]
+    return max(rates, default=None)
 
 
 def state_notes(environment: Environment) -> Iterator[str]:
@@ -278,27 +295,32 @@ def state_notes(environment: Environment) -> Iterator[str]:
         yield f"heat slowed the processors {throttled} during the run"
     if kinds := state.get("kinds"):
         yield f"threads ran on cores of several kinds ({kinds})"
-    if (siblings := state.get("siblings")) and environment.threads > 1:
+    siblings = state.get("siblings")
+    if siblings and environment.threads > 1:
         yield f"threads may have shared cores ({siblings})"
-    if (governor := state.get("governor", "")) and set(governor.split(", ")) & SLOW_GOVERNORS:
-        yield f"the governor {governor} lowers the clock between calls"
+    governors = state.get("governor", "")
+    if not SLOW_GOVERNORS.isdisjoint(governors.split(", ")):
+        yield f"the governor {governors} lowers the clock between calls"
 
 
 def best_of(ceilings: Iterable[Ceiling]) -> float | None:
     """Return the best float32 rate of the ceilings (FLOP/s); None without such a ceiling."""
-    return max((c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)), default=None)
+    rates = [c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)]
+    return max(rates, default=None)
 
 
 def most_possible(environment: Environment) -> float | None:
-    """Return cores × vector width × clock (FLOP/s in float32) of a CPU with known vectors."""
-    flags: Sequence[str] = environment.host.flags if environment.host else ()
-    width = next((n for name, n in _FLOP_PER_CYCLE.items() if name in flags), None)
-    if environment.device == "cuda" or width is None:
+    """Return threads × FLOP per cycle × clock (FLOP/s in float32) of a CPU with known vectors."""
+    if environment.device == "cuda" or environment.host is None:
         return None
-    return environment.threads * width * FASTEST_HZ
+    for extension, flop_per_cycle in _FLOP_PER_CYCLE.items():
+        if extension in environment.host.flags:
+            return environment.threads * flop_per_cycle * FASTEST_HZ
+    return None
 
 
 def _is_arithmetic(ceiling: Ceiling) -> bool:
+    """Tell whether a ceiling is a rate of float32 arithmetic, with times above 0."""
     is_float = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
     return is_float and bool(ceiling.samples) and min(ceiling.samples) > 0
 
@@ -311,4 +333,6 @@ def forward_rate(case: Case) -> float:
     is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
     is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)
     times = case.samples("time") if case.status == "ok" and is_float32 else ()
-    return flops(forward_macs(case.layers)) / min(times) if times and min(times) > 0 else 0.0
+    if not times or min(times) <= 0:
+        return 0.0
+    return flops(forward_macs(case.layers)) / min(times)

@@ -1,4 +1,7 @@
-"""Decide whether papers can use a record: one rule for runs, ``check``, ``list`` and builds."""
+"""Decide whether papers can use a record.
+
+Runs, builds and the commands ``check`` and ``list`` use this one rule.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +18,10 @@ from report.theory.work import check
 
 @dataclass(frozen=True)
 class Judgement:
-    """Use of a record: ``usable`` by papers, ``used`` by the next build, and role or reason."""
+    """Use of a record: ``usable`` by papers, ``used`` by the next build.
+
+    ``words`` state the role of the record, or the reason why it is not used.
+    """
 
     usable: bool
     used: bool
@@ -86,5 +92,6 @@ def judge(study: str, file: str, data: Path) -> Judgement:
     usable, refused = usable_records(study, data)
     if file in refused:
         return Judgement(usable=False, used=False, words=refused[file])
-    used, words = use_in_build(choices_of(usable, read_editions(data).get(study)), file)
+    choices = choices_of(usable, read_editions(data).get(study))
+    used, words = use_in_build(choices, file)
     return Judgement(usable=True, used=used, words=words)

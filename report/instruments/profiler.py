@@ -1,4 +1,4 @@
-"""Readers of torch.profiler's files: Chrome traces, and raw timelines of memory; strict and pure.
+"""Readers of torch.profiler's files: Chrome traces, and raw timelines of memory.
 
 ``torch.profiler`` writes a JSON object.  Among its ``traceEvents`` are operators (complete events,
 ``ph`` X, with start and duration in µs), ``[memory]`` events (bytes allocated or freed at an
@@ -28,10 +28,12 @@ from report.core.records.quantities import LARGEST
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: Limit of possible times (µs): about 2⁶³ ns, the largest number of ns in 64 bits.
 _LATEST: Final = 2**53
+#: Name of events that allocate or free memory.
 _MEMORY: Final = "[memory]"
+#: Categories of events: operators, and annotations by the program itself with ``record_function``.
 _OPERATOR: Final = "cpu_op"
-#: Category of annotations by the program itself, such as ``record_function``.
 _USER_ANNOTATION: Final = "user_annotation"
+#: Categories of events on a GPU: kernels, copies and fills.
 _KERNEL: Final = "kernel"
 _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Category of events with counters of a kernel.
@@ -88,7 +90,7 @@ _EXECUTED_METRIC: Final = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 
 
 class _Arguments(msgspec.Struct, frozen=True):
-    """Arguments that are read from events.
+    """Arguments that are read from events; ``fadd``, ``fmul``, ``ffma`` are counts of instructions.
 
     Events of other kinds may use these names with other types, so that ``_argument_faults`` checks
     types only for events that are read.
@@ -103,7 +105,11 @@ class _Arguments(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """Event of any kind; ``ts`` and ``dur`` are in µs, exact to the nanosecond."""
+    """Event of any kind, in the fields of a Chrome trace.
+
+    ``ph``: phase (X is a complete event).  ``cat``: category.  ``ts``, ``dur``: start and duration
+    in µs, exact to the nanosecond.
+    """
 
     ph: str
     name: str = ""
@@ -114,6 +120,8 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True):
+    """The fields of a trace that are read."""
+
     events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
     devices: tuple[TraceDevice, ...] = msgspec.field(default=(), name="deviceProperties")
 
@@ -133,18 +141,25 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
 
 
 def _faults(events: Sequence[_Event]) -> Iterator[str]:
+    """Yield faults of the events that are read, as «field: fault»."""
     if not any(_is_operator(event) for event in events):
         yield "traceEvents: expected operators of torch.profiler, found none"
     for index, event in enumerate(events):
-        where = f"traceEvents[{index}]"
-        timed = _is_operator(event) or _is_kernel(event) or event.cat == _COUNTED_RANGE
-        if (timed or event.name == _MEMORY) and event.ts is None:
-            yield f"{where}.ts: this field is missing"
-        elif any(time and not -_LATEST < time < _LATEST for time in (event.ts, event.dur)):
-            yield f"{where}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
-        elif timed and (event.dur is None or event.dur < 0):
-            yield f"{where}.dur: expected a duration of at least 0, found {event.dur}"
-        yield from (f"{where}.args.{fault}" for fault in _argument_faults(event))
+        place = f"traceEvents[{index}]"
+        has_duration = _is_operator(event) or _is_kernel(event) or event.cat == _COUNTED_RANGE
+        if (has_duration or event.name == _MEMORY) and event.ts is None:
+            yield f"{place}.ts: this field is missing"
+        elif not (_is_possible(event.ts) and _is_possible(event.dur)):
+            yield f"{place}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
+        elif has_duration and (event.dur is None or event.dur < 0):
+            yield f"{place}.dur: expected a duration of at least 0, found {event.dur}"
+        for fault in _argument_faults(event):
+            yield f"{place}.args.{fault}"
+
+
+def _is_possible(time: Decimal | None) -> bool:
+    """Tell whether a time (µs) is missing or within the limits."""
+    return time is None or -_LATEST < time < _LATEST
 
 
 def _argument_faults(event: _Event) -> Iterator[str]:
@@ -172,30 +187,30 @@ def _is_kernel(event: _Event) -> bool:
 
 
 def _counts(arguments: _Arguments) -> dict[str, Any]:
+    """Return instruction → count; any type before ``_argument_faults`` has checked the event."""
     return {"fadd": arguments.fadd, "fmul": arguments.fmul, "ffma": arguments.ffma}
 
 
 def _trace(file: _File) -> Trace:
     """Read memory events and kernels from checked events, in the order of time."""
-    events = sorted(file.events, key=lambda event: event.ts or 0)
-    counted = (event for event in events if event.cat == _COUNTED_RANGE)
-    return Trace(
-        tuple(
-            MemoryEvent(event.args.bytes, event.args.device_type in (None, 0))
-            for event in events
-            if event.name == _MEMORY
-        ),
-        tuple(
-            Kernel(event.name, round(1000 * (event.dur or 0)), event.cat != _KERNEL)
-            for event in events
-            if _is_kernel(event)
-        ),
-        tuple(CountedKernel(event.name, *_counts(event.args).values()) for event in counted),
-        file.devices,
-        frozenset(
-            str(e.args.device) for e in events if _is_kernel(e) and e.args.device is not None
-        ),
-    )
+    memory: list[MemoryEvent] = []
+    kernels: list[Kernel] = []
+    counted: list[CountedKernel] = []
+    used = set[str]()
+    for event in sorted(file.events, key=lambda event: event.ts or 0):
+        arguments = event.args
+        if event.name == _MEMORY:
+            on_host = arguments.device_type in (None, 0)
+            memory.append(MemoryEvent(arguments.bytes, on_host))
+        if _is_kernel(event):
+            nanoseconds = round(1000 * (event.dur or 0))
+            kernels.append(Kernel(event.name, nanoseconds, transfer=event.cat != _KERNEL))
+            if arguments.device is not None:
+                used.add(str(arguments.device))
+        if event.cat == _COUNTED_RANGE:
+            counts = (arguments.fadd, arguments.fmul, arguments.ffma)
+            counted.append(CountedKernel(event.name, *counts))
+    return Trace(tuple(memory), tuple(kernels), tuple(counted), file.devices, frozenset(used))
 
 
 # -------------------------------------------------------------------------- timelines of memory
@@ -205,8 +220,10 @@ CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary",
     "activation", "gradient", "autograd detail", "unknown",
 )  # fmt: skip
-#: Actions in torch's ``_ACTION_TO_INDEX``; a new version changes sizes only with the category.
-_EXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
+#: Actions in torch's ``_ACTION_TO_INDEX``.  A new version of a tensor (action 3) changes sizes only
+#: if the tensor changes its category.
+_EXISTING, _CREATE, _DESTROY = 1, 2, 4
+#: Moment of tensors from before the profile.
 _BEFORE_START: Final = -1
 _EXPORT_REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
 
@@ -229,34 +246,42 @@ def highest_bytes(content: bytes, place: str) -> dict[str, int]:
     text = unpacked(content, place, _EXPORT_REMEDY)
     events = strict.parse_json(text, tuple[TimelineEvent, ...], place, _EXPORT_REMEDY)
     strict.refuse_first(_timeline_faults(events), place, _EXPORT_REMEDY)
-    live, most = [0] * len(CATEGORIES), [0] * len(CATEGORIES)
+    sizes = [0] * len(CATEGORIES)
+    peaks = [0] * len(CATEGORIES)
     for moment, simultaneous in groupby(events, key=attrgetter("moment")):
         for event in simultaneous:
-            live[event.category] += event.change
-        strict.refuse_first(_impossible_sizes(moment, live), place, _EXPORT_REMEDY)
-        most = list(map(max, most, live))
-    return dict(zip(CATEGORIES, most, strict=True))
+            sizes[event.category] += event.change
+        strict.refuse_first(_impossible_sizes(moment, sizes), place, _EXPORT_REMEDY)
+        peaks = [max(peak, size) for peak, size in zip(peaks, sizes, strict=True)]
+    return dict(zip(CATEGORIES, peaks, strict=True))
 
 
-def _impossible_sizes(moment: int, live: Sequence[int]) -> Iterator[str]:
-    for name, size in zip(CATEGORIES, live, strict=True):
+def _impossible_sizes(moment: int, sizes: Sequence[int]) -> Iterator[str]:
+    """Describe categories whose size (B) at a moment is below 0 or above 2⁶³ − 1."""
+    for name, size in zip(CATEGORIES, sizes, strict=True):
         if not 0 <= size <= LARGEST:
             yield f"the moment {moment}: found {size} B of {name}, which is impossible"
 
 
 def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:
-    if not any(event.moment != _BEFORE_START for event in events):
+    """Yield faults of single events as «[event][field]: fault»."""
+    if all(event.moment == _BEFORE_START for event in events):
         yield "the top level: expected events with a time, found none"
-    last = _BEFORE_START
+    previous_moment = _BEFORE_START
     for index, event in enumerate(events):
         if not 0 <= event.category < len(CATEGORIES):
             yield f"[{index}][3]: expected a category from 0 to 7, found {event.category}"
         elif not _EXISTING <= event.action <= _DESTROY:
             yield f"[{index}][1]: expected an action from 1 to 4, found {event.action}"
-        elif (event.action in (_EXISTING, _CREATE) and event.change < 0) or (
-            event.action == _DESTROY and event.change > 0
-        ):
+        elif not _fits_action(event):
             yield f"[{index}][2]: found {event.change} B, which action {event.action} cannot do"
-        elif event.moment < last:
+        elif event.moment < previous_moment:
             yield f"[{index}][0]: found {event.moment}, which is before the event above it"
-        last = event.moment
+        previous_moment = event.moment
+
+
+def _fits_action(event: TimelineEvent) -> bool:
+    """Tell whether the sign of a change fits the action: creation adds bytes, an end removes."""
+    if event.action in (_EXISTING, _CREATE):
+        return event.change >= 0
+    return event.action != _DESTROY or event.change <= 0

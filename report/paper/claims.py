@@ -149,7 +149,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
 def _compared(statement: Statement) -> str:
     """Print the number of a comparison; an interval over the calls of one process is left out."""
     text = _number(statement.quantity)
-    if not statement.alone:
+    if not statement.from_one_process:
         return text
     pair = in_only_process(statement.quantity)
     return text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
@@ -207,7 +207,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     """Explain an undecided comparison, first briefly, then with the measurement that it needs."""
     if is_disturbed(statement):
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
-    if statement.alone:
+    if statement.from_one_process:
         enough = _processes_for_level(1, 0.0)
         part = "all series" if statement.sampled[1:] else "it"
         return "one process", f"only one process measured {part}; at least {enough} decide"

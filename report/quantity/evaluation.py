@@ -1,19 +1,21 @@
 """Values of expressions with intervals, at the confidence level that the data allow.
 
-A part of an expression whose series share processes is computed once per process: drift and memory
-placement cancel, and one interval follows from the results.  Processes that lack one of the series
-are left out.  With six runs or more, each run counts as one sample of the interval.  With fewer
-runs each process counts, and the interval is widened to contain the median of every run.
+A run measures with several processes, so that an interval includes the scatter between processes.
 
-Parts without shared processes are combined by the ends of their intervals.  The level of each
-interval is raised so that all intervals hold together (Bonferroni).
+A part of an expression whose series were measured by the same processes is computed once per
+process: drift and memory placement cancel, and one interval follows from the results.  Processes
+that lack one of the series are left out.  With six runs or more, each run counts as one sample of
+the interval.  With fewer runs each process counts, and the interval is widened to contain the
+median of every run.
+
+Parts without common processes are combined by the ends of their intervals.  The level of each
+interval is raised so that all intervals hold together (Bonferroni's correction).
 """
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Final, TypeAlias
 
 from report.core.missing import Missing
@@ -38,7 +40,7 @@ from report.quantity.units import ONE
 ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 
 #: Identity of a process: names of run and process.
-Key: TypeAlias = tuple[str, str]
+ProcessKey: TypeAlias = tuple[str, str]
 
 #: Fewest runs that count as the samples of an interval; with fewer runs the processes count.
 ENOUGH_RUNS: Final = 6
@@ -51,13 +53,14 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
     Without measurements the level is 1, and the interval has width 0 or the width of the printed
     digits.  The result is missing if a leaf is missing, or if the interval of a divisor contains 0.
     """
-    known = quantity.estimates
-    if confidence not in known:
-        known[confidence] = _estimate(quantity, confidence)
-    return known[confidence]
+    cache = quantity.estimates
+    if confidence not in cache:
+        cache[confidence] = _estimate(quantity, confidence)
+    return cache[confidence]
 
 
 def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
+    """Compute ``estimate`` without the cache."""
     if quantity.missing:
         return quantity.missing
     parts = tuple(dict.fromkeys(_parts_with_intervals(quantity)))
@@ -66,9 +69,10 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
         value, low, high = _bounds(quantity, intervals)
     except ArithmeticError as error:
         return Missing(str(error))
-    lost = sum(1 - interval.confidence for interval in intervals.values())
-    reached = max(0.0, round(1 - lost, 12)) if parts else 1.0
-    level = min(reached, confidence if parts else 1.0)
+    level = 1.0
+    if parts:
+        error_probability = sum(1 - interval.confidence for interval in intervals.values())
+        level = min(confidence, max(0.0, round(1 - error_probability, 12)))
     bimodal = any(interval.bimodal for interval in intervals.values())
     return Estimate(value, low, high, samples(quantity), level, bimodal)
 
@@ -80,11 +84,18 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
     """
     if quantity.missing:
         return quantity.missing
-    if not all(isinstance(leaf, Exact) for leaf in quantity.leaves):
-        result = estimate(quantity, confidence)
-        if isinstance(result, Missing) or not result.low == result.high == round(result.value):
-            return result
+    if all(isinstance(leaf, Exact) for leaf in quantity.leaves):
+        return _exact_number(quantity)
+    result = estimate(quantity, confidence)
+    if isinstance(result, Missing):
+        return result
+    if result.low == result.high == round(result.value):
         return int(result.value)
+    return result
+
+
+def _exact_number(quantity: Quantity) -> Number | Missing:
+    """Return the value of a quantity without measured or rounded parts."""
     try:
         exact_value = value(quantity, _median)
     except ArithmeticError as error:
@@ -100,31 +111,34 @@ def point(quantity: Quantity) -> float | Missing:
 
 def to_digits(quantity: Quantity, digits: int) -> Quantity:
     """Round to ``digits`` significant digits."""
-    rounded, name, unit = point(quantity), f"{quantity.formula}, to {digits} digits", quantity.unit
-    if isinstance(rounded, Missing):
-        return absent(name, str(unit), rounded.reason)
+    name, unit = f"{quantity.formula}, to {digits} digits", str(quantity.unit)
+    number = point(quantity)
+    if isinstance(number, Missing):
+        return absent(name, unit, number.reason)
+    rounded = float(f"{number:.{digits}g}")
     file, *further = quantity.sources or ("",)
-    return exact(name, str(unit), float(f"{rounded:.{digits}g}"), file, tuple(further))
+    return exact(name, unit, rounded, file, tuple(further))
 
 
 def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
     """Compute an interval for each part, so that all hold together with ``confidence``.
 
     The parts get equal shares of the error probability.  A part that needs a larger share (with six
-    processes 3 %) gets the larger share, and the other parts share the rest.
+    processes 3 %) gets the larger share, and the other parts share what remains.
     """
     if not parts:
         return {}
-    share = bonferroni(confidence, len(parts))
-    intervals = {part: _interval_of_part(part, share) for part in parts}
-    rest = [part for part in parts if intervals[part].confidence >= share]
-    left = (1 - confidence) - sum(1 - intervals[p].confidence for p in parts if p not in rest)
-    if len(rest) in (0, len(parts)) or left <= 0:
+    level = bonferroni(confidence, len(parts))
+    intervals = {part: _interval_of_part(part, level) for part in parts}
+    reaching = [part for part in parts if intervals[part].confidence >= level]
+    others = [part for part in parts if part not in reaching]
+    remaining_error = (1 - confidence) - sum(1 - intervals[part].confidence for part in others)
+    if len(reaching) in (0, len(parts)) or remaining_error <= 0:
         return intervals
-    return {
-        **intervals,
-        **{part: _interval_of_part(part, bonferroni(1 - left, len(rest))) for part in rest},
-    }
+    level = bonferroni(1 - remaining_error, len(reaching))
+    for part in reaching:
+        intervals[part] = _interval_of_part(part, level)
+    return intervals
 
 
 def samples(quantity: Quantity) -> int:
@@ -143,8 +157,8 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    together = len(_shared(measured)) > 1 and not quantity.widened
-    if together or not quantity.parts:
+    by_process = len(_common_processes(measured)) > 1 and not quantity.widened
+    if by_process or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
@@ -163,20 +177,25 @@ def compared_in_pairs(quantity: Quantity) -> bool:
 
 
 def in_only_process(quantity: Quantity) -> float | None:
-    """Compute a quantity in the only process that measured all its series, if there is just one."""
+    """Compute a quantity in the only process that measured all its series.
+
+    Returns None if no process or several processes did.
+    """
     series = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
-    keys = _shared(series) if series else ()
-    return value(quantity, partial(_median_of, keys[0])) if len(keys) == 1 else None
+    processes = _common_processes(series) if series else ()
+    if len(processes) != 1:
+        return None
+    return _value_in_process(quantity, processes[0])
 
 
-def _shared(leaves: Sequence[Leaf]) -> tuple[Key, ...]:
-    """Return the processes that all ``leaves`` share; an inferred number has no processes."""
-    first, *others = (leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves)
-    shared = first
+def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
+    """Return the processes that measured all ``leaves``; an inferred number has no processes."""
+    first, *others = [leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves]
+    common = first
     for keys in others:
         if keys != first:
-            shared = tuple(key for key in shared if key in keys)
-    return shared
+            common = tuple(key for key in common if key in keys)
+    return common
 
 
 def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
@@ -184,28 +203,30 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
     if isinstance(part, Inferred):
         return part.interval(confidence)
     leaves = [leaf for leaf in part.leaves if isinstance(leaf, Sampled)]
-    if leaves[0].alone:
+    if leaves[0].from_one_process:
         process = leaves[0].processes[0]
         return calls_interval(process.samples, confidence, process.inflation)
-    results: list[float] = []
-    by_run: dict[str, list[float]] = {}
-    for key in _shared(leaves):
-        result = value(part, partial(_median_of, key))
-        results.append(result)
-        by_run.setdefault(key[0], []).append(result)
-    if is_bimodal(results) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
-        n, low, high = len(results), min(results), max(results)
+    values: list[float] = []
+    values_by_run: dict[str, list[float]] = {}
+    for process_key in _common_processes(leaves):
+        run, _ = process_key
+        value_in_process = _value_in_process(part, process_key)
+        values.append(value_in_process)
+        values_by_run.setdefault(run, []).append(value_in_process)
+    if is_bimodal(values) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
+        n, low, high = len(values), min(values), max(values)
         # A bound that every pair of processes exceeds is exceeded by both groups.
         level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(part) else 0.0
-        return Estimate(statistics.median(results), low, high, n, level, bimodal=True)
-    medians = [statistics.median(values) for values in by_run.values()]
+        return Estimate(statistics.median(values), low, high, n, level, bimodal=True)
+    medians = [statistics.median(values_of_run) for values_of_run in values_by_run.values()]
     if len(medians) >= ENOUGH_RUNS:
         return median_interval(medians, confidence)
-    return _widened_to(medians, median_interval(results, confidence))
+    return _widened_to(medians, median_interval(values, confidence))
 
 
-def _median_of(key: Key, leaf: Sampled) -> float:
-    return leaf.medians[key]
+def _value_in_process(quantity: Quantity, process: ProcessKey) -> float:
+    """Compute a quantity from the medians of one process."""
+    return value(quantity, lambda series: series.medians[process])
 
 
 def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
@@ -223,12 +244,13 @@ def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
     return replace(interval, low=low, high=high, confidence=level)
 
 
-def _median(leaf: Sampled) -> float:
-    return statistics.median(process.median for process in leaf.processes)
+def _median(series: Sampled) -> float:
+    """Return the median over processes of the median call."""
+    return statistics.median(process.median for process in series.processes)
 
 
 def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
-    """Compute ``quantity``; ``value_of`` returns the value of a series.
+    """Compute ``quantity`` from one value per series, which ``value_of`` returns.
 
     Raises ``ArithmeticError`` if an operation has no result.
     """
@@ -246,7 +268,8 @@ def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
     if isinstance(quantity, Exact):
         # Whole numbers and their quotients are computed without rounding.
         return Fraction(quantity.value)  # type: ignore[return-value]
-    return _fixed(quantity)[0]
+    constant, _, _ = _unmeasured_bounds(quantity)
+    return constant
 
 
 def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
@@ -257,10 +280,10 @@ def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
     if isinstance(quantity, Derived):
         parts = [_bounds(part, intervals) for part in quantity.operands]
         return quantity.operation.bounds(parts)
-    return _fixed(quantity)
+    return _unmeasured_bounds(quantity)
 
 
-def _fixed(quantity: Quantity) -> Bounds:
+def _unmeasured_bounds(quantity: Quantity) -> Bounds:
     """Return the value of an unmeasured leaf, with its bounds."""
     if isinstance(quantity, ReportedNumber):
         return quantity.bounds

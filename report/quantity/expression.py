@@ -22,11 +22,11 @@ from report.quantity.intervals import Process
 from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
-#: Folders of the product's code, and of studies; messages name lines of studies.
-_PRODUCT_CODE: Final = str(Path(__file__).parents[1]) + "/"
-_STUDIES: Final = _PRODUCT_CODE + "studies/"
+#: Folder of this library, and of the studies in the folder; messages name lines of studies.
+_LIBRARY: Final = str(Path(__file__).parents[1]) + "/"
+_STUDIES: Final = _LIBRARY + "studies/"
 
-#: Precedence of parts of a formula: lists, sums, products, names.
+#: Precedence of parts of a formula, lowest first: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
 #: A value with its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]
@@ -48,7 +48,7 @@ class Quantity:
 
     @property
     def symbol(self) -> str:
-        """The text in formulas of other quantities: the name, else the formula."""
+        """The text in formulas of other quantities: the name if there is one, else the formula."""
         return self.formula
 
     @property
@@ -57,7 +57,7 @@ class Quantity:
         return ()
 
     @property
-    def binding(self) -> int:
+    def precedence(self) -> int:
         """The precedence of the symbol, which determines brackets."""
         return NAME
 
@@ -66,17 +66,26 @@ class Quantity:
         """The distinct leaves of the expression, in the order of the formula."""
         if isinstance(self, Leaf):
             return (self,)
-        return tuple(dict.fromkeys(leaf for part in self.parts for leaf in part.leaves))
+        distinct: dict[Leaf, None] = {}
+        for part in self.parts:
+            distinct |= dict.fromkeys(part.leaves)
+        return tuple(distinct)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The records and files of reported values; empty for pure theory."""
-        return tuple(dict.fromkeys(file for leaf in self.leaves for file in leaf.files))
+        distinct: dict[str, None] = {}
+        for leaf in self.leaves:
+            distinct |= dict.fromkeys(leaf.files)
+        return tuple(distinct)
 
     @cached_property
     def missing(self) -> Missing | None:
         """The reason of the first missing leaf, if any."""
-        return next((leaf.reason for leaf in self.leaves if isinstance(leaf, Absent)), None)
+        for leaf in self.leaves:
+            if isinstance(leaf, Absent):
+                return leaf.reason
+        return None
 
     @cached_property
     def widened(self) -> bool:
@@ -131,7 +140,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Statement:
-    """Statement that ``quantity`` lies in ``range``."""
+    """Statement that ``quantity`` is in ``range``."""
 
     quantity: Quantity
     range: Range
@@ -142,13 +151,13 @@ class Statement:
         return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
 
     @property
-    def alone(self) -> bool:
-        """Tell whether a single process measured one of the series.
+    def from_one_process(self) -> bool:
+        """True if a single process measured one of the series.
 
         Calls within a process resemble each other more than calls of several processes, so that the
         interval, however narrow, is about this process only.
         """
-        return any(leaf.alone for leaf in self.sampled)
+        return any(leaf.from_one_process for leaf in self.sampled)
 
 
 # -------------------------------------------------------------------------------------- leaves
@@ -158,7 +167,8 @@ class Statement:
 class Leaf(Quantity):
     """An input of expressions: ``name`` in formulas, ``source`` the file with the data.
 
-    ``further``: files of pooled runs.  Leaves of equal class, name, unit and source are equal.
+    ``further``: further source files, of runs pooled with the first.  Leaves of equal class, name,
+    unit and source are equal.
     """
 
     name: str
@@ -168,7 +178,7 @@ class Leaf(Quantity):
     @property
     def files(self) -> tuple[str, ...]:
         """All files with the data; empty for pure theory."""
-        return tuple(filter(None, (self.source, *self.further)))
+        return tuple(file for file in (self.source, *self.further) if file)
 
     @property
     def formula(self) -> str:
@@ -208,8 +218,8 @@ class Sampled(Leaf):
         return any(process.disturbed for process in self.processes)
 
     @property
-    def alone(self) -> bool:
-        """True if a single process measured the series (see ``Statement.alone``)."""
+    def from_one_process(self) -> bool:
+        """True if a single process measured the series (see ``Statement.from_one_process``)."""
         return len(self.processes) == 1
 
     @cached_property
@@ -219,8 +229,11 @@ class Sampled(Leaf):
 
     @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
-        """Medians by key of the process; for equal keys the first process counts."""
-        return {(process.run, process.name): process.median for process in reversed(self.processes)}
+        """Medians by (run, name) of the process; of several with this name the first counts."""
+        medians: dict[tuple[str, str], float] = {}
+        for process in self.processes:
+            medians.setdefault((process.run, process.name), process.median)
+        return medians
 
 
 @dataclass(frozen=True)
@@ -286,7 +299,9 @@ def absent(name: str, unit_name: str, reason: str) -> Absent:
 
 def as_quantity(operand: Quantity | Number) -> Quantity:
     """Convert a plain number to an exact quantity of unit 1."""
-    return operand if isinstance(operand, Quantity) else Exact(ONE, f"{operand:g}", "", operand)
+    if isinstance(operand, Quantity):
+        return operand
+    return Exact(ONE, f"{operand:g}", "", operand)
 
 
 # ---------------------------------------------------------------------------------- operations
@@ -297,8 +312,9 @@ class Operation:
     """A rule that combines several quantities into one.
 
     ``value`` computes the result from numbers, ``bounds`` from intervals: the result holds if all
-    intervals hold.  Both raise ``ArithmeticError`` without a result.  ``text`` writes the formula.
-    ``widened``: the bounds are wider than the values in single processes.
+    intervals hold.  Both raise ``ArithmeticError`` without a result.  ``text`` writes the formula,
+    whose precedence determines brackets.  ``widened``: the bounds are wider than the values in
+    single processes.
     """
 
     name: str
@@ -306,7 +322,7 @@ class Operation:
     value: Callable[[Sequence[float]], float]
     bounds: Callable[[Sequence[Bounds]], Bounds]
     text: Callable[[Sequence[str]], str]
-    binding: int = NAME
+    precedence: int = NAME
     widened: bool = False
 
 
@@ -340,8 +356,8 @@ class Derived(Quantity):
         return []
 
     @property
-    def binding(self) -> int:
-        return NAME if self.name else self.operation.binding
+    def precedence(self) -> int:
+        return NAME if self.name else self.operation.precedence
 
     @property
     def symbol(self) -> str:
@@ -353,12 +369,11 @@ class Derived(Quantity):
 
     def written(self, show: Callable[[Quantity], str]) -> str:
         """Write the formula with ``show(operand)``, in brackets where needed."""
-        return self.operation.text(
-            [
-                f"({show(part)})" if _needs_brackets(self, part, index) else show(part)
-                for index, part in enumerate(self.operands)
-            ]
-        )
+        texts: list[str] = []
+        for index, operand in enumerate(self.operands):
+            text = show(operand)
+            texts.append(f"({text})" if _needs_brackets(self, operand, index) else text)
+        return self.operation.text(texts)
 
 
 def combine(operation: Operation, *operands: Quantity) -> Derived:
@@ -379,8 +394,8 @@ def named(name: str, quantity: Quantity) -> Quantity:
 def product_bounds(intervals: Sequence[Bounds]) -> Bounds:
     """Compute the bounds of a product of two quantities."""
     (a, a_low, a_high), (b, b_low, b_high) = intervals
-    ends = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
-    return a * b, min(ends), max(ends)
+    corners = (a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high)
+    return a * b, min(corners), max(corners)
 
 
 def quotient_bounds(intervals: Sequence[Bounds]) -> Bounds:
@@ -391,49 +406,71 @@ def quotient_bounds(intervals: Sequence[Bounds]) -> Bounds:
     return product_bounds([dividend, (1 / value, 1 / high, 1 / low)])
 
 
+def _sum_bounds(intervals: Sequence[Bounds]) -> Bounds:
+    """Compute the bounds of a sum of two quantities."""
+    (a, a_low, a_high), (b, b_low, b_high) = intervals
+    return a + b, a_low + b_low, a_high + b_high
+
+
+def _difference_bounds(intervals: Sequence[Bounds]) -> Bounds:
+    """Compute the bounds of a difference of two quantities."""
+    (a, a_low, a_high), (b, b_low, b_high) = intervals
+    return a - b, a_low - b_high, a_high - b_low
+
+
 ADD: Final = Operation(
     "the sum",
-    same_unit,
-    lambda v: v[0] + v[1],
-    lambda i: (i[0][0] + i[1][0], i[0][1] + i[1][1], i[0][2] + i[1][2]),
-    " + ".join,
-    SUM,
+    unit=same_unit,
+    value=lambda numbers: numbers[0] + numbers[1],
+    bounds=_sum_bounds,
+    text=" + ".join,
+    precedence=SUM,
 )
 SUBTRACT: Final = Operation(
     "the difference",
-    same_unit,
-    lambda v: v[0] - v[1],
-    lambda i: (i[0][0] - i[1][0], i[0][1] - i[1][2], i[0][2] - i[1][1]),
-    " − ".join,
-    SUM,
+    unit=same_unit,
+    value=lambda numbers: numbers[0] - numbers[1],
+    bounds=_difference_bounds,
+    text=" − ".join,
+    precedence=SUM,
 )
 MULTIPLY: Final = Operation(
-    "the product", lambda u: u[0] * u[1], lambda v: v[0] * v[1], product_bounds, " · ".join,
-    PRODUCT,
-)  # fmt: skip
+    "the product",
+    unit=lambda units: units[0] * units[1],
+    value=lambda numbers: numbers[0] * numbers[1],
+    bounds=product_bounds,
+    text=" · ".join,
+    precedence=PRODUCT,
+)
 DIVIDE: Final = Operation(
-    "the quotient", lambda u: u[0] / u[1], lambda v: v[0] / v[1], quotient_bounds, " / ".join,
-    PRODUCT,
-)  # fmt: skip
+    "the quotient",
+    unit=lambda units: units[0] / units[1],
+    value=lambda numbers: numbers[0] / numbers[1],
+    bounds=quotient_bounds,
+    text=" / ".join,
+    precedence=PRODUCT,
+)
 
 
 def _caller() -> str:
-    """Return file and line in the study (or outside the product) that builds the quantity."""
+    """Return file and line of the code outside this library that builds a quantity."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_library_code(frame.f_code.co_filename):
         frame = frame.f_back
-    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_lineno}"
+    file = "/".join(Path(frame.f_code.co_filename).parts[-3:])
+    return f"{file}:{frame.f_lineno}"
 
 
 def _is_library_code(file: str) -> bool:
-    """Tell whether ``file`` is code of the product outside studies."""
-    return file.startswith(_PRODUCT_CODE) and not file.startswith(_STUDIES)
+    """Tell whether ``file`` is code of this library; studies, which use the library, are not."""
+    return file.startswith(_LIBRARY) and not file.startswith(_STUDIES)
 
 
-def _needs_brackets(whole: Derived, part: Quantity, index: int) -> bool:
+def _needs_brackets(whole: Derived, operand: Quantity, index: int) -> bool:
     """Tell whether an operand needs brackets, such as a sum after a minus or a slash."""
-    binding = whole.operation.binding
-    if binding == NAME:
+    precedence = whole.operation.precedence
+    if precedence == NAME:
         return False
-    tight = whole.operation in (SUBTRACT, DIVIDE) and index > 0
-    return part.binding < binding or (tight and part.binding == binding)
+    if whole.operation in (SUBTRACT, DIVIDE) and index > 0:
+        return operand.precedence <= precedence
+    return operand.precedence < precedence

@@ -28,17 +28,19 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
     the ranks for m samples are scaled to n samples.  If m samples cannot reach the level, the
     interval is the range of the samples, with level ``1 - 2^(1 - m)``.
     """
-    plain = median_interval(samples, confidence)
-    n, effective = len(samples), len(samples) / inflation
-    if effective == n:
-        return plain
-    rank, reached = binomial_rank(max(1, math.floor(effective)), confidence)
+    as_independent = median_interval(samples, confidence)
+    n = len(samples)
+    m = n / inflation
+    if m == n:
+        return as_independent
+    value = as_independent.value
     ordered = sorted(samples)
+    rank_of_m, reached = binomial_rank(max(1, math.floor(m)), confidence)
     if reached < confidence:
-        level = max(0.0, 1 - 2 ** (1 - effective))
-        return Estimate(plain.value, ordered[0], ordered[-1], n, min(level, confidence))
-    scaled = max(1, math.floor((rank - 0.5) * n / math.floor(effective) + 0.5))
-    return Estimate(plain.value, ordered[scaled - 1], ordered[n - scaled], n, reached)
+        level = max(0.0, 1 - 2 ** (1 - m))
+        return Estimate(value, ordered[0], ordered[-1], n, min(level, confidence))
+    rank = max(1, math.floor((rank_of_m - 0.5) * n / math.floor(m) + 0.5))
+    return Estimate(value, ordered[rank - 1], ordered[n - rank], n, reached)
 
 
 def inflation(samples: Sequence[float]) -> float:
@@ -58,19 +60,19 @@ def inflation(samples: Sequence[float]) -> float:
     pearson = 2 * math.sin(math.pi * spearman / 6)
     rho = min(pearson + (1 + 4 * max(pearson, 0.0)) / n, _LARGEST_CORRELATION)
     if rho <= 2 / math.sqrt(n):
-        return 1.0
-    lags = range(1, n)
-    return 1 + 2 * math.fsum((1 - k / n) * 2 / math.pi * math.asin(rho**k) for k in lags)
+        return 1.0  # not distinguishable from independent samples
+    terms = [(1 - k / n) * 2 / math.pi * math.asin(rho**k) for k in range(1, n)]
+    return 1 + 2 * math.fsum(terms)
 
 
 def _ranks(samples: Sequence[float]) -> list[float]:
     """Rank the samples; equal samples share their mean rank."""
     ordered = sorted(samples)
-    middle = {
-        sample: (bisect_left(ordered, sample) + bisect_right(ordered, sample)) / 2
-        for sample in set(samples)
-    }
-    return [middle[sample] for sample in samples]
+    mean_ranks: dict[float, float] = {}
+    for sample in set(samples):
+        below, up_to = bisect_left(ordered, sample), bisect_right(ordered, sample)
+        mean_ranks[sample] = (below + up_to) / 2
+    return [mean_ranks[sample] for sample in samples]
 
 
 @dataclass(frozen=True)

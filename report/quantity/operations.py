@@ -18,12 +18,15 @@ from report.quantity.expression import (
 )
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
+#: Chooses one of several values, such as the largest.
 _Choice: TypeAlias = Callable[[Sequence[float]], float]
-_Words: TypeAlias = Callable[[Sequence[str]], str]
+#: Writes a formula with the texts of the operands.
+_FormulaText: TypeAlias = Callable[[Sequence[str]], str]
 
 _MEAN: Final = "the geometric mean"
-#: Separators of operands and of levels in a formula.
+#: Separators of operands and of levels in a formula such as ``time(batch 8) / time(batch 1)``.
 _BETWEEN_LEVELS: Final = re.compile(r", | [/·−+] |[()]")
+_DIGIT: Final = re.compile(r"\d")
 
 #: One multiply-add is exactly two FLOPs.
 FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
@@ -42,42 +45,46 @@ def largest(*quantities: Quantity) -> Derived:
 def spanning(*quantities: Quantity) -> Derived:
     """Return the first of ``quantities``, with bounds that contain the bounds of all."""
 
-    def words(texts: Sequence[str]) -> str:
-        return f"{texts[0]}, with the bounds of {_listed(texts)}"
+    def text(operands: Sequence[str]) -> str:
+        return f"{operands[0]}, with the bounds of {_listed(operands)}"
 
-    return combine(_one_of("the range", _first, words, widened=True), *quantities)
+    return combine(_one_of("the range", _first, text, widened=True), *quantities)
 
 
 def constant(*quantities: Quantity) -> Derived:
     """Return the value that all ``quantities`` share; missing if they differ."""
 
-    def shared(values: Sequence[float]) -> float:
-        if any(value != values[0] for value in values):
-            ends = f"from {float(min(values)):,.6g} to {float(max(values)):,.6g}"
+    def common(values: Sequence[float]) -> float:
+        low, high = min(values), max(values)
+        if low != high:
+            ends = f"from {float(low):,.6g} to {float(high):,.6g}"
             raise ArithmeticError(f"differs between rows, {ends}")
         return values[0]
 
-    def words(texts: Sequence[str]) -> str:
-        return f"{_listed(texts)}, the same in each row" if len(texts) > 1 else texts[0]
+    def text(operands: Sequence[str]) -> str:
+        if len(operands) == 1:
+            return operands[0]
+        return f"{_listed(operands)}, the same in each row"
 
-    # If all intervals hold, their intersection holds too.
-    return combine(_one_of("the common value", shared, words, low=max, high=min), *quantities)
+    # If all intervals hold, their intersection holds too: the largest low, the smallest high end.
+    return combine(_one_of("the common value", common, text, low=max, high=min), *quantities)
 
 
 def geometric_mean(*ratios: Quantity) -> Derived:
     """Return the geometric mean of ratios (Hoefler and Belli 2015)."""
 
     def mean(values: Sequence[float]) -> float:
-        return math.exp(math.fsum(map(math.log, values)) / len(values))
+        logarithms = [math.log(value) for value in values]
+        return math.exp(math.fsum(logarithms) / len(values))
 
     def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)
         return mean(values), mean(lows), mean(highs)
 
-    def words(texts: Sequence[str]) -> str:
-        return f"geometric mean of {_listed(texts)}"
+    def text(operands: Sequence[str]) -> str:
+        return f"geometric mean of {_listed(operands)}"
 
-    return combine(Operation(_MEAN, _ratios, mean, bounds, words), *ratios)
+    return combine(Operation(_MEAN, _unit_of_ratios, mean, bounds, text), *ratios)
 
 
 def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
@@ -87,15 +94,15 @@ def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
     """
     if not means:
         return []
-    by_run = [*map(_terms, means)]
-    common = [*by_run[0]]
-    for terms in by_run:
+    terms_of_means = [_terms(mean) for mean in means]
+    common = list(terms_of_means[0])
+    for terms in terms_of_means:
         common = [levels for levels in common if levels in terms]
     if not common:
         return [*means]
     restricted: list[Quantity] = []
-    for mean, terms in zip(means, by_run, strict=True):
-        operands = tuple(map(terms.__getitem__, common))
+    for mean, terms in zip(means, terms_of_means, strict=True):
+        operands = tuple(terms[levels] for levels in common)
         restricted.append(replace(mean, operands=operands))  # type: ignore[call-arg]
     return restricted
 
@@ -105,13 +112,15 @@ def range_of_terms(quantity: Quantity) -> str:
 
     The text is empty for any other quantity.
     """
-    terms = [*_terms(quantity)]
-    ends = []
-    for first, last in zip(terms[0], terms[-1], strict=False) if terms else ():
-        factor = first.rpartition(" ")[0] + " "
+    terms = list(_terms(quantity))
+    if not terms:
+        return ""
+    parts = [f"{len(terms)} cases"]
+    for first, last in zip(terms[0], terms[-1], strict=False):
         if first != last:
-            ends.append(f"{first} to {last.removeprefix(factor)}")
-    return ", ".join((f"{len(terms)} cases", *ends)) if terms else ""
+            factor, _, _ = first.rpartition(" ")
+            parts.append(f"{first} to {last.removeprefix(f'{factor} ')}")
+    return ", ".join(parts)
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
@@ -120,25 +129,27 @@ def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
     Levels without a digit, such as a subject's name, are left out: only formulas of runs with
     several subjects contain them.
     """
+    if not isinstance(quantity, Derived) or quantity.operation.name != _MEAN:
+        return {}
     terms: dict[tuple[str, ...], Quantity] = {}
-    if isinstance(quantity, Derived) and quantity.operation.name == _MEAN:
-        for term in quantity.operands:
-            levels = filter(re.compile(r"\d").search, _BETWEEN_LEVELS.split(term.formula))
-            terms[tuple(dict.fromkeys(levels))] = term
+    for term in quantity.operands:
+        parts = _BETWEEN_LEVELS.split(term.formula)
+        levels = [part for part in parts if _DIGIT.search(part)]
+        terms[tuple(dict.fromkeys(levels))] = term
     return terms
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:
     """Return a dimensionless number, such as a product of extents, with the unit ``unit_name``."""
 
-    def check(units: Sequence[Unit]) -> Unit:
+    def counted_unit(units: Sequence[Unit]) -> Unit:
         if units[0] != ONE:
             raise UnitError(f"it has a unit already; convert it instead of counting {unit_name}.")
         return unit(unit_name)
 
-    return combine(
-        Operation(f"a count of {unit_name}", check, _first, _first, _first, PRODUCT), number
-    )
+    name = f"a count of {unit_name}"
+    operation = Operation(name, counted_unit, _first, _first, _first, PRODUCT)
+    return combine(operation, number)
 
 
 def flops(multiply_adds: Quantity) -> Derived:
@@ -149,7 +160,7 @@ def flops(multiply_adds: Quantity) -> Derived:
 def _one_of(
     name: str,
     value: _Choice,
-    words: _Words,
+    text: _FormulaText,
     *,
     low: _Choice = min,
     high: _Choice = max,
@@ -161,16 +172,16 @@ def _one_of(
         values, lows, highs = zip(*intervals, strict=True)
         return value(values), low(lows), high(highs)
 
-    return Operation(name, same_unit, value, bounds, words, LIST, widened=widened)
+    return Operation(name, same_unit, value, bounds, text, LIST, widened=widened)
 
 
 def _extreme(name: str, choose: _Choice) -> Operation:
     """Return an operation that chooses the smallest or largest of several values."""
 
-    def words(texts: Sequence[str]) -> str:
-        return f"{name} of {_listed(texts)}" if len(texts) > 1 else texts[0]
+    def text(operands: Sequence[str]) -> str:
+        return f"{name} of {_listed(operands)}" if len(operands) > 1 else operands[0]
 
-    return _one_of(name, choose, words, low=choose, high=choose)
+    return _one_of(name, choose, text, low=choose, high=choose)
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -184,7 +195,7 @@ def _first(items: Sequence[Any]) -> Any:
     return items[0]
 
 
-def _ratios(units: Sequence[Unit]) -> Unit:
+def _unit_of_ratios(units: Sequence[Unit]) -> Unit:
     if set(units) != {ONE}:
         raise UnitError("a mean of ratios needs ratios; divide by what they are compared with.")
     return ONE

@@ -17,21 +17,24 @@ class Range:
 
     def holds(self, estimate: Estimate) -> bool:
         """Tell whether the whole interval is in the range."""
-        return self._above(self.low, estimate.low) and self._above(estimate.high, self.high)
+        return self._is_below(self.low, estimate.low) and self._is_below(estimate.high, self.high)
 
     def excludes(self, estimate: Estimate) -> bool:
         """Tell whether no part of the interval is in the range."""
-        return not (self._above(self.low, estimate.high) and self._above(estimate.low, self.high))
+        overlaps = self._is_below(self.low, estimate.high)
+        overlaps = overlaps and self._is_below(estimate.low, self.high)
+        return not overlaps
 
-    def _above(self, low: float, high: float) -> bool:
+    def _is_below(self, low: float, high: float) -> bool:
+        """Tell whether ``low`` is below ``high``, or equal in a closed range."""
         return low < high or (self.closed and low == high)
 
 
-def equals(number: float, within: float) -> Range:
-    """Return the range of numbers that count as equal to ``number``.
+def equals(number: float, margin: float) -> Range:
+    """Return the range of numbers that differ from ``number`` by at most ``margin``.
 
-    Raises ``StudyError`` unless ``within`` is positive: measurements never support exact equality.
+    Raises ``StudyError`` unless ``margin`` is positive: measurements never support exact equality.
     """
-    if not within > 0:
-        raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
-    return Range(number - within, number + within, closed=True)
+    if not margin > 0:
+        raise StudyError(f"Equality with {number} needs a positive margin, found {margin}.")
+    return Range(number - margin, number + margin, closed=True)

@@ -32,15 +32,20 @@ class Unit:
         return _unit((*self.powers, *other.powers))
 
     def __truediv__(self, other: Unit) -> Unit:
-        return _unit((*self.powers, *((symbol, -power) for symbol, power in other.powers)))
+        inverse = [(symbol, -exponent) for symbol, exponent in other.powers]
+        return _unit((*self.powers, *inverse))
 
     def __str__(self) -> str:
-        above = [_power(symbol, power) for symbol, power in self.powers if power > 0]
-        below = [_power(symbol, -power) for symbol, power in self.powers if power < 0]
-        text = "·".join(above) or "1"
-        if not below:
+        numerator = [_power(symbol, exponent) for symbol, exponent in self.powers if exponent > 0]
+        denominator = [
+            _power(symbol, -exponent) for symbol, exponent in self.powers if exponent < 0
+        ]
+        text = "·".join(numerator) or "1"
+        if not denominator:
             return text
-        return f"{text}/{below[0]}" if len(below) == 1 else f"{text}/({'·'.join(below)})"
+        if len(denominator) == 1:
+            return f"{text}/{denominator[0]}"
+        return f"{text}/({'·'.join(denominator)})"
 
 
 ONE: Final = Unit()
@@ -53,7 +58,9 @@ def unit(text: str) -> Unit:
     Raises ``UnitError`` for a symbol that is not in ``SYMBOLS``.
     """
     numerator, _, denominator = text.partition("/")
-    return _unit(_factors(numerator, text)) / _unit(_factors(denominator.strip("()"), text))
+    above = _unit(_factors(numerator, text))
+    below = _unit(_factors(denominator.strip("()"), text))
+    return above / below
 
 
 def same_unit(units: Sequence[Unit]) -> Unit:
@@ -64,21 +71,27 @@ def same_unit(units: Sequence[Unit]) -> Unit:
 
 
 def _factors(text: str, whole: str) -> list[tuple[str, int]]:
+    """Parse a product such as ``B·s2`` to (symbol, exponent); ``whole`` is the unit for errors."""
     if text in ("", "1"):
         return []
-    factors = [_FACTOR.fullmatch(part) for part in text.split("·")]
-    known = [(match[1], int(match[2] or 1)) for match in factors if match and match[1] in SYMBOLS]
-    if len(known) < len(factors):
-        raise UnitError(f"The unit {whole!r} is not made of {', '.join(SYMBOLS)}; fix it.")
-    return known
+    factors: list[tuple[str, int]] = []
+    for part in text.split("·"):
+        match = _FACTOR.fullmatch(part)
+        if match is None or match[1] not in SYMBOLS:
+            raise UnitError(f"The unit {whole!r} is not made of {', '.join(SYMBOLS)}; fix it.")
+        factors.append((match[1], int(match[2] or 1)))
+    return factors
 
 
 def _unit(powers: Iterable[tuple[str, int]]) -> Unit:
-    total: Counter[str] = Counter()
-    for symbol, power in powers:
-        total[symbol] += power
-    return Unit(tuple(sorted((symbol, power) for symbol, power in total.items() if power)))
+    """Return the product of powers of symbols, which may repeat."""
+    exponents: Counter[str] = Counter()
+    for symbol, exponent in powers:
+        exponents[symbol] += exponent
+    distinct = [(symbol, exponent) for symbol, exponent in exponents.items() if exponent != 0]
+    return Unit(tuple(sorted(distinct)))
 
 
-def _power(symbol: str, power: int) -> str:
-    return symbol if power == 1 else f"{symbol}{power}"
+def _power(symbol: str, exponent: int) -> str:
+    """Write a power such as ``s2``."""
+    return symbol if exponent == 1 else f"{symbol}{exponent}"

@@ -1,6 +1,8 @@
-"""The rule for verdicts: an interval inside the claimed range supports the claim, outside refutes.
+"""The rule for verdicts on claims.
 
-Any other interval leaves the claim undecided; noise widens intervals and thus never decides.
+An interval inside the claimed range supports the claim, an interval outside the range refutes the
+claim, and with any other interval the claim is undecided.  Noise thus decides no claim, since it
+widens intervals.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
     """
     if statement.quantity.missing:
         return "not measured"
-    if is_disturbed(statement) or statement.alone:
+    if is_disturbed(statement) or statement.from_one_process:
         return "undecided"
     result = estimate(statement.quantity, confidence)
     if isinstance(result, Missing) or result.confidence < confidence - _LEVEL_TOLERANCE:
@@ -54,19 +56,22 @@ def joint_verdict(statements: Sequence[Statement]) -> Verdict:
 
     To support the claim, every statement is tested at the full level (intersection-union test,
     Berger 1982).  If only some statements are refuted, the one that refutes the claim was chosen
-    among several, so the level is divided (Bonferroni).  If all statements are refuted, no choice
-    was made and the full level applies (the first and the last step of Simes 1986).
+    among several, so the error probability is divided (Bonferroni's correction).  If all statements
+    are refuted, no choice was made and the full level applies (the first and the last step of Simes
+    1986).
     """
     if not statements:
         return "not measured"
-    shared = bonferroni(CONFIDENCE, len(statements))
-    if any(verdict_of(statement, shared) == "refuted" for statement in statements):
+    corrected = bonferroni(CONFIDENCE, len(statements))
+    if any(verdict_of(statement, corrected) == "refuted" for statement in statements):
         return "refuted"
     verdicts = {verdict_of(statement) for statement in statements}
     return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
-def trend(over: Mapping[int, Quantity], *, rising: bool) -> tuple[Statement, ...]:
+def trend(by_level: Mapping[int, Quantity], *, rising: bool) -> tuple[Statement, ...]:
     """State that a positive quantity rises, or falls, from each level to the next."""
-    steps = [after / before for before, after in pairwise(over.values())]
-    return tuple(step > 1 if rising else step < 1 for step in steps)
+    ratios = [after / before for before, after in pairwise(by_level.values())]
+    if rising:
+        return tuple(ratio > 1 for ratio in ratios)
+    return tuple(ratio < 1 for ratio in ratios)

@@ -1,1 +1,1 @@
-"""Counters of executed work: readers of their tools' output; pure."""
+"""Counters of executed work: readers of the output of counting programs."""

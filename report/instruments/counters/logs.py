@@ -1,6 +1,6 @@
-"""File beside a record with the output of a counting program for every case; pure.
+"""The file beside a record with the output of a counting program for every case.
 
-The file is gzipped JSON.  The counts in the record can be computed from the file again.
+The file is gzipped JSON.  The counts in the record can be computed again from the file.
 """
 
 from collections.abc import Iterable
@@ -17,13 +17,18 @@ REMEDY: Final = "restore the file with git, or run the experiment again"
 
 
 class CaseLogs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Printed texts (``logs``: program run → text) of the case with the index ``case``."""
+    """Printed texts of one case; ``case`` is its index in the record.
+
+    ``logs``: name of a text, such as ``table`` or a run of the program → text.
+    """
 
     case: int
     logs: dict[str, str]
 
 
 class _LogFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The content of the file; ``tool`` is the counting program."""
+
     tool: str
     cases: tuple[CaseLogs, ...]
 
@@ -36,17 +41,17 @@ def attachment_name(tool: str) -> str:
 def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     """Encode the file, with the cases in the order of the record."""
     content = _LogFile(tool=tool, cases=tuple(sorted(cases, key=attrgetter("case"))))
-    return gzipped(
-        msgspec.json.format(msgspec.json.encode(content, order="deterministic"), indent=1)
-    )
+    text = msgspec.json.encode(content, order="deterministic")
+    return gzipped(msgspec.json.format(text, indent=1))
 
 
 def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
-    """Join the logs of two shards of one run; raise ``RecordError`` as ``unpack`` does."""
+    """Join the files of two shards of one run; raise ``RecordError`` as ``unpack`` does."""
     if one == other:
         return one
     file = _read(one, place)
-    return pack(file.tool, (*file.cases, *unpack(other, file.tool, place)))
+    other_cases = unpack(other, file.tool, place)
+    return pack(file.tool, (*file.cases, *other_cases))
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:

@@ -1,9 +1,10 @@
 """Executed work, bytes and launches of a measured case, from Nsight Compute's table.
 
-Every launch is in a named NVTX range: a case with factors, or a matrix product of known work.  The
-products calibrate the counters: counters are trusted only if they count 2 · M · N · K in the same
-run.  The table of a case contains the launches of its calls, one range per call, and the launches
-of the products, so that the table is sufficient by itself.
+Nsight Compute (``ncu``) counts the work of each launch of a GPU kernel.  Every launch is in a named
+NVTX range: a case with factors, or a matrix product of known work.  The products calibrate the
+counters: counters are trusted only if they count 2 · M · N · K in the same run.  The table of a
+case contains the launches of its calls, one range per call, and the launches of the products, so
+that the table is sufficient by itself.
 """
 
 import re
@@ -32,7 +33,7 @@ _TABLE: Final = "table"
 #: Prefixes of the NVTX ranges of cases and of products.
 CASE: Final = "ridgepoint case "
 PRODUCT: Final = "ridgepoint product "
-#: Depth of the products of known work.
+#: Depth (K) of the products of known work.
 _PRODUCT_DEPTH: Final = 8192
 #: Largest relative error of counted work.  Work on an output after its sum adds little: on an H100
 #: a product split into 4 parts along the depth scales the parts (4 FLOP) and adds three parts to
@@ -45,6 +46,7 @@ _FP32: Final[dict[Instruction, str]] = {
     "multiply": "ncu_fp32_multiplications",
     "multiply_add": "ncu_fp32_multiply_adds",
 }
+#: Unit of the GPU → name of the FLOPs in records.
 _FLOPS: Final[dict[ComputeUnit, str]] = {
     "cuda_core": "ncu_cuda_core_flops",
     "tensor_core": "ncu_tensor_core_flops",
@@ -67,9 +69,10 @@ QUANTITIES: Final = (
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
     """Return the name of the NVTX range of one profiled call, without NVTX's special characters."""
-    words = (f"{name}={factors[name]}" for name in sorted(factors))
-    plain = (re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in (f"call={call}", *words))
-    return f"{CASE}{' '.join(plain)}"
+    words = [f"call={call}"]
+    words += [f"{name}={factors[name]}" for name in sorted(factors)]
+    safe_words = [re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in words]
+    return CASE + " ".join(safe_words)
 
 
 @dataclass(frozen=True)
@@ -100,26 +103,28 @@ def products(compute_capability: str) -> tuple[Product, ...]:
     different divisors (2^8 · 15, 2^6 · 63, 2^12), so that whole tiles fit at least one size: on an
     H100, tiles of 320 × 128 fit the first size and tiles of 128 × 256 the last.
     """
-    modern = int(compute_capability.partition(".")[0]) >= 8
-    precisions = ("fp32", "tf32", "bf16") if modern else ("fp32", "fp16")
-    return tuple(
-        Product(p, side, side, _PRODUCT_DEPTH) for p in precisions for side in (3840, 4032, 4096)
-    )
+    major, _, _ = compute_capability.partition(".")
+    precisions = ("fp32", "tf32", "bf16") if int(major) >= 8 else ("fp32", "fp16")
+    result: list[Product] = []
+    for precision in precisions:
+        for side in (3840, 4032, 4096):
+            result.append(Product(precision, side, side, _PRODUCT_DEPTH))
+    return tuple(result)
 
 
 # ------------------------------------------------------------------------------------------ counts
 
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
-    """Compute the known quantities of a record from the launches of one call."""
+    """Compute the quantities of a record from the launches of one call, as far as ncu counted."""
     counts: dict[str, int | None] = {}
     for unit, name in _FLOPS.items():
         counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
+    fp32_terms = [term for term in plan.terms if term.precision == "fp32"]
     for operation, name in _FP32.items():
-        kind = (operation, "fp32")
-        work = _flops(rows, [t for t in plan.terms if (t.operation, t.precision) == kind])
-        per_operation = 2 if operation == "multiply_add" else 1
-        counts[name] = None if work is None else work // per_operation
+        flops = _flops(rows, [term for term in fp32_terms if term.operation == operation])
+        flops_per_instruction = 2 if operation == "multiply_add" else 1
+        counts[name] = None if flops is None else flops // flops_per_instruction
     for level, metrics in plan.bytes.items():
         counts[BYTES[level]] = _weighted_sum(rows, dict.fromkeys(metrics, 1))
     counts["ncu_kernel_launches"] = len(rows)
@@ -128,7 +133,9 @@ def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
 
 def _flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
     """Sum the FLOPs that ``terms`` count; None without terms or if a value is missing."""
-    return _weighted_sum(rows, {t.metric: t.factor for t in terms}) if terms else None
+    if not terms:
+        return None
+    return _weighted_sum(rows, {term.metric: term.factor for term in terms})
 
 
 def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int | None:
@@ -155,8 +162,8 @@ def distrust(
     since padding of tiles can only add work.  A product without a count has an infinite ratio.
     """
     smallest: list[tuple[float, Product]] = []
-    for _, sizes in groupby(expected, key=attrgetter("precision")):
-        ratios = [(_ratio(product, rows, plan), product) for product in sizes]
+    for _, products_of_precision in groupby(expected, key=attrgetter("precision")):
+        ratios = [(_ratio(product, rows, plan), product) for product in products_of_precision]
         smallest.append(min(ratios, key=itemgetter(0)))
     reasons: dict[ComputeUnit, str] = {}
     for ratio, product in sorted(smallest, key=itemgetter(0)):
@@ -166,6 +173,7 @@ def distrust(
 
 
 def _unit(product: Product) -> ComputeUnit:
+    """Return the unit of the GPU that computes a product."""
     return "cuda_core" if product.precision == "fp32" else "tensor_core"
 
 
@@ -198,12 +206,13 @@ def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
 
     ``read_table`` must be able to read ``table``.
     """
-    wanted = frozenset(ranges)
-    return {
-        _TABLE: part_of(
-            table, lambda row: row.range in wanted or (row.range or "").startswith(PRODUCT)
-        )
-    }
+
+    def is_needed(row: KernelRow) -> bool:
+        if row.range is None:
+            return False
+        return row.range in ranges or row.range.startswith(PRODUCT)
+
+    return {_TABLE: part_of(table, is_needed)}
 
 
 @dataclass(frozen=True)
@@ -222,8 +231,10 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     try:
         rows = read_table(logs[_TABLE])
         capability = rows[0].compute_capability
-        metrics = frozenset(name.partition(".")[0] for row in rows for name in row.values)
-        plan = metrics_for(capability, metrics)
+        metrics = set[str]()
+        for row in rows:
+            metrics.update(name.partition(".")[0] for name in row.values)
+        plan = metrics_for(capability, frozenset(metrics))
     except RecordError as error:
         raise RecordError(f"{place}: {error}") from error
     calls: dict[str, list[KernelRow]] = {}
@@ -233,7 +244,8 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     if not calls:
         raise RecordError(f"{place}: the table of ncu holds no launch of this case; {REMEDY}.")
     distrusted = distrust(rows, plan, products(capability))
-    return CaseLog(tuple(map(tuple, calls.values())), plan, distrusted)
+    launches = tuple(tuple(rows_of_call) for rows_of_call in calls.values())
+    return CaseLog(launches, plan, distrusted)
 
 
 def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
@@ -243,18 +255,23 @@ def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict
     ``RecordError`` as ``read_log`` does.
     """
     log = read_log(logs, place)
-    absent = log.plan.missing
+    not_counted = log.plan.missing
     missing: dict[str, str] = {}
-    if why := absent.get("fp64", absent.get("fp16")):
-        missing[_FLOPS["cuda_core"]] = why
-    if why := log.distrusted.get("cuda_core"):
-        missing |= dict.fromkeys(_CUDA_CORE, why)
-    if why := absent.get("tensor_core", log.distrusted.get("tensor_core")):
-        missing[_FLOPS["tensor_core"]] = why
-    missing |= {BYTES[level]: absent[level] for level in BYTES if level in absent}
+    # The FLOPs of the CUDA cores are the sum over all precisions.
+    if reason := not_counted.get("fp64", not_counted.get("fp16")):
+        missing[_FLOPS["cuda_core"]] = reason
+    if reason := log.distrusted.get("cuda_core"):
+        missing |= dict.fromkeys(_CUDA_CORE, reason)
+    if reason := not_counted.get("tensor_core", log.distrusted.get("tensor_core")):
+        missing[_FLOPS["tensor_core"]] = reason
+    for level, name in BYTES.items():
+        if level in not_counted:
+            missing[name] = not_counted[level]
     samples = [quantities(call, log.plan) for call in log.calls]
+    series: SeriesByQuantity = {}
     for name in QUANTITIES:
         if any(name not in sample for sample in samples):
             missing.setdefault(name, "ncu gave no number for it in at least one launch")
-    names = [name for name in QUANTITIES if name not in missing]
-    return {name: tuple(map(itemgetter(name), samples)) for name in names}, missing
+        if name not in missing:
+            series[name] = tuple(sample[name] for sample in samples)
+    return series, missing

@@ -19,6 +19,7 @@ from report.core.errors import RecordError
 ComputeUnit: TypeAlias = Literal["cuda_core", "tensor_core"]
 Instruction: TypeAlias = Literal["add", "multiply", "multiply_add", "matrix"]
 
+#: The name of a metric at the start of a line.
 _METRIC_NAME: Final = re.compile(r'^\s*"?([a-z][a-z0-9]*__[a-z0-9_]+)', re.MULTILINE)
 
 
@@ -29,7 +30,7 @@ def metric_names(listing: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class CountedTerm:
-    """Metric that counts work: ``factor`` FLOPs per increment, by ``unit`` in ``precision``."""
+    """A metric that counts work: ``factor`` FLOPs per increment, by ``unit`` in ``precision``."""
 
     metric: str
     factor: int
@@ -54,9 +55,10 @@ class MetricPlan:
     @property
     def metrics(self) -> tuple[str, ...]:
         """All metrics without repetitions, sorted, for ``--metrics``."""
-        levels = (name for names in self.bytes.values() for name in names)
-        terms = (term.metric for term in self.terms)
-        return tuple(sorted({*terms, *levels}))
+        metrics = {term.metric for term in self.terms}
+        for metrics_of_level in self.bytes.values():
+            metrics.update(metrics_of_level)
+        return tuple(sorted(metrics))
 
 
 #: Thread instruction of the CUDA cores → precision, kind and FLOPs.
@@ -87,6 +89,7 @@ _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "l2": (("lts__t_bytes",),),
     "l1": (("l1tex__t_bytes",),),
 }
+#: A metric of tensor cores: scope, operation, types of source and result, and sparsity.
 _TENSOR_PATH: Final = re.compile(
     r"(?P<scope>smsp|sm)__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?"
     r"src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
@@ -117,28 +120,30 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
             f"{compute_capability}; use such a GPU."
         )
     missing: dict[str, str] = {}
-    cores = _cuda_core_terms(available, missing)
-    tensor = _tensor_terms(available, version)
-    if not tensor:
+    cuda_core_terms = _cuda_core_terms(available, missing)
+    tensor_terms = _tensor_terms(available, version)
+    if not tensor_terms:
         missing["tensor_core"] = (
             "this ncu lists no metric of tensor-core operations for compute capability "
             f"{compute_capability}"
         )
-    levels = _byte_metrics(available, missing)
-    return MetricPlan((*cores, *tensor), levels, missing)
+    byte_metrics = _byte_metrics(available, missing)
+    return MetricPlan((*cuda_core_terms, *tensor_terms), byte_metrics, missing)
 
 
 def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> list[CountedTerm]:
     """Choose metrics of instructions; add precisions without a metric to ``missing``."""
     terms = []
-    for name, (precision, operation, factor) in (_INSTRUCTIONS | _PACKED_INSTRUCTIONS).items():
-        instruction = f"sass_thread_inst_executed_op_{name}_pred_on"
-        scopes = (scope for scope in ("smsp", "sm") if f"{scope}__{instruction}" in available)
-        if scope := next(scopes, None):
-            metric = f"{scope}__{instruction}.sum"
+    instructions = _INSTRUCTIONS | _PACKED_INSTRUCTIONS
+    for name, (precision, operation, factor) in instructions.items():
+        suffix = f"sass_thread_inst_executed_op_{name}_pred_on"
+        # Count per part of an SM if ncu lists that metric, else per SM.
+        listed = [metric for metric in (f"smsp__{suffix}", f"sm__{suffix}") if metric in available]
+        if listed:
+            metric = f"{listed[0]}.sum"
             terms.append(CountedTerm(metric, factor, "cuda_core", precision, operation))
         elif name in _INSTRUCTIONS:
-            missing.setdefault(precision, f"this ncu lists no smsp__{instruction}")
+            missing.setdefault(precision, f"this ncu lists no smsp__{suffix}")
     return [term for term in terms if term.precision not in missing]
 
 
@@ -148,15 +153,19 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[C
     A metric includes every metric that has the same qualifiers and more: ``src_bf16_dst_fp32``
     includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``.
     """
-    paths = [path for name in sorted(available) if (path := _TENSOR_PATH.fullmatch(name))]
+    paths: list[re.Match[str]] = []
+    for name in sorted(available):
+        if path := _TENSOR_PATH.fullmatch(name):
+            paths.append(path)
     scope = "sm" if any(path["scope"] == "sm" for path in paths) else "smsp"
-    of_scope = [path for path in paths if path["scope"] == scope]
+    paths = [path for path in paths if path["scope"] == scope]
     terms = []
-    for path in of_scope:
-        if not any(other is not path and _includes(other, path) for other in of_scope):
-            # On Turing, the only path has three names of types, and is in half precision.
-            precision = "fp16" if version < (8, 0) else path["src"]
-            terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
+    for path in paths:
+        if any(other is not path and _includes(other, path) for other in paths):
+            continue
+        # On Turing, the only path has three names of types, and is in half precision.
+        precision = "fp16" if version < (8, 0) else path["src"]
+        terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
     volta = "sm__inst_executed_pipe_tensor"
     if not terms and version in _VOLTA_CAPABILITIES and volta in available:
         terms.append(
@@ -166,16 +175,20 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[C
 
 
 def _includes(wide: re.Match[str], narrow: re.Match[str]) -> bool:
-    qualifiers = {key: value for key, value in wide.groupdict().items() if value is not None}
-    return all(narrow[key] == value for key, value in qualifiers.items())
+    """Tell whether the path ``narrow`` has all qualifiers of the path ``wide``."""
+    for qualifier, value in wide.groupdict().items():
+        if value is not None and narrow[qualifier] != value:
+            return False
+    return True
 
 
 def _byte_metrics(available: frozenset[str], missing: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    levels = {}
-    for level, choices in _BYTES.items():
-        chosen = next((names for names in choices if available.issuperset(names)), None)
-        if chosen is None:
-            missing[level] = f"this ncu lists no {choices[0][0]}"
+    """Choose metrics of bytes by level of memory; add levels without a metric to ``missing``."""
+    chosen: dict[str, tuple[str, ...]] = {}
+    for level, alternatives in _BYTES.items():
+        listed = [metrics for metrics in alternatives if available.issuperset(metrics)]
+        if listed:
+            chosen[level] = tuple(f"{metric}.sum" for metric in listed[0])
         else:
-            levels[level] = tuple(f"{name}.sum" for name in chosen)
-    return levels
+            missing[level] = f"this ncu lists no {alternatives[0][0]}"
+    return chosen

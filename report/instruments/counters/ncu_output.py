@@ -1,4 +1,4 @@
-"""Reader of Nsight Compute's output: parses tables and explains error messages; pure.
+"""Reader of Nsight Compute's output: parses tables and explains error messages.
 
 ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
 """
@@ -59,7 +59,8 @@ def explain_error(text: str) -> str | None:
         if re.search(pattern, text):
             return reason
     if match := _ERROR.search(text):
-        message = re.sub(r"(?:/[^\s/]+)+/", "", match[1]).strip().rstrip(".")
+        without_folders = re.sub(r"(?:/[^\s/]+)+/", "", match[1])
+        message = without_folders.strip().rstrip(".")
         return f"ncu says: {message}; run it by hand to see more."
     return None
 
@@ -69,7 +70,7 @@ def explain_error(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """Launch of a kernel: NVTX range around the launch, and metric → count (None if unknown)."""
+    """A launch of a kernel: NVTX range around the launch, and metric → count (None if unknown)."""
 
     kernel: str
     range: str | None
@@ -78,30 +79,37 @@ class KernelRow:
 
     def value(self, metric: str) -> int | None:
         """Return the value of ``metric``; ncu may print ``sm__`` for ``smsp__`` or vice versa."""
-        scope, _, rest = metric.partition("__")
-        other = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
-        return self.values.get(metric, self.values.get(f"{other}__{rest}"))
+        if metric in self.values:
+            return self.values[metric]
+        scope, _, name = metric.partition("__")
+        other_scope = {"sm": "smsp", "smsp": "sm"}.get(scope, scope)
+        return self.values.get(f"{other_scope}__{name}")
 
 
 #: Name of our NVTX range in a cell such as ``7  "<default domain>:NAME:none:…"``.
 _RANGE_NAME: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
+#: Cells of metrics that ncu could not count, in lower case.
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
 #: Metrics that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
+#: Metrics of bytes match group 1.
 _COUNT_METRIC: Final = re.compile(
     r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
     r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
 )
 _BYTE_UNITS: Final = ("byte", "bytes")
 _COUNT_UNITS: Final = ("", "inst", "op", "ops")
-#: Whole number printed with LC_ALL=C; other locales have a point as thousands separator.
+#: A whole number as printed with LC_ALL=C; other locales separate thousands with a point.
 _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4,})?")
 
 
-def part_of(text: str, wanted: Callable[[KernelRow], bool]) -> str:
-    """Reduce a readable table to the ``wanted`` launches."""
-    header, units, *records = _records(text)
-    chosen = (record for record, row in zip(records, read_table(text), strict=True) if wanted(row))
-    return "".join(f"{record}\n" for record in (header, units, *chosen))
+def part_of(text: str, is_needed: Callable[[KernelRow], bool]) -> str:
+    """Reduce a readable table to the launches for which ``is_needed`` returns true."""
+    header, units, *rows = _row_texts(text)
+    texts = [header, units]
+    for row_text, row in zip(rows, read_table(text), strict=True):
+        if is_needed(row):
+            texts.append(row_text)
+    return "\n".join(texts) + "\n"
 
 
 def read_table(text: str) -> tuple[KernelRow, ...]:
@@ -114,35 +122,40 @@ def read_table(text: str) -> tuple[KernelRow, ...]:
     return tuple(_row(header, row, counts) for row in rows)
 
 
-def _records(text: str) -> Iterator[str]:
-    """Yield the rows of a table; rows start with a double quote, and cells may have line breaks."""
-    pending = ""
+def _row_texts(text: str) -> Iterator[str]:
+    """Yield the text of each row of the table in ncu's output.
+
+    Rows start with a double quote.  A cell may contain line breaks, so a row ends with the line in
+    which the number of quotes becomes even.
+    """
+    row = ""
     for line in text.splitlines():
-        if not pending and not line.startswith('"'):
+        if not row and not line.startswith('"'):
             continue
-        pending = f"{pending}\n{line}" if pending else line
-        if pending.count('"') % 2 == 0:
-            yield pending
-            pending = ""
-    if pending:
-        yield pending
+        row = f"{row}\n{line}" if row else line
+        if row.count('"') % 2 == 0:
+            yield row
+            row = ""
+    if row:
+        yield row
 
 
 def _cells(text: str) -> list[list[str]]:
     """Split the table into header, units and at least one row, all of the same length."""
-    records = list(_records(text))
-    if not records:
+    texts = list(_row_texts(text))
+    if not texts:
         raise RecordError(explain_error(text) or "ncu printed no table; run it again.")
-    table = [next(csv.reader(record.splitlines(keepends=True))) for record in records]
+    table = [next(csv.reader(row_text.splitlines(keepends=True))) for row_text in texts]
     if "Metric Value" in table[0]:
         raise RecordError(
             "ncu's table has a metric a row; run ncu, or ncu --import, with --page raw."
         )
     if len(table) < 3:
         raise RecordError("ncu's table stops after its header; run it again.")
-    for number, (record, row) in enumerate(zip(records, table, strict=True), start=1):
+    for number, (row_text, row) in enumerate(zip(texts, table, strict=True), start=1):
         # ncu quotes every cell: a last cell without a closing quote is truncated.
-        if len(row) != len(table[0]) or record.count('"') % 2 or not record.endswith('"'):
+        is_complete = row_text.endswith('"') and row_text.count('"') % 2 == 0
+        if not is_complete or len(row) != len(table[0]):
             raise RecordError(
                 f"ncu's table is cut off in line {number}, which has {len(row)} of "
                 f"{len(table[0])} cells; run it again with enough space on the disk.",
@@ -152,35 +165,48 @@ def _cells(text: str) -> list[list[str]]:
 
 def _count_columns(header: Sequence[str], units: Sequence[str]) -> list[str]:
     """Return the columns of counts; raise ``RecordError`` for a unit that may round counts."""
-    matches = zip(map(_COUNT_METRIC.fullmatch, header), units, strict=True)
-    columns = [(match, unit) for match, unit in matches if match]
-    for match, unit in columns:
-        if unit not in (_BYTE_UNITS if match[1] else _COUNT_UNITS):
+    columns: list[str] = []
+    for column, unit in zip(header, units, strict=True):
+        match = _COUNT_METRIC.fullmatch(column)
+        if match is None:
+            continue
+        is_bytes = match[1] is not None
+        if unit not in (_BYTE_UNITS if is_bytes else _COUNT_UNITS):
             raise RecordError(
-                f"ncu printed {match[0]} in {unit or 'no unit'}, which may round it; run it with "
+                f"ncu printed {column} in {unit or 'no unit'}, which may round it; run it with "
                 "--print-units base.",
             )
-    return [match[0] for match, _ in columns]
+        columns.append(column)
+    return columns
 
 
 def _row(header: Sequence[str], row: Sequence[str], counts: Sequence[str]) -> KernelRow:
+    """Convert the cells of a row; ``counts`` are the columns with counts."""
     cells = dict(zip(header, row, strict=True))
-    ranges = (_RANGE_NAME.search(cell) for name, cell in cells.items() if "_Range:" in name)
-    match = next((match for match in ranges if match), None)
     return KernelRow(
         kernel=cells.get("Kernel Name", ""),
-        range=match[0] if match else None,
+        range=_range_of(cells),
         compute_capability=cells.get("CC", ""),
         values={name: _number(cells[name], name) for name in counts},
     )
 
 
+def _range_of(cells: Mapping[str, str]) -> str | None:
+    """Return the name of our NVTX range around a launch, if any."""
+    for column, cell in cells.items():
+        if "_Range:" in column and (match := _RANGE_NAME.search(cell)):
+            return match[0]
+    return None
+
+
 def _number(cell: str, metric: str) -> int | None:
+    """Parse a count; None if ncu could not count."""
     if cell.strip().lower() in _NO_VALUE:
         return None
-    if not (number := _NUMBER.fullmatch(cell)):
+    match = _NUMBER.fullmatch(cell)
+    if match is None:
         raise RecordError(
             f"ncu printed {cell!r} for {metric}, which counts whole numbers; run it with LC_ALL=C "
             "and --print-units base.",
         )
-    return int(number[1].replace(",", ""))
+    return int(match[1].replace(",", ""))
