@@ -4,9 +4,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from report.core.missing import Missing
 from report.paper.study import Content
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.conv_scaling.runs import Calls
+from report.theory.reconciliation import Reconciliation
+
+
+def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[Statement]:
+    """State for each reconciliation that its terms sum to the count, to the unit."""
+    for item in items:
+        if not isinstance(item.measured, Missing):
+            name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
+            rest = item.measured.amount - item.end
+            yield exact(f"residual({name})", item.unit, rest, source).exactly(0)
 
 
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:

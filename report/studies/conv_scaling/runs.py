@@ -104,8 +104,7 @@ class Run(any_study.Run):
         return named("slowdown", time / self.time(batch, "forward_backward"))
 
     def first_threshold(self) -> Quantity:
-        """Trimming threshold (B) with which a process arrives at its first call."""
-        # It is read after calls of one image, which raise no threshold.
+        """Trimming threshold (B) of a process at its first call; calls of one image raise none."""
         mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
         return named("trimming threshold", 2 * mapped)
 

@@ -8,7 +8,6 @@ from typing import Final
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
-from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
@@ -167,11 +166,7 @@ second.values(
     second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
-cliffs.values(
-    settings=results.settings,
-    settings_at_start=partial(results.settings, early=0),
-    settings_early=partial(results.settings, early=1),
-)
+cliffs.values(settings=results.settings, settings_at_start=partial(results.settings, early=0))
 starts.values(least_missing=results.least_missing)
 processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
 small.values(small_gain=Calls.gain)
@@ -364,14 +359,12 @@ def work_explained(source: Source) -> Iterator[Statement]:
 
 @gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
 def device_work_explained(run: Run) -> Iterator[Statement]:
-    for work in run.device_work():
-        yield residual([work], work.unit, run.file).exactly(0)
+    return results.without_residual(run.device_work(), run.file)
 
 
 @counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")
 def executed_exactly(run: Run) -> Iterator[Statement]:
-    for work in run.executed():
-        yield residual([work], work.unit, run.file).exactly(0)
+    return results.without_residual(run.executed(), run.file)
 
 
 @pair.claim(

@@ -10,8 +10,7 @@ from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
-#: Subject of a case → its required factors.  ``experiments.conv_scaling`` describes subjects; older
-#: records have further ones.
+#: Subject of a case (see ``experiments.conv_scaling``) → its required factors.
 _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": ("contiguous", "channels_last")},
     "cliff": {"layer": str, "batch": int},

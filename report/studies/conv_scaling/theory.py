@@ -12,8 +12,6 @@ from report.studies.conv_scaling.subject import IMAGE, LARGE_NETWORK
 from report.theory import heap, work
 from report.theory.work import mnist_conv2
 
-# ------------------------------------------------------------------------------- work and bytes
-
 C_IN = exact("C_in", "1", IMAGE.input_shape[1])
 C_OUT = exact("C_out", "1", IMAGE.output_shape[1])
 KERNEL = exact("K_h", "1", IMAGE.kernel[0])
