@@ -31,7 +31,7 @@ SLOW = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of slow files and run these files first, in the order of ``SLOW``."""
-    order = {TESTS / name: place for place, name in enumerate(SLOW)}
+    order = {TESTS / name: position for position, name in enumerate(SLOW)}
     for path in order:
         assert path.exists(), f"{path} is in the list of slow tests and does not exist"
     for item in items:
@@ -53,13 +53,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests import tiny
 
     shared = tmp_path_factory.getbasetemp()
-    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    if "PYTEST_XDIST_WORKER" in os.environ:  # each process has its own folder in a common one
+        shared = shared.parent
     project, finished = shared / "built" / "project", shared / "built.finished"
     with (shared / "built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not finished.exists():
-            ended = tiny.build(tiny.write_project(project))
-            assert ended.code == 0, ended.output
+            build = tiny.build(tiny.write_project(project))
+            assert build.code == 0, build.output
             finished.touch()
     return project
 

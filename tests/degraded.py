@@ -1,6 +1,6 @@
 """Committed records with faults, from which every study must still build a paper."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -32,21 +32,20 @@ def committed(study: str) -> Inputs:
 
 
 def one_of_each_kind(inputs: Inputs) -> Inputs:
-    """Keep the records in the roles ``gpu`` and ``cpu``, with about thirty cases per record.
+    """Keep the records that the paper shows as ``gpu`` and ``cpu``, with about thirty cases each.
 
-    Long imported tables keep the same sixth of all networks.
+    Long imported tables, and the captured networks beside them, keep the same sixth of all CNNs.
     """
     by_role = inputs.record_by_role
-    records = [by_role[role] for role in ("gpu", "cpu") if role in by_role]
-    imported, networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
+    records = tuple(thinned(by_role[role]) for role in ("gpu", "cpu") if role in by_role)
+    imported, read_networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
     if imported != inputs.imported:
-        networks = partial(_thinned_networks, inputs.networks)
-    return replace(
-        inputs, records=tuple(map(thinned, records)), imported=imported, networks=networks
-    )
+        read_networks = partial(_thinned_networks, read_networks)
+    return replace(inputs, records=records, imported=imported, networks=read_networks)
 
 
 def _in_sample(network: object) -> bool:
+    """Select a sixth of all networks by a checksum of their names."""
     return crc32(str(network).encode()) % 6 == 0
 
 
@@ -65,10 +64,17 @@ def _thinned_table(stored: StoredImport) -> StoredImport:
 def thinned(stored: Stored, number: int = 30) -> Stored:
     """Keep about ``number`` cases of a record, and at least one case of each subject."""
     cases = stored.record.cases
-    firsts = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
-    step = max(1, len(cases) // number)
-    selected = tuple(c for i, c in enumerate(cases) if i % step == 0 or i in firsts.values())
+    indices = {*range(0, len(cases), max(1, len(cases) // number)), *first_of_each_subject(cases)}
+    selected = tuple(cases[index] for index in sorted(indices))
     return replace(stored, record=_changed(stored.record, cases=selected))
+
+
+def first_of_each_subject(cases: Sequence[Case]) -> list[int]:
+    """Return the indices of the first case of each subject."""
+    first_by_subject: dict[object, int] = {}
+    for index, case in enumerate(cases):
+        first_by_subject.setdefault(case.factors.get("subject"), index)
+    return list(first_by_subject.values())
 
 
 @cache
@@ -76,8 +82,8 @@ def small(study: str) -> Record:
     """Return a CPU record with a few cases of each subject and eight samples per case."""
     inputs = committed(study)
     on_cpu = next(item for item in inputs.records if item.record.environment.gpu is None)
-    reduced = replace(inputs, records=(thinned(on_cpu, 12),))
-    (stored,) = of_series(lambda _, samples: samples[:8])(reduced).records
+    shorten = of_series(lambda name, samples: samples[:8])
+    (stored,) = shorten(replace(inputs, records=(thinned(on_cpu, 12),))).records
     return _changed(stored.record, attachments=())
 
 
@@ -92,10 +98,13 @@ def of_records(change: Callable[[Record], Record]) -> Change:
 
 
 def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """Return a change of every case, also of imported records; None removes the case."""
+    """Return a change of every case, also of imported records.
+
+    ``change`` maps a case's index and the case to a new case, or to None to remove the case.
+    """
 
     def changed(record: Any) -> Any:
-        cases = (change(place, case) for place, case in enumerate(record.cases))
+        cases = (change(index, case) for index, case in enumerate(record.cases))
         return _changed(record, cases=tuple(case for case in cases if case))
 
     def change_inputs(inputs: Inputs) -> Inputs:
@@ -137,7 +146,8 @@ def altered(
 ) -> Inputs:
     """Return committed inputs with a changed series ``name`` in cases that have ``factors``.
 
-    ``change`` maps each sample, then ``whole`` the series.  ``roles`` selects records.
+    ``change`` is applied to each sample, then ``whole`` to the series.  ``roles`` restricts the
+    change to the records that the paper shows under these names; by default, all records change.
     """
     inputs = committed(study)
     files = {inputs.record_by_role[role].file for role in roles}
@@ -147,14 +157,15 @@ def altered(
             return samples
         return whole(tuple(map(change, samples)) if change else samples)
 
-    def of_case(place: int, case: Case) -> Case:
+    def of_case(index: int, case: Case) -> Case:
         return change_series(case, changed) if factors.items() <= case.factors.items() else case
 
     changed_inputs = of_cases(of_case)(inputs)
-    if not files:
+    if not roles:
         return changed_inputs
     pairs = zip(inputs.records, changed_inputs.records, strict=True)
-    return replace(inputs, records=tuple(b if a.file in files else a for a, b in pairs))
+    records = (after if before.file in files else before for before, after in pairs)
+    return replace(inputs, records=tuple(records))
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
@@ -164,6 +175,7 @@ def without(*units: str, names: Collection[str] = ()) -> Change:
 
 
 def unmeasured(case: Case, **outcome: Any) -> Case:
+    """Return a case without samples; ``outcome``: its status and reason."""
     return _changed(case, series={}, rounds=(), **outcome)
 
 
@@ -195,7 +207,7 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
 
 
 #: Fields of a record that contain texts of other programs or people.
-_WORDS: Final = frozenset({
+_TEXT_FIELDS: Final = frozenset({
     "author", "instrument", "model", "framework", "cuda", "driver", "governor", "version", "build",
     "operating_system", "python",
 })  # fmt: skip
@@ -215,7 +227,9 @@ def _hostile(part: Any) -> Any:
         return part
     fields = {name: getattr(part, name) for name in part.__struct_fields__}
     changed = {name: _hostile(value) for name, value in fields.items()}
-    changed |= {name: HOSTILE for name in _WORDS & fields.keys() if isinstance(fields[name], str)}
+    for name in _TEXT_FIELDS & fields.keys():
+        if isinstance(fields[name], str):
+            changed[name] = HOSTILE
     if "missing" in fields:
         changed["missing"] = dict.fromkeys(fields["missing"], HOSTILE)
     if "vector_extensions" in fields:
@@ -223,9 +237,9 @@ def _hostile(part: Any) -> Any:
     return _changed(part, **changed)
 
 
-def _failed(place: int, case: Case) -> Case:
+def _failed(index: int, case: Case) -> Case:
     """Let every tenth case fail, and replace the reasons of all failures by markup."""
-    if case.status == "ok" and place % 10 != 9:
+    if case.status == "ok" and index % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
     return unmeasured(case, status=status, reason=HOSTILE)
@@ -239,18 +253,18 @@ def composed(first: Change, second: Change) -> Change:
 def no_files(inputs: Inputs) -> Inputs:
     """Replace every attachment by a reason why the file is missing."""
     missing = Missing("a file is not beside the record")
-    names = {
-        file: dict.fromkeys(contents, missing) for file, contents in inputs.attachments.items()
-    }
-    return replace(inputs, attachments=names)
+    attachments = {}
+    for file, content_by_name in inputs.attachments.items():
+        attachments[file] = dict.fromkeys(content_by_name, missing)
+    return replace(inputs, attachments=attachments)
 
 
 #: Faults with which every study must still build a complete paper.
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
-    "no cases": of_cases(lambda place, case: None),
+    "no cases": of_cases(lambda index, case: None),
     "every third case left out, no ceilings": composed(
-        of_cases(lambda place, case: case if place % 3 else None),
+        of_cases(lambda index, case: case if index % 3 else None),
         of_records(lambda record: _changed(record, ceilings=())),
     ),
     "no time": without("s"),
@@ -261,10 +275,10 @@ DEGRADED: Mapping[str, Change] = {
     ),
     # Half of the cases have no series, half have empty series.
     "no samples": of_cases(
-        lambda place, case: unmeasured(case) if place % 2 else change_series(case, lambda *_: ())
+        lambda index, case: unmeasured(case) if index % 2 else change_series(case, lambda *_: ())
     ),
     "all out of memory": of_cases(
-        lambda place, case: unmeasured(case, status="out_of_memory", reason="It ended.")
+        lambda index, case: unmeasured(case, status="out_of_memory", reason="It ended.")
     ),
     "hostile text": hostile,
 }

@@ -53,11 +53,12 @@ GPU = Gpu(
 
 def published(study: str, pattern: str) -> bytes:
     """Return the only attachment of a study's imported records whose name matches ``pattern``."""
-    stored = store.read_records(study, DATA, ImportedRecord)
-    files = (store.read_attachments(item, (pattern,), DATA).values() for item in stored)
-    (match,) = (content for contents in files for content in contents)
-    assert isinstance(match, bytes)
-    return match
+    matches: list[object] = []
+    for stored in store.read_records(study, DATA, ImportedRecord):
+        matches.extend(store.read_attachments(stored, (pattern,), DATA).values())
+    (content,) = matches
+    assert isinstance(content, bytes)
+    return content
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -79,7 +80,10 @@ def measured(samples: Mapping[str, Iterable[Sample]]) -> SeriesByQuantity:
 
 
 def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
-    """Return the round of one process, by default a successful one; ``change`` are other fields."""
+    """Return the measurements of a case in one process, by default a successful one.
+
+    By default the process kept freed memory (policy ``retained``); ``change`` overrides fields.
+    """
     series = {name: tuple(values) for name, values in samples.items()}
     return Round(**{"process": process, "policy": "retained", "series": series, **change})
 
@@ -106,7 +110,10 @@ def case(
 
 
 def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]:
-    """Return three equal readings, in B: ``held`` and ``peak`` are differences to ``before``."""
+    """Return three equal readings of each memory quantity, in B.
+
+    ``held`` (after the call) and ``peak`` (during the call) are relative to ``before``.
+    """
     return {
         "allocated_before": [before] * 3,
         "allocated_after": [before + held] * 3,
@@ -117,8 +124,9 @@ def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]
 def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
     """Return fixed samples whose median is ``centre``.
 
-    Small and large samples alternate, since a drift would leave few independent samples.  Samples
-    above ``centre`` deviate twice as far as those below, so that no interval is symmetric.
+    Multiples of 7 modulo ``n`` mix small and large samples: sorted samples would look correlated,
+    and would count as few independent samples.  Samples above ``centre`` deviate twice as far as
+    those below, so that no interval is symmetric.
     """
     ranks = sorted(range(n), key=lambda i: 7 * i % n)
     steps = (2 * rank / (n - 1) - 1 for rank in ranks)
@@ -147,7 +155,7 @@ def layer_cases(
 def rounds(
     times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
 ) -> tuple[Round, ...]:
-    """Return one round per process with these times; all rounds have the samples ``more``."""
+    """Return one round per process: its times (s), and the series ``more``, equal in all rounds."""
     numbered = enumerate(times, start=1)
     return tuple(round_(n, {"time": time, **more}, policy=policy) for n, time in numbered)
 
@@ -161,7 +169,8 @@ def measurement(
 ) -> Record:
     """Return a record of one case that was measured in separate processes.
 
-    ``held`` is the size in B that is allocated after a call; ``change`` are fields of the record.
+    ``times`` (s) has one series per process.  ``held`` is the size in B that is allocated after a
+    call.  ``change`` overrides fields of the record.
     """
     timed_case = msgspec.structs.replace(
         case(batch, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
@@ -186,7 +195,7 @@ def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
 
 
 def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
-    """Return both ceilings, before and after the run."""
+    """Return both ceilings (measured peaks in FLOP/s and B/s), before and after the run."""
     rates = {"matrix_product": product, "copy": copy}
     return tuple(
         ceiling(operation, moment, rate)
@@ -196,7 +205,7 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
-    """Return the environment of a run on a CPU or on ``gpu``; ``change`` are other fields."""
+    """Return the environment of a run on a CPU or on ``gpu``; ``change`` overrides fields."""
     change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
     machine = msgspec.structs.replace(PLAIN.environment, **change)
     missing = dict.fromkeys(null_fields(machine), "not set by this test")
@@ -205,8 +214,8 @@ def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) 
 
 def host(**change: Any) -> Host:
     """Return a host with the fields ``change``; all other fields are unknown."""
-    plain = dict.fromkeys(Host.__struct_fields__)
-    return Host(**{**plain, "flags": (), "caches": (), **change})
+    unknown = dict.fromkeys(Host.__struct_fields__)
+    return Host(**{**unknown, "flags": (), "caches": (), **change})
 
 
 def record(
@@ -217,7 +226,7 @@ def record(
     plan: Any = "full",
     study: str = "conv_scaling",
 ) -> Record:
-    """Return a record of the layer's cases with both ceilings, unless other parts are given."""
+    """Return a record of one layer's cases with both ceilings, unless other parts are given."""
     return msgspec.structs.replace(
         PLAIN,
         study=study,

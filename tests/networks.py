@@ -26,19 +26,21 @@ def convolution(
     channels: int,
     kernel: tuple[int, int],
     output_extents: tuple[int, int] | None = None,
-    **more: Any,
+    **settings: Any,
 ) -> Convolution:
-    """Return a convolution; the usual formula computes ``output_extents`` if they are not given."""
-    window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | more
-    if output_extents is None:
-        sides = (window[name] for name in ("stride", "padding", "dilation"))
-        geometry = zip(input_shape[2:], kernel, *sides, strict=True)
-        height, width = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in geometry)
-        output_extents = (height, width)
+    """Return a convolution; by default, torch.nn.Conv2d's formula gives ``output_extents``."""
+    window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | settings
+
+    def extent(axis: int) -> int:
+        window_extent = window["dilation"][axis] * (kernel[axis] - 1) + 1
+        padded = input_shape[2 + axis] + 2 * window["padding"][axis]
+        return (padded - window_extent) // window["stride"][axis] + 1
+
+    extents = output_extents or (extent(0), extent(1))
     defaults = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
     return Convolution(
         input_shape=input_shape,
-        output_shape=(input_shape[0], channels, *output_extents),
+        output_shape=(input_shape[0], channels, *extents),
         kernel=kernel,
         **defaults | window,
     )
@@ -46,16 +48,17 @@ def convolution(
 
 def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False) -> Tensor:
     """Return a tensor that fills a storage, in contiguous or channels-last (``last``) order."""
-    order = (1, 3, 2, 0) if last else tuple(reversed(range(len(shape))))
-    strides, step = [0] * len(shape), 1
-    for place in order:
-        strides[place], step = step, step * shape[place]
+    axes_from_innermost = (1, 3, 2, 0) if last else tuple(reversed(range(len(shape))))
+    strides, stride = [0] * len(shape), 1
+    for axis in axes_from_innermost:
+        strides[axis] = stride
+        stride *= shape[axis]
     return Tensor(storage, shape, tuple(strides), dtype)
 
 
-def operator(name: str, reads: dict[str, Tensor], result: Tensor, **more: Any) -> Operator:
-    """Return one call of an operator, by default in the forward pass."""
-    fields: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | more
+def operator(name: str, reads: dict[str, Tensor], result: Tensor, **change: Any) -> Operator:
+    """Return one call of an operator, by default in the forward pass; ``change`` sets fields."""
+    fields: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | change
     arguments = {name: (source,) for name, source in reads.items()}
     return Operator(name=f"{name}.default", reads=arguments, writes=(result,), **fields)
 
@@ -82,14 +85,15 @@ class Chain:
         return f"layer{len(self.layers)}"
 
     def _base(self) -> dict[str, Any]:
+        """Return the fields of a next layer that keeps the shape."""
         shapes = {"input_shape": self.shape, "output_shape": self.shape}
         return {"name": self._name, "dtype": "float32"} | shapes
 
     def conv(
-        self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **more: Any
+        self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **settings: Any
     ) -> Chain:
         window = {"stride": (stride,) * 2, "padding": (padding,) * 2, "name": self._name}
-        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window | more))
+        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window | settings))
 
     def pool(self, mode: str, kernel: int, stride: int | None = None, padding: int = 0) -> Chain:
         step = stride or kernel

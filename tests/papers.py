@@ -98,11 +98,11 @@ def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
     declared = copy(import_module(module_of(study)).study)
     declarations = declared._declarations["claims"]
     declared._declarations = {"claims": {id: declarations[id] for id in claims}}
-    declared._reconciliations = declared._audits = _nothing
+    declared._reconciliations = declared._audits = _no_results
     return {id: claim.verdict for id, claim in declared.findings(inputs).claims.items()}
 
 
-def _nothing(data: Any) -> tuple[()]:
+def _no_results(data: Any) -> tuple[()]:
     return ()
 
 
@@ -112,17 +112,21 @@ def assert_both_sides(
     other: Mapping[str, Mapping[str, Inputs]],
     beside: Collection[str] = (),
 ) -> None:
-    """Assert that inputs of ``other`` (verdict → claim) reverse all claims except ``beside``."""
-    expected = {id: verdict for verdict, claims in other.items() for id in claims}
-    assert expected.keys() == full.claims.keys() - {*beside}
-    assert {id: full.claims[id].verdict for id in expected} == {
-        id: _OPPOSITE[verdict] for id, verdict in expected.items()
-    }
-    for claims in other.values():
-        for inputs in {id(inputs): inputs for inputs in claims.values()}.values():
-            tested = [claim for claim, claim_inputs in claims.items() if claim_inputs is inputs]
-            judged = verdicts(study, inputs, *tested)
-            assert judged == {claim: expected[claim] for claim in tested}
+    """Assert that other inputs reverse the verdict of every claim except ``beside``.
+
+    ``other``: expected verdict → claim → inputs that must lead to this verdict.
+    """
+    tested: set[str] = set()
+    for verdict, inputs_by_claim in other.items():
+        tested |= inputs_by_claim.keys()
+        claims_by_inputs: dict[int, list[str]] = {}
+        for claim, inputs in inputs_by_claim.items():
+            assert full.claims[claim].verdict == _OPPOSITE[verdict], claim
+            claims_by_inputs.setdefault(id(inputs), []).append(claim)
+        for claims in claims_by_inputs.values():  # claims of equal inputs are computed together
+            inputs = inputs_by_claim[claims[0]]
+            assert verdicts(study, inputs, *claims) == dict.fromkeys(claims, verdict)
+    assert tested == full.claims.keys() - {*beside}
 
 
 def rendered(study: str, paper: Findings) -> Manuscript:
@@ -138,17 +142,24 @@ def written_paper(folder: Path, template: str, paper: Findings) -> Manuscript:
 
 
 def assert_whole(study: str, content: Findings | Manuscript) -> str:
-    """Check that no output has missing values or nan; return the manuscript's text."""
+    """Check that no output has missing values or nan, and that all references of the text exist.
+
+    Return the manuscript's text.
+    """
     paper = content if isinstance(content, Manuscript) else rendered(study, content)
     text, findings = paper.text, paper.findings
-    tables = [write(table) for table in findings.tables.values() for write in (to_csv, to_latex)]
-    for output in (text, json.dumps(findings.as_json(study, ()), allow_nan=False), *tables):
+    outputs = [text, json.dumps(findings.as_json(study, ()), allow_nan=False)]
+    for table in findings.tables.values():
+        outputs += [to_csv(table), to_latex(table)]
+    for output in outputs:
         assert not re.search(r"\b(nan|inf|None|Missing\(|Estimate\()\b", output), output[:500]
     for figure in findings.figures.values():
         assert figure.alt.strip() and figure.caption.strip(), figure.id
     references = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     assert references <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     # A figure or div directly after a line of text would become part of that paragraph.
-    outside = re.sub(r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE)
-    assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", outside)
+    without_tables = re.sub(
+        r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE
+    )
+    assert not re.search(r"[^\n]\n(!\[|::: )(?!\{\.table-notes)", without_tables)
     return text

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 
 def measure(words: Sequence[str]) -> int:
-    """Run ``python -m experiments`` for one case in one process, without ceilings."""
+    """Run ``python -m experiments`` for one case in one process, without measuring peak rates."""
     import experiments.__main__ as program
 
-    base = program.request_of
+    request_of = program.request_of
 
     def small_request_of(options: Namespace) -> object:
-        changes = {"processes": {"default": 1}}
-        return replace(base(options), settings=("width=64",), ceilings="none", changes=changes)
+        request, changes = request_of(options), {"processes": {"default": 1}}
+        return replace(request, settings=("width=64",), ceilings="none", changes=changes)
 
     program.request_of = small_request_of
     return program.main(words)

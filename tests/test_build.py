@@ -31,17 +31,13 @@ def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(projec
     factory.edit(path, '"seed": 0', '"seed": 1')
     new_study("second", "A second paper", root=project)
     note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
-    ended = tiny.build(project, TEMPLATE, "second", "--html")
-    written, *records, note_line, closing = ended.output.splitlines()
-    assert (
-        ended.code == 0
-        and "Wrote " in written
-        and "index.html" in written
-        and note_line.startswith(note)
-    )
+    result = tiny.build(project, TEMPLATE, "second", "--html")
+    written, *records, note_line, summary = result.output.splitlines()
+    assert result.code == 0 and "Wrote " in written and "index.html" in written
+    assert note_line.startswith(note)
     used = f"{STUDY}: 1 of 1 record used (see --explain)"
     assert records == [used, "second: 0 of 0 records used"]
-    assert "2 papers: 2 built, 0 unchanged, 0 errors, 1 note" in closing
+    assert "2 papers: 2 built, 0 unchanged, 0 errors, 1 note" in summary
     assert note in tiny.build(project, "--html").output, "nothing to do"
     assert f"data/{STUDY}/{path.name}: used" in tiny.build(project, "--explain").output
     assert tiny.build(project, "-q").output == ""
@@ -50,13 +46,12 @@ def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(projec
         assert heading in (project / "out" / page).read_text("utf-8")
     before = tiny.digests(project, f"out/html/{STUDY}")
     factory.edit(path, '"time": "s"', '"time": "ms"')
-    replace("templates/papers/second.qmd.j2", "How does the rate", "How much does the rate")(
-        project
-    )
-    ended = tiny.build(project, STUDY, "second", "--html")
+    edit = replace("templates/papers/second.qmd.j2", "How does the rate", "How much does the rate")
+    edit(project)
+    result = tiny.build(project, STUDY, "second", "--html")
     error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
-    assert ended.code == 1 and error in ended.output and "Traceback" not in ended.output
-    assert "2 papers: 1 built, 0 unchanged, 1 error" in ended.output
+    assert result.code == 1 and error in result.output and "Traceback" not in result.output
+    assert "2 papers: 1 built, 0 unchanged, 1 error" in result.output
     assert tiny.digests(project, f"out/html/{STUDY}") == before
 
 
@@ -68,8 +63,8 @@ def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(projec
 def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: Path) -> None:
     """The edit may change the fields that decide which record is used."""
     study, data = "conv_scaling", factory.data_folder(tmp_path)
-    times = "2026-11-01T10:00:00Z", moment
-    good, path = (write_record(factory.record(started=t, plan="quick"), data) for t in times)
+    good = write_record(factory.record(started="2026-11-01T10:00:00Z", plan="quick"), data)
+    path = write_record(factory.record(started=moment, plan="quick"), data)
     factory.edit(path, old, new)
     chosen = choose(study, data)
     assert chosen.origin["records"] == [f"{study}/{good.name}"]
@@ -86,9 +81,9 @@ def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: 
 )
 def test_an_internal_error_is_one_sentence(file: str, line: str, project: Path) -> None:
     replace(f"report/engine/{file}.py", line, "raise OverflowError(4)")(project)
-    ended = tiny.build(project)
-    assert (ended.code, f"error: {STUDY}: OverflowError: 4; run " in ended.output) == (1, True)
-    assert "Traceback" not in ended.output
+    result = tiny.build(project)
+    assert (result.code, f"error: {STUDY}: OverflowError: 4; run " in result.output) == (1, True)
+    assert "Traceback" not in result.output
     assert "Traceback" in tiny.build(project, "--debug").output
 
 
@@ -105,20 +100,23 @@ def test_typst_is_chosen_without_tex(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def processes(mark: str, words: str = "") -> list[psutil.Process]:
     """Return processes with ``mark`` in the environment whose command begins with ``words``."""
-    return [
-        process
-        for process in psutil.process_iter(["environ", "cmdline"])
-        if mark in str(process.info["environ"])
-        and " ".join(process.info["cmdline"] or ()).startswith(words)
-    ]
+    matches = []
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        command = " ".join(process.info["cmdline"] or ())
+        if mark in str(process.info["environ"]) and command.startswith(words):
+            matches.append(process)
+    return matches
 
 
-def start(project: Path, *before: str) -> subprocess.Popen[str]:
-    """Start ``build.py`` for two studies with two workers; TMPDIR identifies the processes."""
+def start(project: Path, *wrapper: str) -> subprocess.Popen[str]:
+    """Start ``build.py`` for two studies with two workers; TMPDIR identifies the processes.
+
+    ``wrapper``: a program that runs the build, such as nohup.
+    """
     slower(project)
     new_study("second", "A second paper", root=project)
     return subprocess.Popen(
-        [*before, sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
+        [*wrapper, sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
         cwd=project,
         env={**os.environ, "TMPDIR": str(project)},
         # Background processes of a shell inherit an ignored SIGINT.
@@ -137,8 +135,10 @@ def test_a_signal_ends_a_build_and_a_killed_worker_is_reported(project: Path, nu
     for target in parent.children() if number == signal.SIGKILL else [parent]:
         target.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == (1 if number == signal.SIGKILL else 128 + number)
-    assert number != signal.SIGKILL or ("was killed" in errors and "--jobs" in errors)
+    if number == signal.SIGKILL:
+        assert process.returncode == 1 and "was killed" in errors and "--jobs" in errors
+    else:
+        assert process.returncode == 128 + number
     assert "Traceback" not in errors
     assert not list((project / "out").glob(".scratch-*"))
     until(lambda: not processes(str(project)))
@@ -165,7 +165,7 @@ with leave_on_signals(list):  # no files to remove
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> None:
-    """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has ended."""
+    """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has result."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
@@ -186,8 +186,8 @@ def shell(project: Path, command: str, **environment: str) -> subprocess.Complet
 def test_a_build_succeeds_without_writable_output(project: Path, redirection: str) -> None:
     replace("templates/html/page.html", "<main", '<main data-new="1"')(project)
     command = "python build.py --html --engine typst"
-    ended = shell(project, f"{command} {redirection}; exit ${{PIPESTATUS[0]}}")
-    assert (ended.returncode, ended.stderr) == (0, "")
+    result = shell(project, f"{command} {redirection}; exit ${{PIPESTATUS[0]}}")
+    assert (result.returncode, result.stderr) == (0, "")
     assert tiny.ran(project, "--html") == set()
 
 
@@ -195,11 +195,11 @@ def test_a_build_succeeds_without_writable_output(project: Path, redirection: st
 def test_an_unwritable_result_and_a_missing_environment_are_errors(command: str) -> None:
     (line,) = shell(ROOT, f"python -S {command}").stderr.splitlines()
     assert "activate" in line
-    ended = shell(ROOT, f"python {command} >/dev/full")
-    assert ended.returncode == 1
-    assert "standard output: cannot be written" in ended.stderr
-    ended = shell(ROOT, f"python {command} 2>&1 >&- <&- | true; exit ${{PIPESTATUS[0]}}")
-    assert ended.stderr == ""
+    result = shell(ROOT, f"python {command} >/dev/full")
+    assert result.returncode == 1
+    assert "standard output: cannot be written" in result.stderr
+    result = shell(ROOT, f"python {command} 2>&1 >&- <&- | true; exit ${{PIPESTATUS[0]}}")
+    assert result.stderr == ""
 
 
 def test_closed_standard_streams_are_opened_for_programs() -> None:
@@ -216,16 +216,17 @@ def test_folders_may_have_any_name_and_be_links(built: Path, tmp_path: Path) -> 
     (project / "data").rename(parent / "data")
     (parent / "elsewhere").mkdir()
     (parent / "out").symlink_to(parent / "elsewhere")
-    ended = tiny.build(project, "--out", str(parent / "out"), "--data", str(parent / "data"))
-    assert ended.code == 0, ended.output
+    result = tiny.build(project, "--out", str(parent / "out"), "--data", str(parent / "data"))
+    assert result.code == 0, result.output
     assert (parent / "out").is_symlink()
     digests, expected = tiny.digests(parent, "elsewhere"), tiny.digests(built)
     assert digests.keys() == expected.keys()
-    same = {name for name in expected if digests[name] == expected[name]}
-    assert "manifest.json" not in same and same > {name for name in expected if "figures/" in name}
+    equal = {name for name in expected if digests[name] == expected[name]}
+    figures = {name for name in expected if "figures/" in name}
+    assert equal > figures and "manifest.json" not in equal
     # The papers differ only in a note that the records are not those of the edition.
-    manuscripts = [out / f"qmd/{STUDY}/{STUDY}.qmd" for out in (parent / "out", built / "out")]
-    elsewhere, original = (path.read_text("utf-8") for path in manuscripts)
+    elsewhere = (parent / "out" / "qmd" / STUDY / f"{STUDY}.qmd").read_text("utf-8")
+    original = (built / "out" / "qmd" / STUDY / f"{STUDY}.qmd").read_text("utf-8")
     byline = "subtitle: Built with records that are not those of the paper's edition\n"
     assert elsewhere.count(byline) == 1 and elsewhere.replace(byline, "") == original
 
@@ -250,31 +251,36 @@ def test_a_build_changes_no_file_outside_of_out(project: Path) -> None:
 
 
 def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) -> None:
-    """Such files stay in folders of a deleted study, and if ``--diff`` replaces the page."""
-    folders = ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone")
-    foreign = {f"out/{folder}/own.txt": b"mine" for folder in folders}
-    factory.write_files(project, {**foreign, "out/html/CNAME": b"example.org"})
-    (project / "out/quarto/link").symlink_to("nowhere")
-    outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
-    factory.write_files(project / "out", dict.fromkeys([*outputs, "pdf/lost.pdf"], b""))
-    manifest = cache.read_manifest(str(project / "out"))
-    gone = {"gone/pdf": StepEntry({}, outputs), "lost/pdf": StepEntry({}, {"pdf/lost.pdf": ""})}
-    cache.write_manifest({**manifest, **gone}, str(project / "out"))
+    """Such files stay in folders of a deleted study, and if ``--diff`` replaces the page.
+
+    The outputs of the deleted studies ``gone`` and ``lost``, which the manifest lists, are removed.
+    """
+    out = project / "out"
+    foreign = {"html/CNAME": b"example.org"}
+    for folder in ("quarto", "quarto/_site", "diff/old", f"html/{STUDY}", "html/gone"):
+        foreign[f"{folder}/own.txt"] = b"mine"
+    factory.write_files(out, foreign)
+    (out / "quarto/link").symlink_to("nowhere")
+    of_gone = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
+    of_lost = {"pdf/lost.pdf": ""}
+    factory.write_files(out, dict.fromkeys([*of_gone, *of_lost], b""))
+    deleted = {"gone/pdf": StepEntry({}, of_gone), "lost/pdf": StepEntry({}, of_lost)}
+    cache.write_manifest({**cache.read_manifest(str(out)), **deleted}, str(out))
     slower(project)
     stale = "\ngone is stale: no step makes some of its files"
     assert stale in tiny.build(project, "--check").output
     for arguments in ([], [], ["--diff", "data"], ["--diff", str(built / "data")]):
-        ended = tiny.build(project, *arguments)
-        assert (ended.code, "gone" in ended.output) == (0, False), ended.output
-    assert (project / "out/quarto/link").is_symlink()
-    for name in {*foreign, "out/html/CNAME"}:
-        assert (project / name).read_bytes()
-    assert not [name for name in (*outputs, "pdf/lost.pdf") if (project / "out" / name).exists()]
+        result = tiny.build(project, *arguments)
+        assert (result.code, "gone" in result.output) == (0, False), result.output
+    assert (out / "quarto/link").is_symlink()
+    assert {name: (out / name).read_bytes() for name in foreign} == foreign
+    assert not [name for name in (*of_gone, *of_lost) if (out / name).exists()]
     assert tiny.build(project, "--out", "cold").code == 0
-    names = {name.removeprefix("out/") for name in foreign} | {"html/CNAME"}
-    now = tiny.digests(project)
-    diff = {name for name in now if name.startswith("diff/")}
-    assert {n: now[n] for n in now.keys() - names - diff} == tiny.digests(project, "cold")
+    digests = tiny.digests(project)
+    for name in list(digests):
+        if name in foreign or name.startswith("diff/"):
+            del digests[name]
+    assert digests == tiny.digests(project, "cold")
 
 
 @pytest.mark.parametrize(
@@ -283,10 +289,10 @@ def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) ->
 def test_a_foreign_file_is_never_replaced(file: str, project: Path) -> None:
     """No build has written to the output folder before."""
     factory.write_files(project / "own", {file: b"mine", "quarto.txt": b"mine"})
-    ended = tiny.build(project, "--out", "own")
-    assert ended.code == 1
-    place = file.removesuffix("/notes")
-    assert f"own/{place}: no build wrote this file, and this build would replace" in ended.output
+    result = tiny.build(project, "--out", "own")
+    assert result.code == 1
+    named = file.removesuffix("/notes")
+    assert f"own/{named}: no build wrote this file, and this build would replace" in result.output
     assert (project / "own" / file).read_bytes() == b"mine"
 
 
@@ -300,9 +306,9 @@ def test_a_foreign_file_is_never_replaced(file: str, project: Path) -> None:
 def test_errors_name_the_file(project: Path, file: str, old: str, new: str, arguments: str) -> None:
     before = tiny.digests(project)
     replace(file, old, new)(project)
-    ended = tiny.build(project, arguments)
-    assert ended.code == 1
-    lines = [line for line in ended.output.splitlines() if f"{file}:" in line]
-    assert lines, ended.output
+    result = tiny.build(project, arguments)
+    assert result.code == 1
+    lines = [line for line in result.output.splitlines() if f"{file}:" in line]
+    assert lines, result.output
     assert not any(".scratch-" in line for line in lines)
     assert tiny.digests(project) == before

@@ -1,5 +1,7 @@
 """Choice of records and roles for a paper, pooling of runs, and merging of shards.
 
+A role (``cpu``, ``second``, ``gpu``, …) is the place of a machine in the paper.  An edition is the
+list of records or machines that have the roles of one paper.
 Gates detect bimodal, disturbed, contradicting or impossible measurements.
 """
 
@@ -52,7 +54,7 @@ def replaced(stored: Stored, part: str, **change: Any) -> Stored:
     return factory.stored(changed(stored.record, **{part: new}))
 
 
-def named(*items: Stored, **roles: Any) -> Edition:
+def edition_of(*items: Stored, **roles: Any) -> Edition:
     """Return an edition with these records in the role ``cpu``, and with further roles."""
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
 
@@ -65,10 +67,10 @@ USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] =
     ((run(1), run(2, plan="quick")), None, ["a 01 full"]),
     ((run(1, plan="custom"), run(2, plan="quick")), None, ["a 02 quick"]),
     ((run(1, "a"), run(3, "b")), None, ["b 03 full", "a 01 full"]),
-    (SEVERAL, named(OLD), ["a 01 full"]),
-    (SEVERAL, named(QUICK), ["a 02 quick"]),
-    (SEVERAL, named(cpu="a"), ["a 03 full"]),
-    (SEVERAL, named(OLD, second="b"), ["b 02 full", "a 01 full"]),
+    (SEVERAL, edition_of(OLD), ["a 01 full"]),
+    (SEVERAL, edition_of(QUICK), ["a 02 quick"]),
+    (SEVERAL, edition_of(cpu="a"), ["a 03 full"]),
+    (SEVERAL, edition_of(OLD, second="b"), ["b 02 full", "a 01 full"]),
     (SEVERAL, Edition({"cpu": "b"}, compared=("a", "gone")), ["a 03 full", "b 02 full"]),
 )
 
@@ -95,10 +97,10 @@ def test_two_roles_may_have_unpooled_records_of_one_machine() -> None:
 def test_invalid_editions_are_refused() -> None:
     items = (run(1), run(2, "b"), run(3, "a"))
     for edition, words in (
-        (named(cpu="x"), "cpu: no record of the machine x; the machines are a, b"),
+        (edition_of(cpu="x"), "cpu: no record of the machine x; the machines are a, b"),
         (Edition({"gpu": ("x.json",)}), "no record x.json; correct the name"),
-        (named(items[0], items[1]), "records of 2 machines"),
-        (named(items[0], items[2]), "both records of a and cannot be pooled"),
+        (edition_of(items[0], items[1]), "records of 2 machines"),
+        (edition_of(items[0], items[2]), "both records of a and cannot be pooled"),
         (Edition({"cpu": ()}), "records of 0 machines"),
     ):
         with pytest.raises(RecordError, match=words) as caught:
@@ -109,9 +111,11 @@ def test_invalid_editions_are_refused() -> None:
 
 
 def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
-    """Return the key of the machine in each role."""
-    choices = choices_of(items, edition, [item.file for item in use])
-    return {role: c.primary.record.environment.key for c in choices for role in c.roles}
+    """Return the key of the machine in each role; ``use``: records that the user requests."""
+    keys = {}
+    for choice in choices_of(items, edition, [item.file for item in use]):
+        keys |= dict.fromkeys(choice.roles, choice.primary.record.environment.key)
+    return keys
 
 
 A, B, C = run(1, "a"), run(2, "b"), run(3, "c")
@@ -144,7 +148,7 @@ def test_requested_records_replace_records_in_roles() -> None:
         "not used, data/editions.yaml names other machines",
     )
     quick = run(9, "a", "quick")
-    (choice,) = choices_of((A, run(8, "a"), quick), named(A), [quick.file])
+    (choice,) = choices_of((A, run(8, "a"), quick), edition_of(A), [quick.file])
     assert (choice.primary, choice.named_by, choice.roles) == (quick, "--use", ("cpu",))
 
 
@@ -208,7 +212,10 @@ def test_runs_are_pooled(
         assert use_in_build([choice], files[day]) == (day in used, reason)
 
 
-HOST, TWIN = (factory.host(flags=("avx2",), machine=machine) for machine in ("m1", "m2"))
+HOST, TWIN = (
+    factory.host(flags=("avx2",), machine="m1"),
+    factory.host(flags=("avx2",), machine="m2"),
+)
 BASE = replaced(measured(2), "environment", host=HOST)
 #: Part of the record, changed fields, and the reason against pooling.
 POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
@@ -246,7 +253,10 @@ def test_values_that_vary_within_a_run_do_not_contradict() -> None:
 
 def runs_used(chosen: Chosen) -> list[list[str]]:
     """Return the files by device, the representative file first."""
-    return [[f for run in stored.runs for f in run.files] for stored in chosen.inputs.records]
+    files = []
+    for stored in chosen.inputs.records:
+        files.append([file for run in stored.runs for file in run.files])
+    return files
 
 
 @pytest.mark.parametrize(("key", "text"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
@@ -277,7 +287,8 @@ def shard_of(record: Record, number: int, of: int) -> Record:
     def part_of_ceiling(ceiling: Ceiling) -> Ceiling:
         """Return the shard's contiguous share of the samples."""
         n = len(ceiling.samples)
-        return changed(ceiling, samples=ceiling.samples[(number - 1) * n // of : number * n // of])
+        begin, end = (number - 1) * n // of, number * n // of
+        return changed(ceiling, samples=ceiling.samples[begin:end])
 
     return changed(
         record,
@@ -342,6 +353,7 @@ def test_the_newest_measurement_of_a_shard_counts() -> None:
 
 @pytest.mark.parametrize(("shards", "expected"), [
     # Numbers of the processes of each shard; 8 are planned, and numbers from 9 on are repeats.
+    # The k-th repeat of shard i of n becomes number 8 + n · (k - 1) + i.
     ([(1, 9), (2, 9)], [1, 2, 9, 10]),
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
@@ -396,12 +408,11 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
-    a, b = split(timed(), 2)
-    changed_b = changed(b, cases=(changed(b.cases[0], layers=()), *b.cases[1:]))
-    data = factory.data_folder(tmp_path, a, changed_b)
-    file_a, file_b = (f"{STUDY}/{record_name(r)}" for r in (a, changed_b))
-    assert runs_used(choose(STUDY, data)) == [[file_a]]
-    judgement = judge(STUDY, file_b, data)
+    first, second = split(timed(), 2)
+    second = changed(second, cases=(changed(second.cases[0], layers=()), *second.cases[1:]))
+    data = factory.data_folder(tmp_path, first, second)
+    assert runs_used(choose(STUDY, data)) == [[f"{STUDY}/{record_name(first)}"]]
+    judgement = judge(STUDY, f"{STUDY}/{record_name(second)}", data)
     assert not judgement.used
     assert judgement.words.startswith(
         "not used, not the same measurement: other layers ran for batch 1, "
@@ -442,7 +453,10 @@ def test_only_watched_rounds_count_as_undisturbed() -> None:
 
 
 def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
-    reference, near, far = (timed_in(*(round_of(t, n) for n in (1, 2))) for t in (1.0, 1.2, 1.21))
+    def two_processes(time: float) -> Record:
+        return timed_in(round_of(time, 1), round_of(time, 2))
+
+    reference, near, far = two_processes(1.0), two_processes(1.2), two_processes(1.21)
     assert gates.disagreeing(reference, reference) == gates.disagreeing(reference, near) == 0
     assert gates.disagreeing(reference, far) == gates.disagreeing(far, reference) == 1
 
@@ -457,6 +471,9 @@ def test_impossible_rates_are_a_problem(rates: tuple[float, ...], expected: str 
     machine = factory.environment(host=factory.SERVER, threads=1)
     assert gates.most_possible(machine) == pytest.approx(198.4e9)
     plain = factory.ceiling("matrix_product", "before", 1.0)
-    ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / r,)) for r in rates)
+    ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / rate,)) for rate in rates)
     problem = gates.problem(factory.measurement(environment=machine, ceilings=ceilings))
-    assert problem == expected or (expected and problem and problem.endswith(expected))
+    if expected is None:
+        assert problem is None
+    else:
+        assert problem is not None and problem.endswith(expected)

@@ -53,15 +53,15 @@ def test_the_number_worked_by_hand_equals_the_papers() -> None:
 
 
 def test_the_table_of_levels_is_right() -> None:
-    ends = ("smallest to largest", "second smallest to second largest")
+    bounds_by_rank = {1: "smallest to largest", 2: "second smallest to second largest"}
     row = r"^\| (\d+)(?: to (\d+))? \| (.*?) \| (at least )?([\d.]+) % \|"
     rows = re.findall(row, NUMBERS, re.M)
     assert len(rows) == 5
     for first, last, interval, is_minimum, level in rows:
         for n in range(int(first), int(last or first) + 1):
-            rank, reached = binomial_rank(n, 0.95)
-            assert (ends[rank - 1], 100 * reached) == (interval, float(level)), n
-            assert bool(is_minimum) == (reached == 0.95)
+            rank, confidence = binomial_rank(n, 0.95)
+            assert (bounds_by_rank[rank], 100 * confidence) == (interval, float(level)), n
+            assert bool(is_minimum) == (confidence == 0.95)
 
 
 def is_part(part: Any, whole: Any) -> bool:
@@ -70,8 +70,8 @@ def is_part(part: Any, whole: Any) -> bool:
         return all(name in whole and is_part(part[name], whole[name]) for name in part)
     if not isinstance(part, list):
         return bool(part == whole)
-    rest = iter(whole)
-    return all(any(is_part(item, other) for other in rest) for item in part)
+    remaining = iter(whole)  # each search continues after the previous match
+    return all(any(is_part(item, other) for other in remaining) for item in part)
 
 
 def test_examples_of_the_format_match_a_record(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,15 +89,14 @@ def test_examples_of_the_format_match_a_record(capsys: pytest.CaptureFixture[str
 
 
 def test_the_examples_with_pandas_and_jq_run() -> None:
-    counted = Counter[int]()
+    rounds_by_batch = Counter[int]()
     for case in json.loads(RECORD.read_bytes())["cases"]:
-        counted[case["factors"]["batch"]] += len(case.get("rounds", ()))
-    counted_by_pandas = run_python(FORMAT)["rounds"].to_dict()
-    assert counted_by_pandas == counted
+        rounds_by_batch[case["factors"]["batch"]] += len(case.get("rounds", ()))
+    assert run_python(FORMAT)["rounds"].to_dict() == rounds_by_batch
     if shutil.which("jq") is None:
         pytest.skip("jq is not installed")
     printed = subprocess.check_output(["bash", "-c", blocks(FORMAT, "sh")[0]])
-    assert dict(json.loads(printed)) == counted
+    assert dict(json.loads(printed)) == rounds_by_batch
 
 
 def test_the_schema_file_matches_the_types() -> None:
@@ -112,22 +111,36 @@ def test_links_between_documents_work() -> None:
             assert (DOCS / target).exists(), f"{page.name}: {target}"
 
 
-#: Study → condition for the numbers that the paper's program prints.
-PROGRAMS: dict[str, Callable[[Any], bool]] = {
-    # The rated clocks contain parity on average and on ResNet-50 without the collapsed run only.
-    "training_roofline": lambda a: (
-        list(a[:5].min(axis=1) > 1) == [True, False, True, True, False] and a.max(axis=1).min() > 1
-    ),
-    # The same work in fewer calls takes less time, until computing dominates.
-    "backend_speedup": lambda a: (
-        list(a[:, 0]) == [10, 100, 1000]
-        and a[0, 1] > 3 * a[1, 1]
-        and a[0, 1] / a[1, 1] > a[1, 1] / a[2, 1] > 1
-    ),
-    # A call maps pages under glibc's default, and almost none with raised thresholds.
-    "tuning_tips": lambda a: a[0, 1] > 1000 and a[1, 1] < 100,
-    # Other programs disturb the times of so short calls.
-    "conv_profiling": lambda a: list(a[:, 0]) == [8, 9, 16] and a[:, 1].min() > 0,
+def check_training_roofline(printed: Any) -> None:
+    """Rated clocks allow a tie on average, and on ResNet-50 without the collapsed run only."""
+    above_one = printed[:5].min(axis=1) > 1
+    assert list(above_one) == [True, False, True, True, False]
+    assert printed.max(axis=1).min() > 1
+
+
+def check_backend_speedup(printed: Any) -> None:
+    """The same work in fewer calls takes less time, until computing dominates."""
+    batches, times = printed[:, 0], printed[:, 1]
+    assert list(batches) == [10, 100, 1000]
+    assert times[0] > 3 * times[1] and times[0] / times[1] > times[1] / times[2] > 1
+
+
+def check_tuning_tips(printed: Any) -> None:
+    """A call maps pages with glibc's default thresholds, and almost none with raised ones."""
+    assert printed[0, 1] > 1000 and printed[1, 1] < 100
+
+
+def check_conv_profiling(printed: Any) -> None:
+    """Only the channels are compared, since other programs disturb such short times."""
+    assert list(printed[:, 0]) == [8, 9, 16] and printed[:, 1].min() > 0
+
+
+#: Study → check of the numbers that the paper's program prints.
+PROGRAMS: dict[str, Callable[[Any], None]] = {
+    "training_roofline": check_training_roofline,
+    "backend_speedup": check_backend_speedup,
+    "tuning_tips": check_tuning_tips,
+    "conv_profiling": check_conv_profiling,
 }
 
 
@@ -141,17 +154,17 @@ def test_programs_of_papers_show_the_stated_effect(study: str, tmp_path: Path) -
     if "torch" in program:
         pytest.importorskip("torch")
     command = (sys.executable, "-c", program)
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    lines = ended.stdout.decode().splitlines()
-    numbers = np.loadtxt(lines, comments=("#", "AVX", "DEFAULT"))
-    assert PROGRAMS[study](numbers), ended.stdout
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    lines = process.stdout.decode().splitlines()
+    PROGRAMS[study](np.loadtxt(lines, comments=("#", "AVX", "DEFAULT")))
     if study == "training_roofline":
-        assert [ended.stdout.decode()] == blocks(paper(study), "text")
+        assert [process.stdout.decode()] == blocks(paper(study), "text")
 
 
 def test_the_command_of_a_paper_prints_the_shown_output() -> None:
     pytest.importorskip("torch")
-    (command,), (shown,) = (blocks(paper("inference_memory"), name) for name in ("sh", "text"))
+    (command,) = blocks(paper("inference_memory"), "sh")
+    (shown,) = blocks(paper("inference_memory"), "text")
     command = command.replace("python", sys.executable, 1)
     assert subprocess.check_output(["bash", "-c", command], text=True) == shown
 
@@ -161,5 +174,5 @@ def test_the_printed_network_is_the_measured_network() -> None:
     (shown,) = re.findall(r"^```\n(# forward.*?)^```", paper("backend_speedup"), re.M | re.S)
     lines = [line for line in shown.splitlines() if not line.startswith("#")]
     bodies = re.findall(r'^def (?:for|back)ward.*?"""\n(.*?)\n\n', source, re.M | re.S)
-    expected = [line.strip() for body in bodies for line in body.splitlines()]
-    assert lines == [line for line in expected if not line.startswith("return")]
+    measured = [line.strip() for line in "\n".join(bodies).splitlines()]
+    assert lines == [line for line in measured if not line.startswith("return")]

@@ -18,11 +18,20 @@ from report.core.records.layers import at_batch
 from report.core.statistics.estimates import Estimate
 from report.engine.gather import compute, compute_usable
 from report.engine.steps import ROOT
-from report.paper.findings import Findings
+from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
-from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind, thinned
+from tests.degraded import (
+    DEGRADED,
+    HOSTILE,
+    committed,
+    first_of_each_subject,
+    no_files,
+    noise,
+    one_of_each_kind,
+    thinned,
+)
 from tests.papers import assert_whole, rendered, verdicts
 
 #: Studies with records of this project, and studies with any records; a new study has none.
@@ -148,15 +157,15 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     stored = inputs.records[0]
     cases = stored.record.cases
-    firsts = {case.factors.get("subject"): i for i, case in reversed(list(enumerate(cases)))}
+    first_cases = [cases[index] for index in first_of_each_subject(cases)]
     refused = 0
-    for place in firsts.values():
-        factors = cases[place].factors
-        variants: list[dict[str, Any]] = [{**factors, "colour": "red"}]
-        variants += [{**factors, name: level} for name in factors for level in ("🚀", -1.5)]
-        variants += [{k: v for k, v in factors.items() if k != name} for name in factors]
-        for changed in variants:
-            case = msgspec.structs.replace(cases[place], factors=changed)
+    for first in first_cases:
+        variants: list[dict[str, Any]] = [{**first.factors, "colour": "red"}]
+        for name in first.factors:
+            variants += [{**first.factors, name: level} for level in ("🚀", -1.5)]
+            variants.append({other: first.factors[other] for other in {*first.factors} - {name}})
+        for factors in variants:
+            case = msgspec.structs.replace(first, factors=factors)
             # If no study reads the factor, the whole paper is computed; few cases make this fast.
             few = msgspec.structs.replace(stored.record, cases=(case, *cases[::50]))
             try:
@@ -165,7 +174,7 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
                 refused += 1
                 pattern = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected|found)"
                 assert re.match(pattern, str(error)) and "; run " in str(error)
-    assert refused > len(firsts)
+    assert refused > len(first_cases)
 
 
 @pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
@@ -181,10 +190,11 @@ def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None
 @every_study_of_own_records
 def test_a_paper_is_complete_with_each_record_alone(study: str) -> None:
     """The machines in the roles change when records are missing."""
-    few = replace(committed(study), records=tuple(thinned(r, 8) for r in committed(study).records))
-    for stored in few.records:
-        assert_whole(study, compute(study, replace(few, records=(stored,))))
-    assert_whole(study, compute(study, replace(few, records=few.records[1:])))
+    inputs = committed(study)
+    records = tuple(thinned(stored, 8) for stored in inputs.records)
+    for stored in records:
+        assert_whole(study, compute(study, replace(inputs, records=(stored,))))
+    assert_whole(study, compute(study, replace(inputs, records=records[1:])))
 
 
 @every_study_of_own_records
@@ -200,12 +210,13 @@ def test_markup_in_data_is_printed_as_text(study: str) -> None:
 @every_study_of_own_records
 def test_noise_decides_no_claim(study: str) -> None:
     """At a level of 95 %, noise decides a claim in twenty, but not the same claim twice."""
-    claims = findings(study).claims
-    inputs = [noise(committed(study), seed) for seed in (5, 6, 7, 8)]
-    inputs.append(DEGRADED["no time"](committed(study)))
-    *by_seed, timeless = (
-        {id for id, verdict in verdicts(study, changed, *claims).items() if verdict in VERDICTS}
-        for changed in inputs
-    )
-    for first, second in combinations(by_seed, 2):
-        assert (first & second) - timeless <= DECIDED_WITHOUT_TIME
+
+    def decided_by(inputs: Inputs) -> set[str]:
+        judged = verdicts(study, inputs, *findings(study).claims)
+        return {id for id, verdict in judged.items() if verdict in VERDICTS}
+
+    inputs = committed(study)
+    without_time = decided_by(DEGRADED["no time"](inputs))
+    decided_by_noise = [decided_by(noise(inputs, seed)) for seed in (5, 6, 7, 8)]
+    for first, second in combinations(decided_by_noise, 2):
+        assert (first & second) - without_time <= DECIDED_WITHOUT_TIME

@@ -176,16 +176,17 @@ def test_marks_have_the_positions_of_their_numbers(case: str) -> None:
         assert bars(figure) == [*expected_bars]
         assert texts(figure)[-len(words) :] == [*words]
     if data is not None:
-        rows = ["|".join("" if c is None else str(c) for c in row) for row in panel.rows()]
-        assert rows == [line.strip() for line in data.strip().splitlines()]
+        rows = [["" if cell is None else str(cell) for cell in row] for row in panel.rows()]
+        assert rows == [line.strip().split("|") for line in data.strip().splitlines()]
         assert {row[0] for row in Drawing((panel,)).data()} <= {panel.title or "1"}
 
 
 def test_intervals_end_at_their_numbers() -> None:
     with drawn(SCALING) as figure:
-        (bars, *_) = [c for c in figure.axes[0].containers if c.get_label().startswith("Run")]
-        ends = [[round(float(y), 6) for _, y in pair] for pair in bars[2][0].get_segments()]
-        assert ends == [[0.4, 0.7], [1.2, 1.3], [4.0, 5.5]]
+        labels = [container.get_label() for container in figure.axes[0].containers]
+        _, _, (lines,) = figure.axes[0].containers[labels.index("Run_1 $5")]
+        bounds = [(low, high) for (_, low), (_, high) in lines.get_segments()]
+        assert bounds == [pytest.approx(pair) for pair in ((0.4, 0.7), (1.2, 1.3), (4.0, 5.5))]
     with drawn(DOTS) as figure:
         intervals = [list(line.get_xdata()) for line in lines_of(figure)]
         assert [1.5, 3.0] in intervals and [1.2, 1.4] in intervals
@@ -207,14 +208,20 @@ def test_a_roof_has_its_corner_at_the_ridge() -> None:
 
 def test_panels_of_a_row_share_a_range() -> None:
     panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
-    drawings = (Drawing(panels, True, same_axes=same) for same in (False, True))
-    apart, shared = (render(drawing, "x").series[0].points[0] for drawing in drawings)
-    assert shared[1] > apart[1] + 0.2, "with a shared range, the smaller value is drawn lower"
+
+    def place_of_smaller_value(same_axes: bool) -> float:
+        """Return the distance from the upper edge of the drawing."""
+        drawing = render(Drawing(panels, True, same_axes=same_axes), "x")
+        return drawing.series[0].points[0][1]
+
+    assert place_of_smaller_value(same_axes=True) > place_of_smaller_value(same_axes=False) + 0.2
 
 
 def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
-    ends = {"low": 1.0, "a": 2.0, "b": 2.01, "c": 2.0}
-    lines = tuple(Points(n, (1.0, 2.0), (1.0, y), joined=True) for n, y in ends.items())
+    last_values = {"low": 1.0, "a": 2.0, "b": 2.01, "c": 2.0}
+    lines = tuple(
+        Points(name, (1.0, 2.0), (1.0, last), joined=True) for name, last in last_values.items()
+    )
     with drawn(Scaling("x", "y", lines, direct=True), inches=7.16) as figure:
         boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
         assert sorted(boxes, key=lambda name: boxes[name].y0) == ["low", "a", "c", "b"]

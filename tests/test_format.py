@@ -68,10 +68,11 @@ def read(text: str) -> Fraction:
 @example(-0.001, 2)
 @example(999.96, 1)
 def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals: int) -> None:
-    place, text = Fraction(10) ** -decimals, digits(number, decimals)
-    assert abs(read(text) - Fraction(number)) <= place / 2 * (1 + Fraction(1, 10**9))
+    last_digit, text = Fraction(10) ** -decimals, digits(number, decimals)
+    assert abs(read(text) - Fraction(number)) <= last_digit / 2 * (1 + Fraction(1, 10**9))
     assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
     assert len(text.partition(".")[2]) == max(decimals, 0)
+    # Four digits: a number is off by at most 0.05 %, and a little for the error of a float.
     assert abs(read(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
 
 
@@ -105,10 +106,12 @@ def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) ->
     assert bool(level) == (estimate.confidence < 0.95)
     assert read(low) <= read(number) <= read(high)
     assert len({len(text.partition(".")[2]) for text in (number, low, high)}) == 1
-    place = 10.0 ** -decimals_of(estimate)
-    assert place >= (estimate.high - estimate.low) / 2 / 35.51
+    last_digit = 10.0 ** -decimals_of(estimate)
+    # A half-width with a leading digit up to 3.55 has two digits.
+    assert last_digit >= (estimate.high - estimate.low) / 2 / 35.51
     if estimate.value:
-        assert place >= 10.0 ** math.floor(math.log10(abs(estimate.value))) / 10**SIGNIFICANT_DIGITS
+        leading_digit = 10.0 ** math.floor(math.log10(abs(estimate.value)))
+        assert last_digit >= leading_digit / 10**SIGNIFICANT_DIGITS
 
 
 @given(NUMBERS, st.sampled_from(["s", "B", "FLOP", "MAC", "FLOP/s", "B/s"]))
@@ -126,8 +129,8 @@ def test_prefixes_make_numbers_between_1_and_1000(number: float, unit: str) -> N
     assert read(shown) >= 1 or prefix == ("n" if unit == "s" else "")
 
 
-def around(value: float, half: float) -> Estimate:
-    return Estimate(value, value - half, value + half, 30, 0.95)
+def around(value: float, half_width: float) -> Estimate:
+    return Estimate(value, value - half_width, value + half_width, 30, 0.95)
 
 
 @pytest.mark.parametrize(("number", "unit", "style", "text"), [
@@ -410,9 +413,9 @@ _COMMAND = re.compile(r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})")
 def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -> None:
     escaped = latex(text)
     assert "\n" not in markdown(text) + escaped
-    rest = _COMMAND.sub("", escaped).replace("{}", "")
-    assert not set(rest) & set('\\&%$#_{}^<>`"')
-    assert latex_source(rest) == rest
+    characters = _COMMAND.sub("", escaped).replace("{}", "")
+    assert not set(characters) & set('\\&%$#_{}^<>`"')
+    assert latex_source(characters) == characters
 
 
 @pytest.mark.parametrize(("escape", "text", "escaped"), [

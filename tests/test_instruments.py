@@ -46,24 +46,25 @@ RANGE = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg
 FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
-def edited(where: str, metric: str, change: Callable[[int], object]) -> str:
+def edited(range_name: str, metric: str, change: Callable[[int], object]) -> str:
     """Change a metric in the launches of a range; parts of both names suffice."""
-    header, *rows = csv.reader(io.StringIO(TABLE))
+    header, units, *launches = csv.reader(io.StringIO(TABLE))
     columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
-    for row in rows[1:]:
-        if where in row[header.index(RANGE)]:
-            for place in columns:
-                row[place] = str(change(int(row[place].replace(",", ""))))
+    for launch in launches:
+        if range_name in launch[header.index(RANGE)]:
+            for column in columns:
+                launch[column] = str(change(int(launch[column].replace(",", ""))))
     text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([header, *rows])
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows([header, units, *launches])
     return text.getvalue()
 
 
 def miscounted(precision: str, factor: float, size: str = "") -> str:
     """Multiply the counts of products of this precision and size by a factor."""
     metric = "op_ffma_pred" if precision == "fp32" else f"_src_{precision}"
-    where = f"precision={precision} size={size}"
-    return edited(where, metric, lambda count: round(count * factor))
+    range_name = f"precision={precision} size={size}"
+    return edited(range_name, metric, lambda count: round(count * factor))
 
 
 CORE, TENSOR = "ncu_cuda_core_flops", "ncu_tensor_core_flops"
@@ -129,12 +130,11 @@ def test_every_error_of_ncu_is_explained() -> None:
 
 
 TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
-#: FLOPs of one thread instruction on the CUDA cores.
-WEIGHTS = {
-    f"{INSTRUCTION}{kind}{operation}_pred_on": count * (2 if kind == "h" else 1)
-    for kind in "fdh"
-    for operation, count in (("add", 1), ("mul", 1), ("fma", 2))
-}
+#: FLOPs of one thread instruction on the CUDA cores; in half precision, it has two operands each.
+WEIGHTS = {}
+for precision, width in (("f", 1), ("d", 1), ("h", 2)):
+    for operation, flops in (("add", 1), ("mul", 1), ("fma", 2)):
+        WEIGHTS[f"{INSTRUCTION}{precision}{operation}_pred_on"] = flops * width
 COMMON = (
     *WEIGHTS, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
     "sm__inst_executed_pipe_tensor",
@@ -156,17 +156,17 @@ PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
 ])  # fmt: skip
 def test_metrics_of_chips(capability: str, tensor: Iterable[str], paths: dict[str, int]) -> None:
     plan = metrics_for(capability, frozenset([*COMMON, *(TENSOR_CORE + name for name in tensor)]))
-    factors = {t.metric: t.factor for t in plan.terms}
-    assert factors == paths | {f"{name}.sum": count for name, count in WEIGHTS.items()}
-    assert {t.metric for t in plan.terms if t.unit == "tensor_core"} == paths.keys()
+    factors = {term.metric: term.factor for term in plan.terms}
+    assert factors == paths | {f"{name}.sum": flops for name, flops in WEIGHTS.items()}
+    assert {term.metric for term in plan.terms if term.unit == "tensor_core"} == paths.keys()
     assert set(plan.bytes) == {"dram", "l2", "l1"} and plan.missing == {}
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
 
 
-def operator(name: str, start: float, end: float, **more: Any) -> dict[str, Any]:
-    """Return a complete event between two moments in µs."""
+def operator(name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
+    """Return a complete event between two moments in µs, by default of an operator on the host."""
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
-    return {**event, "ts": start, "dur": round(end - start, 3), **more}
+    return {**event, "ts": start, "dur": round(end - start, 3), **fields}
 
 
 def memory(moment: float, size: int, device: int = 0) -> dict[str, Any]:

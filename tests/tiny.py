@@ -32,13 +32,14 @@ TEMPLATE = f"templates/papers/{STUDY}.qmd.j2"
 _PROJECT_PACKAGES = ("report", "figures", "build")
 _TYPST = ("--engine", "typst", "--jobs", "1")
 
-_FORKS = get_context("forkserver")
-#: Modules whose imports from other packages are loaded before a build is forked.
-_LOADED = ("engine.gather", "engine.run", "paper.manuscript", "render.html", "render.quarto")
-_FORKS.set_forkserver_preload([__name__, "figures.render", *(f"report.{name}" for name in _LOADED)])
+_FORK_SERVER = get_context("forkserver")
+#: Modules that import the slow packages; they are loaded once, before a build is forked.
+_PRELOADED = (__name__, "figures.render", "report.engine.gather", "report.engine.run",
+              "report.paper.manuscript", "report.render.html", "report.render.quarto")  # fmt: skip
+_FORK_SERVER.set_forkserver_preload([*_PRELOADED])
 
 
-class Ended(NamedTuple):
+class BuildResult(NamedTuple):
     """Exit code of a build (negative after a signal) and all output."""
 
     code: int | None
@@ -55,12 +56,12 @@ class Build(NamedTuple):
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, number)
 
-    def wait(self) -> Ended:
+    def wait(self) -> BuildResult:
         """Wait for the end of the build; return its exit code and output."""
         self.process.join()
         text = self.log.read_text("utf-8")
         self.log.unlink()
-        return Ended(self.process.exitcode, text)
+        return BuildResult(self.process.exitcode, text)
 
 
 def write_project(project: Path) -> Path:
@@ -85,10 +86,11 @@ def run_again(project: Path, started: str, time: Callable[[int], float]) -> None
 
 
 def case(width: int, time: float | None = None) -> Case:
-    """Return a case of seven processes; a call lasts about ``time`` seconds."""
+    """Return a case timed in seven processes; a call lasts about ``time`` seconds."""
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
-    times = ((time or 2e-7 * width) * (1 + 1e-3 * n) for n in range(-3, 4))
+    median = time or 2e-7 * width
+    times = (median * (1 + 1e-3 * n) for n in range(-3, 4))
     return Case(
         factors={"width": width},
         status="ok",
@@ -121,20 +123,22 @@ def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
     # The log lies next to the project, since another test process may be copying the project.
     opened, log = tempfile.mkstemp(prefix="log-", dir=project.parent)
     os.close(opened)
-    process = _FORKS.Process(target=_build, args=(project, Path(log), [*_TYPST, *arguments], files))
+    process = _FORK_SERVER.Process(
+        target=_build, args=(project, Path(log), [*_TYPST, *arguments], files)
+    )
     process.start()
     return Build(process, Path(log))
 
 
-def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Ended:
+def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> BuildResult:
     return start(project, *arguments, files=files).wait()
 
 
 def ran(project: Path, *arguments: str) -> set[str]:
     """Build with ``--explain``; return the steps that ran."""
-    ended = build(project, "--explain", *arguments)
-    assert ended.code == 0, ended.output
-    return set(re.findall(r"^((?:tiny|site)/\S+): ", ended.output, re.MULTILINE))
+    result = build(project, "--explain", *arguments)
+    assert result.code == 0, result.output
+    return set(re.findall(r"^((?:tiny|site)/\S+): ", result.output, re.MULTILINE))
 
 
 def digests(project: Path, out: str = "out") -> dict[str, str]:
@@ -148,8 +152,9 @@ def _build(project: Path, log: Path, arguments: Iterable[str], files: int) -> No
     with log.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         try:
             sys.stdout = sys.stderr = stream
-            for name in [name for name in sys.modules if name.split(".")[0] in _PROJECT_PACKAGES]:
-                del sys.modules[name]
+            for name in list(sys.modules):
+                if name.split(".")[0] in _PROJECT_PACKAGES:
+                    del sys.modules[name]
             os.chdir(project)
             sys.path.insert(0, str(project))
             setrlimit(RLIMIT_FSIZE, (files, files))

@@ -109,7 +109,7 @@ def skipping(x):
 
 
 def burn(seconds=5 * SLEEP_S):
-    """Use the processor for this time."""
+    """Use the processor for ``seconds`` of this thread's time."""
     start = time.thread_time()
     while time.thread_time() < start + seconds:
         pass

@@ -14,9 +14,9 @@ import tiny_study
 
 from experiments import registry
 from experiments.__main__ import main, parser, request_of
-from experiments.harness import ceilings as programs
+from experiments.harness import ceilings as ceiling_programs
 from experiments.harness import rounds
-from experiments.harness import run as run_
+from experiments.harness import run as run_module
 from experiments.harness.journal import Ceilings, Header
 from experiments.harness.progress import Observer
 from experiments.harness.study import Experiment, Session
@@ -75,18 +75,18 @@ HOST = msgspec.structs.replace(factory.SERVER, microcode="0x1", c_library="glibc
 
 
 def make_environment(**changes: object) -> Environment:
-    """Return the environment of a CPU; ``changes`` are other fields."""
-    plain = factory.environment(
+    """Return the environment of a CPU; ``changes`` overrides fields."""
+    environment = factory.environment(
         "some-cpu-2t",
         missing={"name": "the run was given no --label", "cpu.governor": "there is none"},
         host=HOST,
         variables={"OMP_NUM_THREADS": "2"},
     )
-    return msgspec.structs.replace(plain, **changes)
+    return msgspec.structs.replace(environment, **changes)
 
 
 def make_header(study: Experiment, **changes: object) -> Header:
-    """Return a journal's header for all cases of a study; ``changes`` are other fields."""
+    """Return a journal's header for all cases of a study; ``changes`` overrides fields."""
     values: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "study": study.name,
@@ -108,13 +108,14 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     """Run a study quickly with one process; check that only its record remains, and return it.
 
     Disturbed cases are not repeated, since parallel tests disturb all cases; ``test_samples`` tests
-    repetition and several processes.  Ceilings after the run are measured in this process.
+    repetition and several processes.  With ``ceilings``, the machine's peak rates are measured by
+    short programs; those after the run run in this process.
     """
     import torch  # imported here, so that processes of the driver start fast
 
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
     threads, load = torch.get_num_threads(), registry.load
-    measure_ceilings = run_.measure_ceilings
+    measure_ceilings = run_module.measure_ceilings
 
     def load_quick(name: str) -> Experiment:
         plan = load(name).plan
@@ -127,17 +128,17 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
         if moment == "before" or not ceilings:
             return measure_ceilings(study, session, moment, note)
         with pytest.MonkeyPatch.context() as small:
-            small.setitem(programs.RUNS, "small", 2)
-            small.setattr(programs.machine, "caches", tuple)
-            return programs.measure("cpu", session.threads, "small", moment)
+            small.setitem(ceiling_programs.RUNS, "small", 2)
+            small.setattr(ceiling_programs.machine, "caches", tuple)
+            return ceiling_programs.measure("cpu", session.threads, "small", moment)
 
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
         patch.setattr(registry, "load", load_quick)
-        patch.setattr(run_, "measure_ceilings", measure_small)
-        run_.run(request_of(options), Notes())
+        patch.setattr(run_module, "measure_ceilings", measure_small)
+        run_module.run(request_of(options), Notes())
     torch.set_num_threads(threads)
     (stored,) = read_records(study, records)
     assert not stored.edited
@@ -146,7 +147,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 
 class Driver:
-    """Runs ``python -m experiments`` in a separate process, with the tiny study."""
+    """Runs ``python -m experiments`` with the tiny study in a separate process (``driver.py``)."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"

@@ -68,16 +68,21 @@ def training_on(name: str, dtype: str = "float32") -> Training:
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("name", ["torch", "strict"])
 def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None:
-    results = []
-    for case in (training_on("numpy", dtype), training_on(name, dtype)):
-        part, parameters = case.train, case.parameters
+    def results(training: Training) -> list[Any]:
+        """Return parameters, loss and accuracy after 20 iterations."""
+        parameters = training.parameters
         for _ in range(20):
-            parameters = case.iterate(parameters)
-        assert {str(p.dtype).rpartition(".")[2] for p in parameters} == {dtype}
-        xp, sums = case.library.xp, perceptron.forward(case.ops, parameters, part.images).z2
-        scores = [measure(xp, sums, part.targets) for measure in (loss, accuracy)]
-        results.append([*(np.asarray(p) for p in parameters), *scores])
-    for result, expected in zip(*results, strict=True):
+            parameters = training.iterate(parameters)
+        for parameter in parameters:
+            _, _, type_name = str(parameter.dtype).rpartition(".")
+            assert type_name == dtype
+        scores = perceptron.forward(training.ops, parameters, training.train.images).z2
+        xp, targets = training.library.xp, training.train.targets
+        values = [np.asarray(parameter) for parameter in parameters]
+        return [*values, loss(xp, scores, targets), accuracy(xp, scores, targets)]
+
+    on_numpy, on_library = (results(training_on(library, dtype)) for library in ("numpy", name))
+    for result, expected in zip(on_library, on_numpy, strict=True):
         np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
 
 
@@ -107,17 +112,17 @@ class Counting(np.ndarray[Any, Any]):
 
     calls = 0
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **named: Any) -> Any:
-        return _call_and_count(getattr(ufunc, method), given, named)
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        return _call_and_count(getattr(ufunc, method), args, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, given: Any, named: Any) -> Any:
-        return _call_and_count(function, given, named)
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _call_and_count(function, args, kwargs)
 
 
-def _call_and_count(function: Any, given: Any, named: Any) -> Any:
+def _call_and_count(function: Any, args: Any, kwargs: Any) -> Any:
     Counting.calls += 1
-    plain = [np.asarray(value) if isinstance(value, Counting) else value for value in given]
-    return np.asarray(function(*plain, **named)).view(Counting)
+    arrays = [np.asarray(value) if isinstance(value, Counting) else value for value in args]
+    return np.asarray(function(*arrays, **kwargs)).view(Counting)
 
 
 def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
@@ -137,41 +142,45 @@ def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
     timed = perceptron.timed(np, lambda result: result, lambda: Counting.calls, add)
     iteration(timed, parameters, part.images.view(Counting), part.targets)
     assert counts == {quantity: calls for quantity, (_, calls) in subject.PARTS.items()}
-    counted = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
-    assert counted == sum(p.size for p in parameters) == 7960  # as in the source
+    described = sum(map(parameter_count, perceptron.layers(10, 5, "float32")))
+    assert described == sum(p.size for p in parameters) == 7960  # as in the source
 
 
 @pytest.mark.parametrize(
     ("name", "calls"), [("numpy", 27), ("torch", 27), ("torch", 17), ("torch", 62)]
 )
 def test_other_numbers_of_calls_compute_the_same_iteration(name: str, calls: int) -> None:
-    case = training_on(name)
-    ops = operations_with(calls, case.library.xp, case.train.images.shape[1])
-    result = iteration(ops, case.parameters, *case.train)
-    for value, expected in zip(result, case.iterate(case.parameters), strict=True):
+    training = training_on(name)
+    ops = operations_with(calls, training.library.xp, training.train.images.shape[1])
+    result = iteration(ops, training.parameters, *training.train)
+    for value, expected in zip(result, training.iterate(training.parameters), strict=True):
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6)
-    series = backend_speedup.paired_times(case, calls, QUICK)
+    series = backend_speedup.paired_times(training, calls, QUICK)
     assert len(series["time"]) == len(series["baseline_time"]) >= QUICK.minimum_samples
 
 
 def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
-    case, names = training_on("numpy"), list[str]()
-    plain, (xp, wait) = Operations(case.library.xp), (case.library.xp, case.library.wait)
-    ticks = iter(range(10_000))
-    timed = perceptron.timed(xp, wait, lambda: next(ticks), lambda name, _: names.append(name))
-    results = [iteration(ops, case.parameters, *case.train) for ops in (plain, timed)]
-    results.append(case._replace(forward=fused_forward).iterate(case.parameters))
-    for expected, *values in zip(*results, strict=True):
-        for value in values:
-            np.testing.assert_array_equal(value, expected)
+    training, names, ticks = training_on("numpy"), list[str](), iter(range(10_000))
+    library = training.library
+    plain = Operations(library.xp)
+    timed = perceptron.timed(
+        library.xp, library.wait, lambda: next(ticks), lambda name, seconds: names.append(name)
+    )
+    expected = iteration(plain, training.parameters, *training.train)
+    of_timed = iteration(timed, training.parameters, *training.train)
+    of_fused = training._replace(forward=fused_forward).iterate(training.parameters)
+    for results in (of_timed, of_fused):
+        for value, expected_value in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(value, expected_value)
     assert (names.count("matrix_product_time"), names.count("update_time")) == (5, 4)
-    times = backend_speedup.whole_times(case, QUICK) | backend_speedup.parts_times(case, QUICK)
+    whole, parts = backend_speedup.whole_times, backend_speedup.parts_times
+    times = whole(training, QUICK) | parts(training, QUICK)
     assert times.keys() >= {*PERFORMANCE, *OPERATIONS, "call_time"}
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators map otherwise")
 def test_a_change_affects_only_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With returned memory, a call maps exactly the pages that the paper's theory counts."""
+    """If the C library returns freed memory, a call maps the pages that the theory counts."""
     assert (NONE, *subject.CHANGES) == CHANGES
     sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.WIDE)
     assert tuple(map(tuple, sizes)) == backend_speedup.CHANGED_SIZES
@@ -179,12 +188,11 @@ def test_a_change_affects_only_its_case(tmp_path: Path, monkeypatch: pytest.Monk
     stored = measured("backend_speedup", tmp_path, "--set", "subject=change", "--threads", "2")
     for case in stored.record.cases:
         size = Size(int(case.factors["hidden"]), int(case.factors["samples"]))
-        returned = case.factors["change"] == subject.RETURNED
-        (round_, *_) = case.rounds
+        change, series = case.factors["change"], case.rounds[0].series
         # A call may also map a page for the interpreter.
-        mapped = min(round_.series["page_faults"][-3:])
-        assert mapped == theory.mapped_pages(size) * returned
-        assert ("relu_time" in round_.series) == (case.factors["change"] == NONE)
+        mapped = min(series["page_faults"][-3:])
+        assert mapped == (theory.mapped_pages(size) if change == subject.RETURNED else 0)
+        assert ("relu_time" in series) == (change == NONE)
 
 
 @pytest.mark.usefixtures("without_gpu")

@@ -1,7 +1,9 @@
 """Checks of a machine, of a run's results, and of submitted records."""
 
+import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,11 +49,16 @@ def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(checks.quiet, "unavailable", lambda: None)
     monkeypatch.setattr(checks.quiet, "watch", lambda: "others used 2.0 of 2")
     code, out, _ = ask("doctor", "--records", tmp_path)
-    *lines, end = out.splitlines()
-    levels = {line.split()[1]: line.split()[0] for line in lines if line[0] != " "}
+    *lines, last_line = out.splitlines()
+    levels: dict[str, str] = {}
+    for line in lines:
+        if not line.startswith(" "):  # not the continuation of a text
+            level, topic, *_ = line.split()
+            levels[topic] = level
     assert levels["now"] == "problem" and levels["runs"] == "ok" and [*levels][-1] == "PyTorch"
-    problems, notes = ([*levels.values()].count(word) for word in ("problem", "note"))
-    assert end == f"This machine can measure; problems: {problems}, notes: {notes}."
+    counts = Counter(levels.values())
+    summary = f"problems: {counts['problem']}, notes: {counts['note']}."
+    assert last_line == f"This machine can measure; {summary}"
     assert code == 0 and list(tmp_path.iterdir()) == [], "doctor writes no file"
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "tiny").mkdir()
@@ -109,10 +116,10 @@ def change_first_case(**changes: object) -> Callable[[Record], Record]:
 
 def speed_up_first_case(record: Record) -> Record:
     """Divide the times of the first case by 1000."""
-    rounds = (
-        changed(r, series={n: tuple(x / 1000 for x in s) for n, s in r.series.items()})
-        for r in record.cases[0].rounds
-    )
+    rounds = []
+    for round_ in record.cases[0].rounds:
+        times = tuple(seconds / 1000 for seconds in round_.samples("time"))
+        rounds.append(changed(round_, series={**round_.series, "time": times}))
     return change_first_case(rounds=tuple(rounds))(record)
 
 
@@ -154,10 +161,11 @@ def test_check_prints_markdown(tmp_path: Path, ask: Ask) -> None:
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
     assert len(medians) == 8
     interval = f"{medians[0] * 1e6:.4g} µs to {medians[-1] * 1e6:.4g} µs"
-    row = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {interval} | 8 processes |"
+    expected = f"subject=layer` | {median(medians) * 1e6:.4g} µs | {interval} | 8 processes |"
     code, markdown, _ = ask("check", FILE, "--markdown")
     assert markdown.startswith(f"### {FILE.name}: can be handed in\n\n- **note**, quiet: `")
-    assert row in markdown.split("\n| `batch=1,", 1)[1].split("\n")[0]
+    first_row, *_ = re.findall("^[|] `batch=1,.*", markdown, re.MULTILINE)
+    assert expected in first_row
     assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in markdown
     assert code == 0 and markdown.count("\n| `batch=") == len(record.cases)
     failed = change_first_case(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})
@@ -200,17 +208,18 @@ def test_collect_prints_a_row_per_submission(
     expected = write_submissions(tmp_path / "in")
     into, notes = tmp_path / "class", tmp_path / "notes"
     command = ["collect", str(tmp_path / "in"), "--into", str(into), "--notes", str(notes)]
-    for repetition in range(2):
+    for run in ("first", "second"):
         assert main(command) == 1
         head, *lines = capsys.readouterr().out.splitlines()
-        rows, (end, *site) = lines[:8], lines[8:]
-        assert head.split()[:3] == ["who", "machine", "study"] and len(site) == 1 - repetition
+        rows, summary, notes_on_site = lines[:8], lines[8], lines[9:]
+        assert head.split()[:3] == ["who", "machine", "study"]
+        assert len(notes_on_site) == (1 if run == "first" else 0), "site.yaml is written once"
         assert {row.split()[0] for row in rows} == expected.keys()
         assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 6
         for row in rows:
             use, words = expected[row.split()[0]]
             assert f"  {use}  " in row and words in row
-        assert end.startswith("8 files: 2 usable, 6 not")
+        assert summary.startswith("8 files: 2 usable, 6 not")
     assert len(list(into.rglob("*.json"))) == 2
     assert "cannot be used" in (notes / "foreign.txt").read_text("utf-8")
     assert "# course:" in (into / "site.yaml").read_text("utf-8")
@@ -221,12 +230,14 @@ def test_collect_copies_a_single_file_and_follows_no_link(
 ) -> None:
     into = tmp_path / "class"
     assert main(["collect", str(FILE), "--into", str(into)]) == 0
+    # The record is copied with its attachments; a later run of the command replaces no file.
     copy = into / "conv_scaling" / FILE.name
     assert copy.read_bytes() == FILE.read_bytes()
     assert [path.name for path in copy.with_suffix("").iterdir()] == ["lackey.json.gz"]
     copy.write_bytes(b"another")
-    assert main(["collect", str(FILE), "--into", str(into)]) == 1, "no record is replaced"
+    assert main(["collect", str(FILE), "--into", str(into)]) == 1
     assert copy.read_bytes() == b"another"
+    # Neither the target folder nor a folder in it may be a link.
     (tmp_path / "elsewhere").mkdir()
     linked = tmp_path / "linked"
     linked.symlink_to(tmp_path / "elsewhere")
@@ -235,11 +246,12 @@ def test_collect_copies_a_single_file_and_follows_no_link(
     (tmp_path / "half" / "conv_scaling").symlink_to(tmp_path / "elsewhere")
     assert main(["collect", str(FILE), "--into", str(tmp_path / "half")]) == 1
     assert list((tmp_path / "elsewhere").iterdir()) == []
+    # A copy under another name and start time is recognized.
     record = read_record(FILE, DATA).record
     machine = changed(record.environment, key="laptop", name="my laptop")
-    later = changed(record, environment=machine, started="2026-11-26T04:49:23Z")
-    again = write_record(changed(later, attachments=()), tmp_path / "in")
+    renamed = changed(record, environment=machine, started="2026-11-26T04:49:23Z")
+    renamed_file = write_record(changed(renamed, attachments=()), tmp_path / "in")
     capsys.readouterr()
     fresh = str(tmp_path / "fresh")
-    assert main(["collect", str(FILE), str(again), "--into", fresh]) == 1
+    assert main(["collect", str(FILE), str(renamed_file), "--into", fresh]) == 1
     assert "has the same ceilings and end time and samples as" in capsys.readouterr().out

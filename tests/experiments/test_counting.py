@@ -73,11 +73,13 @@ def counted_run(
 
 
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
-    path, calls, interruptions = write_journal(tmp_path), list[list[int]](), [KeyboardInterrupt()]
+    """A first run is interrupted in case 2, a second counts the rest, a third counts nothing."""
+    path = write_journal(tmp_path)
+    requested_cases, interruptions = list[list[int]](), [KeyboardInterrupt()]
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
         """Count 100 times the size; refuse size 4."""
-        calls.append([case for case, _ in task.cases])
+        requested_cases.append([case for case, _ in task.cases])
         for case, factors in task.cases:
             if case == 2 and interruptions:
                 raise interruptions.pop()
@@ -100,40 +102,41 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
         assert missing.pop(f"cases[5].{NAME}").startswith("left out to save time; --counters all")
         assert missing == {f"cases[3].{NAME}": "no luck"}
         assert cases[0].samples("time") == (0.5,)
-    # Size 6 would exceed the budget and size 2 failed; the second run counts the rest.
-    assert calls == [[0, 2, 3, 4], [2, 3, 4]]
+    # Size 6 (case 5) would exceed the budget, and size 2 (case 1) failed.
+    assert requested_cases == [[0, 2, 3, 4], [2, 3, 4]]
 
 
 def test_equal_cases_of_earlier_records_are_not_counted_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
     """Earlier records count sizes 3, 5 and, with another torch, 4; time is over after size 1."""
-    path, calls = write_journal(tmp_path / "tiny"), list[int]()
+    path, counted_cases = write_journal(tmp_path / "tiny"), list[int]()
     same_machine = make_environment()
     torch = msgspec.structs.replace(same_machine.torch, version="0.1")
-    for machine_, sizes in ((same_machine, (3, 5)), (make_environment(torch=torch), (4,))):
+    for environment, sizes in ((same_machine, (3, 5)), (make_environment(torch=torch), (4,))):
         cases = [
             Case(factors={"size": size}, layers=layers({"size": size}), series={NAME: (7 * size,)})
             for size in sizes
         ]
-        earlier_file = write_record(factory.record(cases, machine_, study="tiny"), tmp_path)
+        earlier_file = write_record(factory.record(cases, environment, study="tiny"), tmp_path)
     monkeypatch.setattr(counting, "cpu", lambda: same_machine.cpu)
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
-        calls.extend(case for case, _ in task.cases)
+        counted_cases.extend(case for case, _ in task.cases)
         yield Count(case=0, series={NAME: (1,)})
 
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: None)
     cases_, missing, files = counted_run(path, notes)
-    assert calls == [0, 3, 5]
+    assert counted_cases == [0, 3, 5], "sizes 1, 4 and 6"
     assert [case.samples(NAME) for case in cases_] == [(1,), (), (21,), (), (35,), ()]
     assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
     assert all(reason.startswith("not counted within 4 min") for reason in missing.values())
     ((name, content),) = files.items()
     earlier = unpack(content, counting.EARLIER, name)
     assert [item.case for item in earlier] == [2, 4]
-    assert not {item.logs["record"] for item in earlier} & {f"tiny/{earlier_file.name}"}
+    other_torch = f"tiny/{earlier_file.name}"
+    assert other_torch not in {item.logs["record"] for item in earlier}
 
 
 def test_lackey_counts_exactly_the_fused_multiply_adds() -> None:
@@ -191,9 +194,10 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         assert series.items() <= cases[item.case].series.items()
         assert all(product.range in item.logs["table"] for product in products("9.0"))
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
-    calls = (journal.parent / "asked.jsonl").read_text().splitlines()
-    (query, _), (words, locale) = map(json.loads, calls)
-    assert (query, locale) == (["--query-metrics"], "C")
+    # The fake ncu logged its two calls: words and locale.
+    query, count = (journal.parent / "asked.jsonl").read_text().splitlines()
+    words, locale = json.loads(count)
+    assert (json.loads(query)[0], locale) == (["--query-metrics"], "C")
     command = " ".join(words)
     for option in ("target-processes all", "replay-mode kernel", "profile-from-start off",
                    "clock-control none", "page raw", "print-units base", "nvtx"):  # fmt: skip
@@ -228,6 +232,6 @@ def test_every_quantity_without_a_count_has_a_reason(
     cases, reasons, _ = counted_run(journal, notes, "auto" if environment else "none")
     assert reasons.keys() == set(missing)
     assert all(reason_text in reason for reason in reasons.values())
-    counts = {n: case.series.keys() - {"time"} for n, case in enumerate(cases)}
-    assert [n for n, names in counts.items() if names] == counted
-    assert not any(set(missing) & set(names) for names in counts.values())
+    quantities = [case.series.keys() - {"time"} for case in cases]
+    assert [index for index, names in enumerate(quantities) if names] == counted
+    assert not any(names & set(missing) for names in quantities)

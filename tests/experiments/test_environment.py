@@ -90,8 +90,8 @@ def test_machine_facts_are_read_from_linux_files(
     expected: tuple[object, ...],
 ) -> None:
     write(tmp_path, cpuinfo=text, vendor="QEMU")
-    for name, place in (("_CPUINFO", "cpuinfo"), ("_VENDOR", "vendor"), ("_CPUS", "")):
-        monkeypatch.setattr(machine, name, tmp_path / place)
+    for constant, file in (("_CPUINFO", "cpuinfo"), ("_VENDOR", "vendor"), ("_CPUS", "")):
+        monkeypatch.setattr(machine, constant, tmp_path / file)
     for index, row in enumerate(CACHES):
         files = dict(zip(("level", "type", "size", "shared_cpu_map"), row, strict=True))
         write(tmp_path / f"cpu0/cache/index{index}", **files)
@@ -113,8 +113,7 @@ V2 = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
 V2 |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
 UNLIMITED_V2 = V2 | {"cpu__max": "max 100000", "memory__max": "max"}
 V1 = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
-SIZES = ("limit", 900), ("usage", 500)
-V1 |= {f"memory__{n}_in_bytes": f"{size * MIB}\n" for n, size in SIZES}
+V1 |= {"memory__limit_in_bytes": f"{900 * MIB}\n", "memory__usage_in_bytes": f"{500 * MIB}\n"}
 V1 |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
 UNLIMITED_V1 = V1 | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
 OWN_GROUPS_V1 = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
@@ -134,6 +133,7 @@ def test_limits_of_containers_are_read(
     write(tmp_path, own=own)
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN_GROUPS", tmp_path / "own")
+    # The limit less the usage; the kernel can free the 7 B of inactive files.
     assert limits.available_memory() == 400 * MIB + 7
     cgroup_limits = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == cgroup_limits
@@ -153,19 +153,21 @@ HYBRID = {
     "sys/devices/system/node/node1/cpulist": "6-11\n",
 }
 for number in range(12):
-    pair = f"{number & ~1}-{number | 1}" if number < 8 else str(number)
-    HYBRID[f"{CPUS}/cpu{number}/topology/thread_siblings_list"] = pair
+    first_of_pair = number - number % 2
+    siblings = f"{first_of_pair}-{first_of_pair + 1}" if number < 8 else str(number)
+    HYBRID[f"{CPUS}/cpu{number}/topology/thread_siblings_list"] = siblings
     HYBRID[f"{CPUS}/cpu{number}/cpufreq/scaling_governor"] = "powersave\n"
     HYBRID[f"{CPUS}/cpu{number}/thermal_throttle/core_throttle_count"] = f"{number}\n"
 #: An Arm processor with two slow and two fast cores and a switch for turbo.
-ARM = {f"{CPUS}/cpu{n}/cpu_capacity": size for n, size in enumerate(("446", "446", "1024", "1024"))}
-ARM |= {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
-#: Files, usable processors, conditions, and count of throttling events.
+ARM = {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
+for number, capacity in enumerate(("446", "446", "1024", "1024")):
+    ARM[f"{CPUS}/cpu{number}/cpu_capacity"] = capacity
+#: Files, usable processors, conditions, and the sum of their cores' throttling counts.
 CONDITIONS: tuple[tuple[dict[str, str], set[int], dict[str, str], int | None], ...] = (
     (HYBRID, {*range(12)}, {
         "siblings": "0-7 share cores", "kinds": "P: 0-7; E: 8-11", "governor": "powersave",
         "turbo": "on", "nodes": "2", "system": "WSL",
-    }, 66),
+    }, 66),  # 0 + 1 + … + 11
     (HYBRID, {1, 2, 5}, {
         "affinity": "1-2,5 of 12", "governor": "powersave", "turbo": "on", "system": "WSL",
     }, 8),
@@ -214,6 +216,7 @@ def test_throttling_is_recorded_and_threads_use_one_kind_of_core(
 
 
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
+    """Return the key of a device; ``host`` overrides fields of its host."""
     changed = msgspec.structs.replace(HOST, **(host or {}))
     return device_key(make_environment(host=changed, **changes))
 
@@ -235,8 +238,8 @@ def test_updates_do_not_change_the_key_of_a_device() -> None:
     assert key(name="研") != key(name="室")
     # The key of a machine in an old record does not change.
     file = "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.json"
-    machine_ = read_record(ROOT / "data" / file, ROOT / "data").record.environment
-    assert device_key(machine_) == machine_.key
+    recorded = read_record(ROOT / "data" / file, ROOT / "data").record.environment
+    assert device_key(recorded) == recorded.key
 
 
 def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,15 +248,16 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     facts = environment.gather(torch, "cpu", 1, name="lab 3")
     assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", facts.key)
     nulls = {name for name, value in flatten(facts) if value is None and "load" not in name}
-    reasons = facts.missing.keys() - {"disturbance", "energy"}
-    assert reasons == nulls - {"host.machine", "conditions"}
+    with_reason = facts.missing.keys() - {"disturbance", "energy"}
+    assert with_reason == nulls - {"host.machine", "conditions"}
     assert {"gpu", "cpu.governor"} <= nulls and "name" not in nulls
     assert facts.cpu.cores_available == runtime.cores_available() >= 1
     assert facts.variables["LD_PRELOAD"] == "liba.so"
     text = repr(facts)
     assert not [word for word in text.split() if word.strip("'\"=,").startswith("/")]
-    node, user = platform.node(), getpass.getuser()
-    assert not [name for name in (node, user) if len(name) > 4 and name in text]
+    # Short names of machines and users also occur in other words.
+    personal = (platform.node(), getpass.getuser())
+    assert not [name for name in personal if len(name) > 4 and name in text]
     # On a GPU machine, nvidia-smi prints the driver once per GPU.
     h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -277,7 +281,7 @@ def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.Monke
         for name in names.split():
             monkeypatch.setenv(name, "a:b=1")
             assert (name in variables("cpu"), name in variables("cuda")) == (on_cpu, on_gpu)
-    for value, without in (
+    for value, without_paths_and_user in (
         ("/home/me/lib/a.so:/opt/b.so", "a.so:b.so"),
         ("/opt/a.so /opt/b.so", "a.so b.so"),
         ("/home/me", "USER"),
@@ -287,16 +291,16 @@ def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.Monke
         ("cache_of_me", "cache_of_USER"),
         ("somewhere", "somewhere"),
     ):
-        assert anonymous(value, "me") == without
+        assert anonymous(value, "me") == without_paths_and_user
     text = "CXX_COMPILER=/opt/rh/gcc/bin/c++, at /home/me/x.py: a/b 1/2 //"
     assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
 
 
 def test_measuring_code_of_a_study_excludes_other_modules() -> None:
-    scaling, roofline = (
-        {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
-        for study in ("conv_scaling", "training_roofline")
-    )
+    def sources(study: str) -> set[str]:
+        return {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
+
+    scaling, roofline = sources("conv_scaling"), sources("training_roofline")
     for name in ("harness/worker", "harness/memory", "machine/quiet"):
         assert f"experiments/{name}.py" in scaling & roofline
     for name in ("commands/checks", "harness/run", "machine/environment", "importers/command"):
@@ -328,7 +332,11 @@ def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
 def reading_after(
     wall: float = 10.0, used: float = 0.0, own: float = 0.0, stolen: float = 0.0, wait: float = 0.0
 ) -> Reading:
-    """Return the reading ``wall`` s after ``START``; all else is in processor seconds."""
+    """Return the system's counters ``wall`` seconds after ``START``.
+
+    Since then, other programs ``used`` processors for this time (s), the run its ``own`` time, and
+    the hypervisor the ``stolen`` time; one of the run's two threads had to ``wait``.
+    """
     busy = 1000.0 + used + own
     return Reading(100.0 + wall, 2, busy, 10.0 + stolen, 50.0 + own, {1: 1.0 + wait, 2: 2.0})
 
@@ -399,8 +407,13 @@ def test_waiting_ends_after_five_quiet_seconds(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, used: str
 ) -> None:
     """Other programs use ``loads[n]`` processors in second n, and the last load from then on."""
-    used_s: list[float] = []
-    monkeypatch.setattr(time, "sleep", lambda _: used_s.append(loads[: len(used_s) + 1][-1]))
+    used_s: list[float] = []  # by second
+
+    def sleep(seconds: float) -> None:
+        second = min(len(used_s), len(loads) - 1)
+        used_s.append(loads[second])
+
+    monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "monotonic", lambda: float(len(used_s)))
     monkeypatch.setattr(quiet, "unavailable", lambda: None)
     monkeypatch.setattr(
@@ -410,7 +423,8 @@ def test_waiting_ends_after_five_quiet_seconds(
     quiet.wait_quiet(2.0, notes.note, 2)
     assert len(used_s) == seconds
     if seconds == 120:
-        assert used in (last := notes.notes.pop()) and last.endswith("Measuring all the same.")
+        last = notes.notes.pop()
+        assert used in last and last.endswith("Measuring all the same.")
     assert len(notes.notes) == seconds // 10, "a message every ten seconds"
     assert f"at most 2.0 min: other processes used {used} processors (cc1)." in notes.notes[0]
 

@@ -1,4 +1,4 @@
-"""Import of published files: origin, samples, and facts that are missing or given."""
+"""Import of published files: origin, samples, and facts that the file or the user names."""
 
 import json
 import re
@@ -42,11 +42,8 @@ IGNORED_EVENTS: tuple[dict[str, Any], ...] = (
     {"ph": "i", "cat": "python_function", "args": {"External id": "none"}},
 )
 GPU = ("--device", "Quadro GV100")
-PROFILE = tuple(
-    word
-    for pair in ("network=none of a study", "batch=2", "precision=float32", "direction=training")
-    for word in ("--set", pair)
-)
+PROFILE = ("--set", "network=none of a study", "--set", "batch=2", "--set", "precision=float32",
+           "--set", "direction=training")  # fmt: skip
 TIDY = (*GPU, "--set", "kind=gpu", "--set", "instrument=a script")
 #: File → content, and the options that the importer needs.
 FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
@@ -112,9 +109,9 @@ BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
 def test_names_and_levels_of_a_table_are_unchanged(tmp_path: Path) -> None:
-    for name, stored in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
-        record = imported(tmp_path / stored, name, BLANK, *TIDY)
-        assert (record.origin.file, [file.name for file in record.attachments]) == (name, [stored])
+    for name, safe in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
+        record = imported(tmp_path / safe, name, BLANK, *TIDY)
+        assert (record.origin.file, [file.name for file in record.attachments]) == (name, [safe])
     table = replace_in("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
     cases = imported(tmp_path, "tidy.csv", table.replace(b"batch", b" version "), *TIDY).cases
     # 1.0 is read as 1, because the column also contains 1; 12.0 stays text, as a version does.
@@ -134,10 +131,11 @@ def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
     facts = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
-    words = [w for pair in {**facts, "cuda": "none"}.items() for w in ("--set", "=".join(pair))]
-    options = (*words, "--device", "Intel Core i9-10940X")
+    options = ["--device", "Intel Core i9-10940X"]
+    for name, value in {**facts, "cuda": "none"}.items():
+        options += ["--set", f"{name}={value}"]
     older = replace_in(TIMM, "1024,106", "1024.0,106.0")
-    record = imported(tmp_path / "told", "mine.csv", older, *options)
+    record = imported(tmp_path / "options", "table.csv", older, *options)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
     assert record.environment.key == "intel-core-i9-10940x"
@@ -258,6 +256,6 @@ def test_invalid_options_or_one_unusable_file_write_no_record(
         assert words[0] in capsys.readouterr().err
     (tmp_path / "x.json").write_bytes(b"{}")
     files = (str(tmp_path / TIMM), str(tmp_path / "x.json"))
-    given = ("--study", "s", "--origin", "X", "--licence", "MIT")
-    assert main(["import", *files, *given, "--records", str(tmp_path / "data")]) == 1
+    options = ("--study", "s", "--origin", "X", "--licence", "MIT")
+    assert main(["import", *files, *options, "--records", str(tmp_path / "data")]) == 1
     assert not (tmp_path / "data").exists()

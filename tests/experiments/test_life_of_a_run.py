@@ -68,6 +68,8 @@ class Stopping(Observer):
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
+    """Return a function that runs a command on a study, and interrupts it after ``stop`` cases."""
+
     def gather(torch: Any, device: str, threads: int, name: str | None) -> Environment:
         return make_environment(name=name, threads=threads)
 
@@ -103,7 +105,7 @@ def test_a_failed_case_is_recorded_and_the_run_continues(
         status, reason = REASONS.get(way, ("ok", ""))
         assert (case.status, case.layers) == (status, (LAYER,)), way
         assert reason in (case.reason or "") and bool(case.series) == (status == "ok"), way
-    if words:
+    if not forks:
         assert ways == ["die", "exit", "raise", "well", "well again"]
         return
     assert ways == ["well", *REASONS, *FILES, "well again"]
@@ -135,25 +137,26 @@ def test_fatal_errors(tmp_path: Path, command: Command, monkeypatch: pytest.Monk
 
 def run_until(driver: Driver, size: str, *words: str, saved: int) -> subprocess.Popen[str]:
     """Start a run; return when the run waits in case ``size`` and has saved ``saved`` new cases."""
-    before, measured_before = driver.finished(), len(driver.measured())
+    earlier, earlier_saved = len(driver.measured()), driver.finished()
     process = driver.start(*words, hold=size)
-    factory.until(lambda: size in driver.measured()[measured_before:], process)
-    factory.until(lambda: driver.finished() >= before + saved, process)
+    factory.until(lambda: size in driver.measured()[earlier:], process)
+    factory.until(lambda: driver.finished() >= earlier_saved + saved, process)
     return process
 
 
 def test_a_run_can_be_resumed_after_each_signal(driver: Driver) -> None:
+    """Cases that were interrupted (sizes 2, 4 and 6) are measured twice, all others once."""
     words: tuple[str, ...] = ()
-    for number, code, size, saved, saved_in_all in (
+    for signal_number, exit_code, size, saved, saved_in_all in (
         (signal.SIGINT, 130, "2", 1, 1),
         (signal.SIGTERM, 143, "4", 2, 3),
         (signal.SIGKILL, -9, "6", 2, 5),
     ):
         process = run_until(driver, size, *words, saved=saved)
-        process.send_signal(number)
+        process.send_signal(signal_number)
         returned, messages = finished(process)
-        assert returned == code and "Traceback" not in messages
-        if number != signal.SIGKILL:
+        assert returned == exit_code and "Traceback" not in messages
+        if signal_number != signal.SIGKILL:
             assert f"{saved_in_all} of 6 cases are saved (close tiny writes a record" in messages
             assert "continue with: python -m experiments run tiny" in messages
             assert messages.endswith("--resume\nInterrupted.\n")
@@ -164,8 +167,8 @@ def test_a_run_can_be_resumed_after_each_signal(driver: Driver) -> None:
     returned, messages = finished(driver.start("--resume"))
     assert returned == 0, messages
     record = record_in(driver.data)
-    ended = [(case.factors["size"], case.status) for case in record.cases]
-    assert ended == [(size, "ok") for size in range(1, 7)]
+    cases = [(case.factors["size"], case.status) for case in record.cases]
+    assert cases == [(size, "ok") for size in range(1, 7)]
     assert "--resume" not in record.command
     assert driver.measured() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
 
@@ -226,6 +229,7 @@ def test_runs_of_lost_machines_become_records(tmp_path: Path, command: Command) 
     message, last_outcome = damage(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)
     code, output = command("close tiny")
     assert code == 0 and message in output
+    # Shard 1 has the odd sizes; the run stopped after the second of them.
     record = record_in(tmp_path, 2)
     peaks = [case.samples("allocated_peak") for case in record.cases]
     assert peaks == [(1,), (), (3,), (), (), ()]
@@ -268,12 +272,13 @@ def test_a_truncated_journal_keeps_a_prefix_of_cases(saved_journal: Journal, cut
     assert path.read_bytes().startswith(content[:first])
 
 
-@pytest.mark.parametrize("place", [1, 2, 4, 5])
-def test_a_damaged_line_loses_no_other_line(saved_journal: Journal, place: int) -> None:
+@pytest.mark.parametrize("index", [1, 2, 4, 5])
+def test_a_damaged_line_loses_no_other_line(saved_journal: Journal, index: int) -> None:
     garbage = b"\0" * 512 + b'\n\xff\r\n\n{}\n{"kind":"x"}\n{"kind":"fi'
-    twice = b'{"kind":"finish","case":9,"case":0,"outcome":{"factors":{"size":7}}}\n'
+    two_cases = b'{"kind":"finish","case":9,"case":0,"outcome":{"factors":{"size":7}}}\n'
     lines = saved_journal.path.read_bytes().split(b"\n")
-    saved_journal.path.write_bytes(b"\n".join([*lines[:place], twice + garbage, *lines[place:]]))
+    lines.insert(index, two_cases + garbage)
+    saved_journal.path.write_bytes(b"\n".join(lines))
     with read_journal(saved_journal.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
         assert journal.finished == dict(enumerate(CASES))
@@ -291,10 +296,9 @@ def test_invalid_journals_are_reported_and_unchanged(saved_journal: Journal) -> 
         path.write_bytes(content)
         unfinished, errors = journals.unfinished_journals(path.parent)
         assert [journal.path for journal in unfinished] == [saved_journal.path]
-        for error, reason in zip(
-            errors, (foreign, ".y.journal.jsonl cannot be read ("), strict=True
-        ):
-            assert str(error).startswith(reason)
+        of_file, of_folder = map(str, errors)
+        assert of_file.startswith(foreign)
+        assert of_folder.startswith(".y.journal.jsonl cannot be read (")
         assert path.read_bytes() == content
 
 

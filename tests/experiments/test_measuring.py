@@ -5,7 +5,6 @@ The runs measure in this process; only conv_scaling measures ceilings.
 
 import gzip
 import mmap
-import operator
 import os
 import platform
 import socket
@@ -123,7 +122,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 class Run(NamedTuple):
-    """The only record of a run, its attachments, and the folder of records."""
+    """The only record of a run, its attachments by name, and the folder of records."""
 
     stored: Stored
     files: dict[str, bytes]
@@ -155,11 +154,14 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
     study, record = STUDIES[name], stored.record
     for case in record.cases:
         fits = case.factors.get("batch") != TOO_MANY
-        assert (case.status, case.reason is None) == ("ok" if fits else "out_of_memory", fits)
+        assert case.status == ("ok" if fits else "out_of_memory")
+        assert (case.reason is None) == fits
         assert case.layers == layers_of_case(study, case.factors)
-        series = [item for series in case.all_series for item in series.items()]
-        assert bool(series) == fits
-        assert all(samples and QUANTITIES[name].admits(samples) for name, samples in series)
+        measured_series = [series for series in case.all_series if series]
+        assert bool(measured_series) == fits
+        for series in measured_series:
+            for quantity, samples in series.items():
+                assert samples and QUANTITIES[quantity].admits(samples)
         assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
         # Records contain allocator events only for studies that replay them.
         assert ("memory_events" in case.series) == (fits and name.startswith("conv"))
@@ -171,39 +173,43 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
     levels = {check.topic: check.level for check in checks_of(stored, records)}
     # In parallel tests, a measured ceiling may be lower than the rates of cases.
     assert "problem" not in {level for topic, level in levels.items() if topic != "ceilings"}
-    text = (records / stored.file).read_bytes()
-    assert Path(stored.file).name == record_name(record, text)
-    assert b'memory_events"' not in text
+    written = (records / stored.file).read_bytes()
+    assert Path(stored.file).name == record_name(record, written)
+    assert b'memory_events"' not in written
     assert record.command[:5] == ("python", "-m", "experiments", "run", name)
     assert record.started <= record.finished
     # Neither record nor attachments contain names of the machine or its user.
-    texts = [gzip.decompress(f) if f.startswith(b"\x1f\x8b") else f for f in files.values()]
-    words = [str(Path.home()) + "/", str(ROOT), str(records.parent)]
-    words += [socket.gethostname()] if len(socket.gethostname()) > 4 else []
-    for text in (encode(record), *texts):
-        assert not [word for word in words if word.encode() in text]
+    names = [str(Path.home()) + "/", str(ROOT), str(records.parent)]
+    if len(socket.gethostname()) > 4:  # a shorter name may occur in other words
+        names.append(socket.gethostname())
+    for content in (encode(record), *files.values()):
+        is_gzip = content.startswith(b"\x1f\x8b")
+        text = gzip.decompress(content) if is_gzip else content
+        assert not [name for name in names if name.encode() in text]
 
 
 def test_ceilings_are_measured_before_and_after_a_run(run: Callable[[str], Run]) -> None:
-    recorded = run("conv_scaling")
-    work = {(c.operation, c.instrument, c.moment): c.work for c in recorded.stored.record.ceilings}
+    """A ceiling is a peak rate of the machine, measured by a program of known work."""
+    conv_run = run("conv_scaling")
+    ceilings = conv_run.stored.record.ceilings
+    work = {(item.operation, item.instrument, item.moment): item.work for item in ceilings}
     for moment in ("before", "after"):
-        assert {operation for operation, _, when in work if when == moment} >= {
-            "matrix_product", "convolution", "copy", "read", "triad",
-        }  # fmt: skip
+        operations = {item.operation for item in ceilings if item.moment == moment}
+        assert operations >= {"matrix_product", "convolution", "copy", "read", "triad"}
         assert work["matrix_product", "torch.mm", moment] == 2 * 1024**3
         # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
         assert work["convolution", "torch.nn.Conv2d", moment] == 2 * 8 * 26**2 * 256 * 9 * 256
         # Page mapping has no ceiling on systems that map several pages at once.
         assert work.get(("page_mapping", "mmap", moment)) in (None, 64 * 2**20 // mmap.PAGESIZE)
-    failed = recorded.case(batch=TOO_MANY, **{"pass": "forward"})
+    failed = conv_run.case(batch=TOO_MANY, **{"pass": "forward"})
     assert "86528000000000 B" in str(failed.reason)
 
 
 def test_a_profile_times_forward_and_backward_of_every_layer(run: Callable[[str], Run]) -> None:
     case = run("training_roofline").case(subject="profile")
     (round_,) = case.rounds
-    forward, backward = (round_.samples(f"layer_{way}_time") for way in ("forward", "backward"))
+    forward = round_.samples("layer_forward_time")
+    backward = round_.samples("layer_backward_time")
     assert len(forward) == len(backward) == len(case.layers) * len(round_.samples("time"))
     assert 0 < sum(forward) + sum(backward) < sum(round_.samples("time"))
 
@@ -226,7 +232,8 @@ def test_waiting_for_images_is_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -
             continue
         series = training_roofline.times(factors, session)
         steps, waits = series["time"], series["loading_time"]
-        assert len(steps) == 2 and all(map(operator.lt, waits, steps))
+        assert len(steps) == 2
+        assert all(wait < step for wait, step in zip(waits, steps, strict=True))
         assert os.sched_getaffinity(0) == cores
 
 
@@ -255,8 +262,7 @@ def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
     from multiprocessing import get_context
 
     with get_context("spawn").Pool(1) as pool:
-        tried, ran = pool.apply(_search_under_limit)
-    ran_by_batch = dict(zip(tried, ran, strict=True))
+        ran_by_batch = pool.apply(_search_under_limit)
     largest = max(batch for batch, ran in ran_by_batch.items() if ran)
     assert ran_by_batch[largest + 1] == 0
     conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
@@ -279,9 +285,10 @@ def test_filling_a_heap_ends_if_the_heap_cannot_grow(monkeypatch: pytest.MonkeyP
     assert next(blocks) == inference_memory._LARGEST_HEAP // inference_memory._MAPPED < 100_000
 
 
-def _search_under_limit() -> tuple[Any, Any]:
+def _search_under_limit() -> dict[int, int]:
+    """Try batches of ResNet-20 in 16 MiB; return batch → 1 if the batch ran, else 0."""
     torch.set_num_threads(1)
     case: Factors = {"subject": "limit", "network": "ResNet-20", "image": 32}
     subject = inference_memory.subject({**case, "layout": "contiguous"})
-    tried = inference_memory.largest_batch(subject, 16 * 2**20)
-    return tried["batch_tried"], tried["batch_ran"]
+    series: Any = inference_memory.largest_batch(subject, 16 * 2**20)
+    return dict(zip(series["batch_tried"], series["batch_ran"], strict=True))

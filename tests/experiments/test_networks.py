@@ -40,8 +40,8 @@ from tests.experiments.functions import First, Function
 from tests.factory import DATA
 
 SHAPES = {"MNIST": (1, 28, 28), **INPUT_SHAPES}
-#: Network → parameters, millions of multiply-adds, and printed decimals of the millions, from the
-#: authors' papers or torchvision's documentation.
+#: Network → parameters, millions of multiply-adds, and decimals of the millions; from the authors'
+#: papers or torchvision's documentation.
 PUBLISHED: dict[str, tuple[int, float, int]] = {
     "MNIST": (1_199_882, 11.992448, 6),
     "LeNet-5": (61_706, 0.416520, 6),
@@ -110,9 +110,12 @@ def test_functional_calls_and_tied_weights_are_captured() -> None:
     network = capture(Functional, [Input((2, 3, 16, 16))]).theory.network
     assert network.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
     assert network.unused == ("unread",)
-    work = [known.flops for known in map(operator_work, network.operators) if known is not None]
-    assert len(work) == len(network.operators)
-    assert sum(work) == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
+    flops = 0
+    for operator in network.operators:
+        work = operator_work(operator)
+        assert work is not None, operator
+        flops += work.flops
+    assert flops == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64), "one convolution, two linear layers"
     assert {operator.module for operator in network.operators} >= {"", "first", "second"}
 
 
@@ -164,15 +167,18 @@ def test_tiled_networks_compute_the_same_maps(form: Form, layout: torch.memory_f
     torch.manual_seed(0)
     network = cifar_resnet(8).eval().to(memory_format=layout)
     images = torch.randn(1, 3, 40, 24).contiguous(memory_format=layout)
-    results, work = [], []
-    for variant in (network, tiled(network, form, 8)):
+
+    def maps_and_flops(module: Any) -> tuple[torch.Tensor, int]:
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            results.append(variant[:-3](images))
-        work.append(counter.get_total_flops())
-    expected, maps = results
+            maps = module[:-3](images)
+        return maps, counter.get_total_flops()
+
+    expected, flops = maps_and_flops(network)
+    maps, flops_of_tiles = maps_and_flops(tiled(network, form, 8))
     assert torch.allclose(maps, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
-    assert (work[1] > work[0]) == (form != "tiled_layers") and work[1] >= work[0]
+    # Tiles through several layers overlap, and compute their borders twice.
+    assert flops_of_tiles == flops if form == "tiled_layers" else flops_of_tiles > flops
 
 
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
@@ -215,14 +221,17 @@ def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
 def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     """Return operator and bytes of the measured requests that are no tensors of theory.
 
-    All tensors of theory must occur in order; an operator requests its results before workspaces.
+    ``events`` are bytes, negative if freed.  All tensors of theory must occur in order; an operator
+    requests its results before workspaces.  Requests after the last tensor belong to the update.
     """
     expected, extra, operator = list(tensors(theory)), [], "start"
-    for size in (int(event) for event in events if event > 0):
-        if expected and expected[0][1] == size:
+    for event in events:
+        if event < 0:
+            continue
+        if expected and expected[0][1] == event:
             operator, _ = expected.pop(0)
         else:
-            extra.append((operator if expected else "update", size))
+            extra.append((operator if expected else "update", int(event)))
     assert not expected, "the allocator has no such requests"
     return extra
 
@@ -241,7 +250,8 @@ def test_inference_requests_tensors_of_theory_and_workspaces(name: str, batch: i
     assert {operator for operator, _ in extra} <= {"convolution"}
     assert theory.cuda is not None and theory.peak is not None
     assert theory.peak.total <= theory.cuda["allocated"]
-    (requested, *_), (allocated, *_) = map(measured.samples, ("requested_peak", "allocated_peak"))
+    requested = measured.samples("requested_peak")[0]
+    allocated = measured.samples("allocated_peak")[0]
     if not extra:
         assert requested == theory.cuda["requested"] + CUBLAS
         assert allocated == theory.cuda["allocated"] + CUBLAS
@@ -254,8 +264,9 @@ def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
     theory = training_theory(batch)
     extra = further_requests(theory, measured.samples("memory_events"))
     # The update requests a tensor per parameter for the weight decay, which theory lacks.
-    parameters = sorted(t.bytes for t in theory.network.parameters.values())
-    assert sorted(size for operator, size in extra if operator == "update")[-161:] == parameters
+    parameters = sorted(tensor.bytes for tensor in theory.network.parameters.values())
+    of_update = sorted(size for operator, size in extra if operator == "update")
+    assert of_update[-len(parameters) :] == parameters
     assert {operator for operator, _ in extra} <= {"convolution", "convolution_backward", "update"}
     (allocated, *_) = measured.samples("allocated_peak")
     assert theory.peak is not None
@@ -263,9 +274,10 @@ def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
 
 
 def test_operators_without_workspace_ran_in_these_calls() -> None:
-    calls = [*(inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20"))]
-    calls.append(training_theory(32))
-    operators = {operator.base for call in calls for operator in call.network.operators}
+    theories = [inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20")]
+    operators: set[str] = set()
+    for theory in (*theories, training_theory(32)):
+        operators |= {operator.base for operator in theory.network.operators}
     assert operators >= WITHOUT_WORKSPACE_ON_GPU
 
 
@@ -318,7 +330,7 @@ def any_convolution(pick: Pick, channels: int, side: int) -> nn.Module:
 
 
 def divisors(channels: int) -> list[int]:
-    return [g for g in (1, 2, 3, channels) if channels % g == 0]
+    return [groups for groups in (1, 2, 3, channels) if channels % groups == 0]
 
 
 def map_layer(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
@@ -382,8 +394,12 @@ def sequence_layer(pick: Pick, shape: tuple[int, ...]) -> nn.Module:
 @st.composite
 def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
     """Draw a network of one to six layers, and the shape of its input."""
-    pick = lambda options: draw(st.sampled_from(options))  # noqa: E731
-    draw_layer, rank = pick((*[(sequence_layer, 3), (map_layer, 4)] * 2, (volume_layer, 5)))
+
+    def pick(options: Sequence[Any]) -> Any:
+        return draw(st.sampled_from(options))
+
+    sequence, maps, volume = (sequence_layer, 3), (map_layer, 4), (volume_layer, 5)
+    draw_layer, rank = pick((sequence, maps, sequence, maps, volume))  # volumes are slower
     shape = (pick((1, 2, 3)), *(pick(range(1, 7)) for _ in range(rank - 1)))
     layers: list[nn.Module] = []
     current = shape
@@ -420,5 +436,5 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
         return
     assert (theory.parameters, theory.refused) == (parameters, ())
     operators = zip(theory.network.operators, theory.work, strict=True)
-    counted = sum(work.flops for o, work in operators if work and o.base not in UNCOUNTED)
-    assert trains or counted == expected
+    flops = sum(work.flops for op, work in operators if work and op.base not in UNCOUNTED)
+    assert trains or flops == expected

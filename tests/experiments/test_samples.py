@@ -54,9 +54,10 @@ def test_samples_stay_between_minimum_and_maximum(minimum: int, extra: int, call
         timed.append(workload)
         return CallTime(1.0, None)
 
-    plan = protocol(minimum, minimum + extra, float(calls))
+    maximum = minimum + extra
+    plan = protocol(minimum, maximum, float(calls))
     series = timing.repeat_calls(Workload(lambda: None), plan, clock, lambda: float(len(timed)))
-    assert series == {"time": (1.0,) * min(max(calls, minimum), minimum + extra)}
+    assert series == {"time": (1.0,) * min(max(calls, minimum), maximum)}
 
 
 def test_calls_are_reset_before_and_freed_after_timing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,8 +74,9 @@ def test_calls_are_reset_before_and_freed_after_timing(monkeypatch: pytest.Monke
     monkeypatch.setattr(time, "perf_counter_ns", tick)
     workload = Workload(call=Result, reset=lambda: order.append("reset"))
     series = timing.sample_times(workload, protocol(3, 3, 60.0), "cpu")
-    assert order == ["reset", "clock", "clock", "freed"] * (len(order) // 4)
-    assert len(order) // 4 >= 1 + 2 + 3
+    calls = len(order) // 4
+    assert order == ["reset", "clock", "clock", "freed"] * calls
+    assert calls >= 1 + 2 + 3, "the first call, two calls of the warm-up, and three samples"
     assert {name: len(samples) for name, samples in series.items()} == {"time": 3, "page_faults": 3}
 
 
@@ -84,12 +86,12 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(("start", "end"))
 
     def event(enable_timing: bool) -> Any:
+        assert enable_timing
         name = next(names)
-        # Only the start event is asked for the elapsed time.
-        return SimpleNamespace(
-            record=lambda: order.append(name),
-            elapsed_time={"start": lambda end: 2.5 if enable_timing else None}.get(name),
-        )
+        event = SimpleNamespace(record=lambda: order.append(name))
+        if name == "start":
+            event.elapsed_time = lambda end: 2.5
+        return event
 
     cuda = SimpleNamespace(Event=event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
@@ -130,18 +132,24 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
     seed=st.integers(0, 5),
 )
 def test_policies_alternate(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
-    order = plan_rounds(planned)
-    for policy, n in planned.items():
-        assert [t.process for t in order if t.policy == policy] == list(range(1, n + 1))
-    assert [t.process for t in order] == sorted(t.process for t in order)
-    for turn in order:
-        order = shuffle_cases(cases, seed, turn)
+    """A round measures each case in one process, under one policy of the allocator.
+
+    All policies run their n-th process before any runs its next one.
+    """
+    rounds = plan_rounds(planned)
+    for policy, count in planned.items():
+        processes = [round_.process for round_ in rounds if round_.policy == policy]
+        assert processes == list(range(1, count + 1))
+    all_processes = [round_.process for round_ in rounds]
+    assert all_processes == sorted(all_processes)
+    for round_ in rounds:
+        order = shuffle_cases(cases, seed, round_)
         assert sorted(order) == sorted(cases)
-        assert shuffle_cases(sorted(cases, reverse=True), seed, turn) == order
+        assert shuffle_cases(sorted(cases, reverse=True), seed, round_) == order
 
 
-def ended(case: int, seconds: float, process: int = 1, **fault: Any) -> RoundResult:
-    """Return the result of a process; ``fault``: fields of a disturbance or failure."""
+def result(case: int, seconds: float, process: int = 1, **fault: Any) -> RoundResult:
+    """Return a case's result in a process; ``fault``: fields of a disturbance or failure."""
     series = {} if "reason" in fault else {"time": (seconds,)}
     round_ = Round(process=process, policy="retained", series=series, **fault)
     return RoundResult(case=case, round=round_, seconds=seconds)
@@ -158,41 +166,44 @@ def test_processes_stay_in_budget(durations: list[float], processes: int, budget
 
 def budgeted(durations: list[float], processes: int, budget: float) -> tuple[float, Counter[int]]:
     """Simulate a run within ``budget`` (s); return the time spent and the processes per case."""
-    log, spent = list[RoundResult](), 0.0
+    results, spent = list[RoundResult](), 0.0
+    cases = range(len(durations))
     for process in range(1, processes + 1):
-        left = processes + 1 - process
-        for case in affordable_cases(range(len(durations)), log, "retained", left, budget - spent):
-            log.append(ended(case, durations[case], process))
+        processes_left = processes + 1 - process
+        time_left = budget - spent
+        for case in affordable_cases(cases, results, "retained", processes_left, time_left):
+            results.append(result(case, durations[case], process))
             spent += durations[case]
-    return spent, Counter(e.case for e in log)
+    return spent, Counter(item.case for item in results)
 
 
 def test_long_cases_have_fewer_processes_and_disturbed_cases_more() -> None:
     assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
     # The case with less total time comes first; its process uses up the budget.
-    log = [ended(0, 3.0), ended(1, 2.0), ended(1, 2.0, 2)]
-    assert affordable_cases((0, 1), log, "retained", 1, 3.5) == {0}
+    earlier = [result(0, 3.0), result(1, 2.0), result(1, 2.0, 2)]
+    assert affordable_cases((0, 1), earlier, "retained", 1, 3.5) == {0}
     # A disturbed case is repeated until a process was not disturbed.
-    log = [ended(0, 1.0), ended(0, 1.0, 2, disturbance="somebody"), ended(1, 1.0)]
-    repeated_once = [*log, ended(0, 1.0, 3, disturbance="still")]
-    repeated_twice = [*repeated_once, ended(0, 1.0, 4)]
-    for results, expected in ((log, (0,)), (repeated_once, (0,)), (repeated_twice, ())):
+    disturbed = [result(0, 1.0), result(0, 1.0, 2, disturbance="somebody"), result(1, 1.0)]
+    repeated_once = [*disturbed, result(0, 1.0, 3, disturbance="still")]
+    repeated_twice = [*repeated_once, result(0, 1.0, 4)]
+    for results, expected in ((disturbed, (0,)), (repeated_once, (0,)), (repeated_twice, ())):
         assert disturbed_cases((0, 1), results, "retained", planned=2) == expected
-    assert disturbed_cases((0, 1), log, "default", planned=2) == ()
+    assert disturbed_cases((0, 1), disturbed, "default", planned=2) == ()
     # A case fails if every process failed, with the first reason.
-    failed = [ended(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
+    failed = [result(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
     assert outcome(failed) == ("failed", "It broke 1.")
-    assert outcome([*failed, ended(0, 1.0, 3).round]) == ("ok", None)
+    assert outcome([*failed, result(0, 1.0, 3).round]) == ("ok", None)
 
 
 def test_ceilings_are_remeasured_when_a_case_exceeds_them(
     tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The case runs at 2 GFLOP/s, above the ceilings of 1 and 1.5 GFLOP/s, and below 3 GFLOP/s."""
-    side = 10**4
-    layer = Linear(
-        name="fc", input_shape=(10, side), output_shape=(10, side), dtype="float32", bias=False
-    )
+    """Measured peak rates (ceilings) of 1 and 1.5 GFLOP/s are too low for a case at 2 GFLOP/s.
+
+    The case does 2 × 10 × 10,000² FLOP in 1 s; the third ceiling, 3 GFLOP/s, is high enough.
+    """
+    shape = (10, 10**4)
+    layer = Linear(name="fc", input_shape=shape, output_shape=shape, dtype="float32", bias=False)
     rates = iter((1.5e9, 3e9))
 
     def remeasure(session: Session, size: str, moment: Moment, note: object) -> Ceilings:
@@ -200,7 +211,7 @@ def test_ceilings_are_remeasured_when_a_case_exceeds_them(
 
     monkeypatch.setattr(rounds, "measure_ceilings", remeasure)
     before = Ceilings(ceilings=(factory.ceiling("matrix_product", "before", 1e9),))
-    study, results = tiny_study.STUDY, [ended(0, 1.0)]
+    study, results = tiny_study.STUDY, [result(0, 1.0)]
     with Journal(tmp_path / ".j.journal.jsonl", make_header(study)) as journal:
         journal.append(before)
         journal.append(CaseResult(case=0, outcome=Case(factors={}, layers=(layer,))))
@@ -239,8 +250,9 @@ def test_a_crashing_case_does_not_affect_other_cases(
         ("retained", 1), ("default", 1), ("default", 2), ("retained", 2),
     ]  # fmt: skip
     assert plain.samples("time") == (0.001,) * 2
-    losses = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
-    assert losses == {("default", 0), ("retained", 1)}
+    # ``tiny_timed`` stores whether glibc keeps freed memory, and the process number, as losses.
+    keeps_memory = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
+    assert keeps_memory == {("default", 0), ("retained", 1)}
     # Each case of each round ran in a process of its own.
     process_ids = [r.samples("step_loss")[0] for case in (plain, disturbed) for r in case.rounds]
     assert len(set(process_ids)) == len(process_ids)
@@ -263,8 +275,10 @@ HISTORY = (
     ("free_completed", 3, 600),
     ("alloc", 2, 700), ("alloc", 3, 600), ("free_completed", 2, 700),
 )  # fmt: skip
-ENTRIES = [{"action": action, "addr": place, "size": size} for action, place, size in HISTORY]
+ENTRIES = [{"action": action, "addr": address, "size": size} for action, address, size in HISTORY]
+#: Requests of the second call in B, negative if freed.
 CALL = {"memory_events": (700, 600, -700)}
+#: Also the requests before that call, and the number of the block in each of all requests.
 REQUESTS = CALL | {
     "memory_events_before": (1000, 700, 600, -700, -600),
     "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
@@ -272,11 +286,14 @@ REQUESTS = CALL | {
 
 
 @pytest.mark.parametrize(
-    ("missed", "emptied", "expected"),
+    ("missed", "was_empty", "expected"),
     [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
 )
-def test_allocations_by_call(missed: int, emptied: bool, expected: dict[str, Any]) -> None:
-    assert memory.request_series(ENTRIES[missed:], 7 - missed, emptied) == expected
+def test_allocations_by_call(missed: int, was_empty: bool, expected: dict[str, Any]) -> None:
+    """Earlier requests are unknown if the history lacks entries or the cache was not empty."""
+    entries_before_call = 7
+    series = memory.request_series(ENTRIES[missed:], entries_before_call - missed, was_empty)
+    assert series == expected
 
 
 def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +302,7 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
     before = {"allocated_bytes.all.current": 1024, "requested_bytes.all.current": 1000}
     after = {name: 2 * size for name, size in before.items()}
     peaks = {"allocated_bytes.all.peak": 3072, "requested_bytes.all.peak": 2300}
-    levels = iter([empty, *[before, after | peaks] * 3])
+    statistics = iter([empty, *[before, after | peaks] * 3])
 
     class Result:
         def __del__(self) -> None:
@@ -299,16 +316,18 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
     def record(enabled: str | None, context: str | None = "all") -> None:
         assert enabled is None or context is None, "recording call stacks would cost time"
 
-    nothing, clear = (lambda: None), (lambda: order.append("clear"))
+    def do_nothing() -> None: ...
+
     history = SimpleNamespace(
         _record_memory_history=record, _snapshot=lambda: {"device_traces": [[], trace]}
     )
     cuda = SimpleNamespace(
-        synchronize=nothing, empty_cache=nothing, reset_peak_memory_stats=clear, memory=history,
-        memory_stats=lambda: order.append("read") or next(levels),
+        synchronize=do_nothing, empty_cache=do_nothing, memory=history,
+        reset_peak_memory_stats=lambda: order.append("clear"),
+        memory_stats=lambda: order.append("read") or next(statistics),
         current_device=lambda: 1, get_allocator_backend=lambda: "native",
     )  # fmt: skip
-    extension = SimpleNamespace(_cuda_clearCublasWorkspaces=nothing)
+    extension = SimpleNamespace(_cuda_clearCublasWorkspaces=do_nothing)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=extension))
     series = memory.measure_cuda(lambda: Workload(call))
     assert order[3:] == ["clear", "read", "call", "read", "freed"] * 3
@@ -346,8 +365,9 @@ def test_throttling_is_read_from_nvml(
     protocol = msgspec.structs.replace(FULL, minimum_samples=2, maximum_samples=2)
     series = timing.sample_times(Workload(lambda: order.append("call")), protocol, "cuda")
     assert order[0] == "read" != order[1] and order[-3:] == ["call", "read", "read"]
+    # The counter rose by 501,000 mJ during all calls that follow the samples of time.
     (energy,), (calls,) = series["energy"], series["energy_calls"]
-    assert (energy * calls, calls > len(series["time"])) == (pytest.approx(501), True)
+    assert energy * calls == pytest.approx(501) and calls > len(series["time"])
     assert {name: series[name] for name in sensors.GpuState._fields} == {
         "device_clock": (1_980_000_000,) * 3, "device_power": (700.5,) * 3,
         "device_temperature": (61,) * 3, "throttle_reasons": reasons,
@@ -362,34 +382,30 @@ def test_throttling_is_read_from_nvml(
 def test_the_energy_of_a_call_adds_all_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One package's counter overflows and adds 200 µJ; the other package adds 300 µJ."""
+    """One package's counter overflows at 1,000 µJ and adds 200 µJ; the other adds 300 µJ.
+
+    Only whole packages count: the core is part of one, and ``psys`` contains both.
+    """
     monkeypatch.setattr(sensors, "_POWERCAP", tmp_path)
     assert sensors.read_energy("cpu") == Missing("the system shows no energy counter (powercap)")
-    readings = []
-    for energies in ((900, 400, 5, 600), (100, 900, 305, 900)):
-        domains = zip(
-            ("0", "0:0", "1", "2"),
-            ("package-0", "core", "package-1", "psys"),
-            energies,
-            strict=True,
-        )
-        for number, name, energy in domains:
-            folder = tmp_path / f"intel-rapl:{number}"
-            folder.mkdir(exist_ok=True)
+    domains = {"0": "package-0", "0:0": "core", "1": "package-1", "2": "psys"}
+
+    def read(*energies: int) -> Any:
+        for (number, name), energy in zip(domains.items(), energies, strict=True):
             files = {"name": name, "energy_uj": energy, "max_energy_range_uj": 1000}
-            for file, value in files.items():
-                (folder / file).write_text(f"{value}\n")
-        readings.append(sensors.read_energy("cpu"))
-    before, after = readings
+            content = {file: f"{value}\n".encode() for file, value in files.items()}
+            factory.write_files(tmp_path / f"intel-rapl:{number}", content)
+        return sensors.read_energy("cpu")
+
+    before, after = read(900, 400, 5, 600), read(100, 900, 305, 900)
     (tmp_path / "intel-rapl:1/energy_uj").unlink()
     denied = Missing("the energy counter cannot be read (No such file or directory)")
     assert sensors.read_energy("cpu") == denied
     series = sensors.energy_series(before, after, 4)
     assert series == {"energy": (pytest.approx(125e-6),), "energy_calls": (4,)}
     assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
-    assert (
-        sensors.energy_series(before, before, 4) == sensors.energy_series(before, denied, 4) == {}
-    )
+    for unusable in (before, denied):
+        assert sensors.energy_series(before, unusable, 4) == {}
 
 
 #: Program that traces a call with 1 block of 8 MiB and a call with 3; the last block is the result.
@@ -417,13 +433,15 @@ def test_policies_set_variables_of_the_allocator() -> None:
     environment = {**os.environ, **policies.variables("traced")}
     printed = subprocess.check_output((sys.executable, "-c", _PROGRAM), env=environment)
     for blocks, trace in zip((1, 3), msgspec.json.decode(printed), strict=True):
-        assert [round(b / MIB) for b in trace["block_bytes"]] == [8] * blocks + [-8] * blocks
+        sizes = [round(size / MIB) for size in trace["block_bytes"]]
+        assert sizes == [8] * blocks + [-8] * blocks, "allocated, then freed"
         threshold = int(trace["mmap_threshold"][0])
         assert 8 * MIB < threshold < 8.1 * MIB
-        returned = blocks * 8 * MIB > 2 * threshold
-        assert sum(change < 0 for change in trace["block_changes"]) == returned
+        is_returned = blocks * 8 * MIB > 2 * threshold
+        shrinks = [change for change in trace["block_changes"] if change < 0]
+        assert len(shrinks) == (1 if is_returned else 0)
         assert sum(trace["block_changes"]) == 0
-        assert all((s > 0) == returned for s in trace["result_return_time"])
+        assert all((seconds > 0) == is_returned for seconds in trace["result_return_time"])
         assert set(trace["return_time"]) == {0}
 
 

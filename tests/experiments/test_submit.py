@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -33,15 +32,19 @@ LOCAL = ("--cluster", "local", "--nodes", "2")
 
 def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     pytest.importorskip("submitit")
-    file, driver = tmp_path / "held", Driver(tmp_path)
+    # The study writes its run's process number into this file while the case of size 3 waits.
+    process_number, driver = tmp_path / "held", Driver(tmp_path)
     monkeypatch.setenv("TINY_STUDY", "tiny_timed")
-    monkeypatch.setenv("TINY_HELD", str(file))
+    monkeypatch.setenv("TINY_HELD", str(process_number))
+
+    def first_case_is_saved() -> bool:
+        journals = [path.read_bytes() for path in driver.journals()]
+        return any(b'"kind":"finish","case":0' in content for content in journals)
+
     process = driver.start(*LOCAL, command="submit")
-    # Wait until case 3 waits and case 1 is in the journal.
-    finish = b'"kind":"finish","case":0'
-    factory.until(file.exists, process)
-    factory.until(lambda: any(finish in path.read_bytes() for path in driver.journals()), process)
-    os.kill(int(file.read_text()), signal.SIGKILL)
+    factory.until(process_number.exists, process)
+    factory.until(first_case_is_saved, process)
+    os.kill(int(process_number.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
     for message in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
@@ -49,24 +52,26 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
     (run,) = runs_of(read_records("tiny", driver.data))
     assert len(run.parts) == 2 and missing_shards(run) == ()
     for size, case in enumerate(run.record.cases, 1):
-        processes = Counter((r.policy, r.process, r.samples("time")) for r in case.rounds)
-        turns = (("retained", 1), ("retained", 2), ("default", 1))
-        assert (case.status, processes) == (
-            "ok",
-            Counter((*turn, (size / 1000,)) for turn in turns),
-        )
-        assert case.samples("allocated_peak") == (size,)
+        assert case.status == "ok" and case.samples("allocated_peak") == (size,)
+        processes = sorted((round_.policy, round_.process) for round_ in case.rounds)
+        assert processes == [("default", 1), ("retained", 1), ("retained", 2)]
+        assert {round_.samples("time") for round_ in case.rounds} == {(size / 1000,)}
     assert driver.journals() == []
     assert sorted(driver.measured()) == ["1", "2", "3", "3", "4", "5", "6"]
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
     assert ask("status", "tiny", "--records", driver.data)[1].count("measured  ") == 2
     assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "nothing is left"
+    # Other threads or another kind of node would be another sweep.
     ((first_part, _),) = sweeps("tiny", driver.data)
     default = first_part.environment.threads
-    options = ((None, None), (default, None), (default + 1, None), (None, "another kind of node"))
-    tags = [tag("tiny", first_part.shard, threads, label) for threads, label in options]
-    states = [shards("tiny", driver.data, sweep)[1].state for sweep in tags]
-    assert states == ["measured", "measured", "missing", "missing"]
+    for threads, label, state in (
+        (None, None, "measured"),
+        (default, None, "measured"),
+        (default + 1, None, "missing"),
+        (None, "another kind of node", "missing"),
+    ):
+        sweep = tag("tiny", first_part.shard, threads, label)
+        assert shards("tiny", driver.data, sweep)[1].state == state
 
 
 def test_jobs_without_progress_end_the_submission(
@@ -81,10 +86,10 @@ def test_jobs_without_progress_end_the_submission(
     log.write_bytes(b"\xff\nkilled")
 
     def shards(*_: object) -> dict[int, ShardState]:
-        number = len(started)
-        count = saved[min(number, len(saved) - 1)]
-        first = ShardState("missing" if number == 6 else "measured", "a")
-        return {1: first, 2: ShardState("unfinished", str(number), count)}
+        jobs = len(started)
+        finished_cases = saved[min(jobs, len(saved) - 1)]
+        first = ShardState("missing" if jobs == 6 else "measured", "a")
+        return {1: first, 2: ShardState("unfinished", str(jobs), finished_cases)}
 
     request = SimpleNamespace(study="tiny", records=Path())
     options = SimpleNamespace(cluster="local", nodes=1, time=1)
@@ -193,7 +198,10 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
     tmp_path: Path,
     notes: Notes,
 ) -> None:
-    """One part ends early, one fails, three reach their limit; of these, one has no case."""
+    """One part ends early, one fails, three reach their limit; of these, one has no case.
+
+    Journals of earlier runs of the same studies remain unfinished.
+    """
     result, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 

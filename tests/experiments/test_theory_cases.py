@@ -31,15 +31,18 @@ class Cache(nn.Module):
         super().__init__()
         self.register_buffer("cache", torch.zeros(1, 4096, 64))
 
-    def forward(self, keys: Any, place: Any) -> Any:
-        return self.cache.index_copy_(1, place, keys)
+    def forward(self, keys: Any, row: Any) -> Any:
+        return self.cache.index_copy_(1, row, keys)
 
 
 def theory_of_call(function: Callable[..., Any] | nn.Module, *inputs: Any) -> Theory:
     """Capture a function or module; inputs are shapes (float32) or pairs of shape and type."""
-    sources = [Input(*form) if isinstance(form[-1], str) else Input(form) for form in inputs]
-    build = (lambda: function) if isinstance(function, nn.Module) else lambda: Function(function)
-    return capture_theory(build, sources)
+    sources = []
+    for source in inputs:
+        has_type = isinstance(source[-1], str)
+        sources.append(Input(*source) if has_type else Input(source))
+    module = function if isinstance(function, nn.Module) else Function(function)
+    return capture_theory(lambda: module, sources)
 
 
 def flexible(x: Any) -> Any:
@@ -51,6 +54,7 @@ def flexible(x: Any) -> Any:
 #: Bytes of an EmbeddingBag: 160 indices and rows of 256 B; 8 offsets, written and read; 8 sums;
 #: two numbers per bag; and one number per row.
 BAG_BYTES = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
+#: Function, inputs, and bytes that its operators read and write: float32 has 4 B, int64 8 B.
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
     (lambda x: torch.mul(*x.chunk(2, 1)), ((2, 8, 4, 4),), 1_536),
     (lambda x: attention(*x.unbind(0)), ((3, 2, 4, 16, 8),), 16_896),
@@ -157,33 +161,39 @@ def head() -> nn.Module:
 
 
 #: Module → multiply-adds and parameters.  A layer computes a result, the weight's gradient, and the
-#: input's gradient if another layer computed the input.  A weight norm has two parameters.
+#: input's gradient if another layer computed the input, so tied layers have 3 + 2 products.
+#: A weight norm has two parameters.
 OF_TIED = {"0.0, 1.0": (5 * 100_000, 110)}
 NORM = "3.parametrizations.weight.0"
 OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
 
 
 @pytest.mark.parametrize(
-    ("build", "shape", "rows"), [(tied, (10, 100, 10), OF_TIED), (head, (4, 3, 8, 8), OF_HEAD)]
+    ("build", "shape", "expected"), [(tied, (10, 100, 10), OF_TIED), (head, (4, 3, 8, 8), OF_HEAD)]
 )
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
 def test_work_of_modules_includes_their_gradients(
-    build: Any, shape: tuple[int, ...], rows: dict[str, tuple[int, int]], update: str
+    build: Any, shape: tuple[int, ...], expected: dict[str, tuple[int, int]], update: str
 ) -> None:
     theory = theory_of(build, shape, train=True, update=update)
-    modules = {row.name: (row.multiply_adds, row.parameters) for row in theory.by_module}
-    assert {name: row for name, row in modules.items() if any(row)} == rows
+    modules = {row.name: row for row in theory.by_module}
+    optimizer = modules.pop("(the optimiser)")
+    work = {name: (row.multiply_adds, row.parameters) for name, row in modules.items()}
+    assert {name: numbers for name, numbers in work.items() if any(numbers)} == expected
     assert sum(row.parameters for row in theory.by_kind) == theory.parameters
-    calls = {row.name: row.calls for row in theory.by_module}["(the optimiser)"]
-    assert calls == sum(operator.phase == "update" for operator in theory.network.operators)
+    updates = [operator for operator in theory.network.operators if operator.phase == "update"]
+    assert optimizer.calls == len(updates)
 
 
 def test_grouped_gradients_match_both_counts_of_torch() -> None:
     theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
-    work = zip(theory.network.operators, theory.work, strict=True)
-    # An image has no gradient.
-    ((operator, flops),) = ((o, n.flops) for o, n in work if n and o.base == "convolution_backward")
-    assert all(flops in _possible_flops(operator, counted) for counted in (flops, 8 * flops))
+    bases = [operator.base for operator in theory.network.operators]
+    backward = bases.index("convolution_backward")  # only the weights' gradient; images have none
+    operator, work = theory.network.operators[backward], theory.work[backward]
+    assert work is not None and bases.count("convolution_backward") == 1
+    # Versions of torch count a group's FLOPs once, or as if the layer had no groups.
+    for counted in (work.flops, 8 * work.flops):
+        assert work.flops in _possible_flops(operator, counted)
 
 
 @pytest.mark.parametrize("build", [
@@ -232,14 +242,16 @@ def test_the_largest_batch_equals_trial_captures(
     theory = theory_of(build, (3, WIDTH), train=train, device=device)
     assert theory.captured is not None
     sizes = {n: total(theory.captured(n, None)) for n in range(1, 6)}
+    # Workspaces of backward passes and of cuBLAS are unknown.
+    verdict = "undecided" if train or device == "cuda" else "fits"
     for limit in (sizes[1] - 1, sizes[1], sizes[4] + 1):
+        # On a GPU, batches may have equal sizes, since blocks are multiples of 512 B.
+        largest = max((batch for batch, size in sizes.items() if size <= limit), default=0)
         fits = theory.fits(limit)
-        assert fits.largest == max((n for n, size in sizes.items() if size <= limit), default=0)
+        assert fits.largest == largest
         for batch, predicted in fits.bracket.items():
             assert total(predicted) == sizes[batch]
-            # Workspaces of backward passes and of cuBLAS are unknown.
-            verdict = "undecided" if train or device == "cuda" else "fits"
-            assert fits.verdict(batch) == (verdict if batch <= fits.largest else "does not fit")
+            assert fits.verdict(batch) == (verdict if batch <= largest else "does not fit")
 
 
 def looped(x: Any) -> Any:
@@ -300,16 +312,14 @@ def activations(**options: Any) -> int:
 
 
 def test_capture_policies_change_live_bytes() -> None:
-    whole = activations()
-    halves = activations(checkpoint=["0", "1"])
-    assert halves < 0.7 * whole
-    assert whole <= activations(accumulate=2) <= whole + 2 * WEIGHTS + 4096 * 8
-    assert activations(autocast="bfloat16") < whole
-    single, lists = (
-        total(theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update=update))
-        for update in ("single", "foreach")
-    )
-    assert lists > single + WEIGHTS / 2, "the square roots of all parameters are alive together"
+    plain = activations()
+    assert activations(checkpoint=["0", "1"]) < 0.7 * plain
+    assert plain <= activations(accumulate=2) <= plain + 2 * WEIGHTS + 4096 * 8
+    assert activations(autocast="bfloat16") < plain
+    single = theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update="single")
+    lists = theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update="foreach")
+    # The update of lists keeps the square roots of all parameters' second moments alive together.
+    assert total(lists) > total(single) + WEIGHTS / 2
 
 
 CPU = torch.device("cpu")
@@ -329,6 +339,7 @@ def layouts(result: Any) -> list[object]:
 
 
 zeros, image = torch.zeros, torch.zeros(1, 3, 8, 8)
+#: Operator and arguments of types that its kernel refuses.
 REFUSED_TYPES = {
     "product of two types": (aten.mm.default, zeros(2, 3), zeros(3, 4).double()),
     "bias of another type": (aten.addmm.default, zeros(4).double(), zeros(2, 3), zeros(3, 4)),

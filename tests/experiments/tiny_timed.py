@@ -33,7 +33,10 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Return the size as a time (ms), the process number, and whether glibc keeps freed memory."""
+    """Return the size as a time (ms), and two facts as if they were losses.
+
+    ``step_loss`` is the process number, ``train_loss`` 1 if glibc keeps freed memory.
+    """
     size = int(factors["size"])
     for library in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM"):
         assert os.environ[f"{library}_THREADS"] == str(session.threads)
@@ -41,8 +44,9 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         os.kill(os.getpid(), signal.SIGKILL)
     cause = "a test" if size == DISTURBED else None
     quiet.disturbance = lambda *readings: cause  # type: ignore[assignment]
-    retained = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
-    return {"time": (size / 1000,), "step_loss": (float(os.getpid()),), "train_loss": (retained,)}
+    keeps_memory = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
+    process_id = float(os.getpid())
+    return {"time": (size / 1000,), "step_loss": (process_id,), "train_loss": (keeps_memory,)}
 
 
 FULL = msgspec.structs.replace(PLAIN.plan.full, processes={"retained": 2, "default": 1})

@@ -1,4 +1,9 @@
-"""Replacement for Nsight Compute: runs a program and writes a table row per kernel launch."""
+"""Replacement for Nsight Compute: runs a program and writes a table row per kernel launch.
+
+Environment variables: ASKED is the file that logs each call of this program, and LAUNCHES the file
+to which the replacement for torch writes its launches.  LISTING replaces the list of metrics, SAYS
+the table by an error message; NO_NVTX leaves out the ranges; OFF multiplies counts by a factor.
+"""
 
 import csv
 import json
@@ -27,7 +32,7 @@ launches = Path(os.environ["LAUNCHES"])
 launches.write_text("")
 print("==PROF== Connected to process 4242 (/somewhere/python)", flush=True)
 code = subprocess.run(words[words.index(sys.executable) :], check=False).returncode
-off = json.loads(os.environ.get("OFF", "{}"))
+factors = json.loads(os.environ.get("OFF", "{}"))
 
 
 def counts(name, work):
@@ -37,12 +42,12 @@ def counts(name, work):
     kernels do 1,000 operations of each kind per unit of work.
     """
     if "product" not in name:
-        work = 1000 * int(work)
-        return [work if "op_f" in m else 64 if "bytes" in m else 0 for m in metrics]
+        count_by_word = {"op_f": 1000 * int(work), "bytes": 64}
+        return [sum(n for word, n in count_by_word.items() if word in m) for m in metrics]
     _, _, precision, size = (word.rpartition("=")[2] for word in name.split())
     assert work == str(precision == "tf32")
     rows, columns, depth = map(int, size.split("x"))
-    flops = round(2 * rows * columns * depth * off.get(precision, 1))
+    flops = round(2 * rows * columns * depth * factors.get(precision, 1))
     if precision == "fp32":  # counted in fused instructions
         return [flops // 2 if "op_ffma" in m else 0 for m in metrics]
     return [flops if f"src_{precision}" in m else 0 for m in metrics]
@@ -56,10 +61,11 @@ with log.open("w") as stream:
     writer.writerow(["", "", "", "", *("byte" if "bytes" in m else "inst" for m in metrics)])
     for number, line in enumerate(launches.read_text().splitlines()):
         name, work = line.split("\t")
-        marked = f'{number}  "<default domain>:{name}:none:none:none:none:none:none"'
-        place = "" if os.environ.get("NO_NVTX") else marked
+        nvtx_range = f'{number}  "<default domain>:{name}:none:none:none:none:none:none"'
+        if os.environ.get("NO_NVTX"):
+            nvtx_range = ""
         values = [f"{value:,}" for value in counts(name, work)]
-        writer.writerow([number, place, "void gemm<(int)128, float>(T1, T2)", "9.0", *values])
+        writer.writerow([number, nvtx_range, "void gemm<(int)128, float>(T1, T2)", "9.0", *values])
 if code:
     print(f"==ERROR== The application returned an error code ({code}).")
 sys.exit(code)

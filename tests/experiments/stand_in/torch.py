@@ -16,12 +16,12 @@ device = nullcontext
 _profiler = SimpleNamespace(on=False, range=None)
 
 
-def nothing(*given, **named):
+def nothing(*args, **kwargs):
     """Replace any function whose result is not used."""
 
 
 manual_seed = randn = nothing
-bfloat16 = float16 = float32 = None  # only passed on
+bfloat16 = float16 = float32 = None  # only passed as arguments
 
 
 def mm(left, right):
