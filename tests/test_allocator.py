@@ -1,4 +1,7 @@
-"""The model of PyTorch's caching allocator, compared with values computed by hand."""
+"""The model of PyTorch's caching allocator, compared with values computed by hand.
+
+The allocator divides segments, which it reserves from the GPU, into blocks of tensors (owners).
+"""
 
 import re
 from itertools import pairwise
@@ -8,26 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.core.errors import StudyError
-from report.theory.allocator import (
-    DEFAULT,
-    LARGE_SEGMENT,
-    MIB,
-    ROUNDING,
-    SMALL_SEGMENT,
-    Allocate,
-    Free,
-    MemoryRequest,
-    Options,
-    Segment,
-    Snapshot,
-    apply_request,
-    options_of,
-    replay,
-)
-
-
-def sums(snapshot: Snapshot) -> tuple[int, int, int]:
-    return snapshot.requested, snapshot.allocated, snapshot.reserved
+from report.theory import allocator
+from report.theory.allocator import MIB, Allocate, Free, MemoryRequest, Snapshot, options_of, replay
 
 
 def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
@@ -65,7 +50,7 @@ def test_rounding_and_segments(options: str, size: int, block: int, segment: int
     assert run(("a", size), options=options)[-1].reserved == segment
 
 
-#: Rule → requests in MiB (0 frees the owner), and the final blocks of each segment.
+#: Rule → requests in MiB (0 frees the owner), and the final blocks of each segment ("-" is free).
 FINAL_BLOCKS = {
     "small and large blocks share no segment": (
         [("a", 5e-6), ("b", 2), ("c", 7e-4)],
@@ -91,7 +76,8 @@ FINAL_BLOCKS = {
 def test_final_blocks_of_segments(name: str) -> None:
     program, expected = FINAL_BLOCKS[name]
     last = run(*((owner, int(size * MIB)) for owner, size in program))[-1]
-    assert [" ".join(b.owner or "-" for b in s.blocks) for s in last.segments] == expected
+    owners = [[block.owner or "-" for block in segment.blocks] for segment in last.segments]
+    assert owners == [blocks.split() for blocks in expected]
 
 
 #: By hand: request in MiB, then the allocated and the reserved MiB after the request.
@@ -126,10 +112,10 @@ BY_HAND = {
 
 @pytest.mark.parametrize("options", BY_HAND)
 def test_allocated_and_reserved_bytes_by_hand(options: str) -> None:
-    program, *sizes = zip(*BY_HAND[options], strict=True)
-    steps = run(*((owner, int(size * MIB)) for owner, size in program), options=options)[1:]
-    states = [(step.allocated / MIB, step.reserved / MIB) for step in steps]
-    assert states == list(zip(*sizes, strict=True))
+    program = [(owner, int(size * MIB)) for (owner, size), *_ in BY_HAND[options]]
+    states = run(*program, options=options)[1:]
+    sizes = [(state.allocated / MIB, state.reserved / MIB) for state in states]
+    assert sizes == [(allocated, reserved) for _, allocated, reserved in BY_HAND[options]]
 
 
 @pytest.mark.parametrize(("requests", "words"), [
@@ -164,45 +150,51 @@ OPTIONS = (
 def test_invariants_hold_after_every_step(steps: list[tuple[bool, int, int]], text: str) -> None:
     options = options_of(text)
     expected, state = dict[str, int](), Snapshot(options=options)
-    for number, (frees, place, size) in enumerate(steps):
-        if frees and expected:
-            owner = list(expected)[place % len(expected)]
+    for number, (is_free, index, size) in enumerate(steps):
+        if is_free and expected:
+            owner = list(expected)[index % len(expected)]
             del expected[owner]
-            state = apply_request(state, Free(owner))
+            state = allocator.apply_request(state, Free(owner))
         else:
             expected[str(number)] = size
-            state = apply_request(state, Allocate(str(number), size))
+            state = allocator.apply_request(state, Allocate(str(number), size))
         assert owners(state) | dict.fromkeys(state.empty, 0) == expected
         assert state.requested == sum(expected.values()) <= state.allocated <= state.reserved
         for segment in state.segments:
             check(segment, options)
     freed = replay([Free(owner) for owner in expected], state)[-1]
-    assert sums(freed) == (0, 0, state.reserved)
+    assert (freed.requested, freed.allocated, freed.reserved) == (0, 0, state.reserved)
     assert all(len(segment.blocks) == 1 for segment in freed.segments)
 
 
 def owners(snapshot: Snapshot) -> dict[str, int]:
-    return {b.owner: b.requested for s in snapshot.segments for b in s.blocks if b.owner}
+    """Return the requested bytes of each owner's block."""
+    sizes = {}
+    for segment in snapshot.segments:
+        sizes |= {block.owner: block.requested for block in segment.blocks if block.owner}
+    return sizes
 
 
-def check(segment: Segment, options: Options) -> None:
+def check(segment: allocator.Segment, options: allocator.Options) -> None:
     """Assert that blocks are multiples of 512 B and that free blocks are not adjacent."""
-    page = SMALL_SEGMENT if segment.pool == "small" else LARGE_SEGMENT
+    page = allocator.SMALL_SEGMENT if segment.pool == "small" else allocator.LARGE_SEGMENT
     is_exact = segment.pool == "large" and not options.expandable and segment.size >= 10 * MIB
     assert is_exact or segment.size % page == 0
     for block in segment.blocks:
-        assert block.size > 0 and block.size % ROUNDING == 0 and block.requested <= block.size
+        assert block.size > 0 and block.size % allocator.ROUNDING == 0
+        assert block.requested <= block.size
         assert (block.owner is None) == (block.requested == 0)
-    assert not any(a.owner is b.owner is None for a, b in pairwise(segment.blocks))
+    for before, after in pairwise(segment.blocks):
+        assert before.owner is not None or after.owner is not None
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("", DEFAULT),
-    ("backend:native", DEFAULT),
-    ("garbage_collection_threshold:0.8", DEFAULT),
-    ("pinned_num_register_threads:8", DEFAULT),
-    ("max_split_size_mb:64, expandable_segments:True", Options(64 * MIB, 1, True)),
-    ("roundup_power2_divisions:16", Options(None, 16)),
+    ("", allocator.DEFAULT),
+    ("backend:native", allocator.DEFAULT),
+    ("garbage_collection_threshold:0.8", allocator.DEFAULT),
+    ("pinned_num_register_threads:8", allocator.DEFAULT),
+    ("max_split_size_mb:64, expandable_segments:True", allocator.Options(64 * MIB, 1, True)),
+    ("roundup_power2_divisions:16", allocator.Options(None, 16)),
     ("per_process_memory_fraction:0.5", "per_process_memory_fraction: it is not modelled"),
     ("pinned_use_cuda_host_registr:True", "pinned_use_cuda_host_registr: it is not modelled"),
     ("large_segment_size_mb:40", "large_segment_size_mb: it is not modelled"),
@@ -215,8 +207,8 @@ def check(segment: Segment, options: Options) -> None:
     ("roundup_power2_divisions:3", "'3' is not possible"),
     ("roundup_power2_divisions:[3:4]", "'[3:4]' is not possible"),
 ])  # fmt: skip
-def test_options_are_parsed_or_refused(text: str, expected: Options | str) -> None:
-    if isinstance(expected, Options):
+def test_options_are_parsed_or_refused(text: str, expected: allocator.Options | str) -> None:
+    if isinstance(expected, allocator.Options):
         assert options_of(text) == expected
         return
     with pytest.raises(StudyError, match=re.escape(expected)):

@@ -165,7 +165,7 @@ with leave_on_signals(list):  # no files to remove
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> None:
-    """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has result."""
+    """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has ended."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
     until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)

@@ -22,16 +22,8 @@ from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
-from tests.degraded import (
-    DEGRADED,
-    HOSTILE,
-    committed,
-    first_of_each_subject,
-    no_files,
-    noise,
-    one_of_each_kind,
-    thinned,
-)
+from tests import degraded
+from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind
 from tests.papers import assert_whole, rendered, verdicts
 
 #: Studies with records of this project, and studies with any records; a new study has none.
@@ -157,7 +149,7 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
     inputs = one_of_each_kind(committed(study))
     stored = inputs.records[0]
     cases = stored.record.cases
-    first_cases = [cases[index] for index in first_of_each_subject(cases)]
+    first_cases = [cases[index] for index in degraded.first_of_each_subject(cases)]
     refused = 0
     for first in first_cases:
         variants: list[dict[str, Any]] = [{**first.factors, "colour": "red"}]
@@ -191,7 +183,7 @@ def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None
 def test_a_paper_is_complete_with_each_record_alone(study: str) -> None:
     """The machines in the roles change when records are missing."""
     inputs = committed(study)
-    records = tuple(thinned(stored, 8) for stored in inputs.records)
+    records = tuple(degraded.thinned(stored, 8) for stored in inputs.records)
     for stored in records:
         assert_whole(study, compute(study, replace(inputs, records=(stored,))))
     assert_whole(study, compute(study, replace(inputs, records=records[1:])))

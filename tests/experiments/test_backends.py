@@ -20,24 +20,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from experiments import backend_speedup, datasets
-from experiments.backends import perceptron
-from experiments.backends.changes import (
-    CHANGES,
-    DIVIDED_RATE_CALLS,
-    NONE,
-    fused_forward,
-    operations_with,
-)
+from experiments.backends import changes, perceptron
 from experiments.backends.libraries import ON_GPU, Library, load
-from experiments.backends.perceptron import (
-    Operations,
-    Parameters,
-    Training,
-    accuracy,
-    iteration,
-    loss,
-    placed,
-)
+from experiments.backends.perceptron import Operations, Parameters, Training, iteration
 from experiments.datasets import Split, handwritten, mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
@@ -79,7 +64,9 @@ def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None
         scores = perceptron.forward(training.ops, parameters, training.train.images).z2
         xp, targets = training.library.xp, training.train.targets
         values = [np.asarray(parameter) for parameter in parameters]
-        return [*values, loss(xp, scores, targets), accuracy(xp, scores, targets)]
+        loss = perceptron.loss(xp, scores, targets)
+        accuracy = perceptron.accuracy(xp, scores, targets)
+        return [*values, loss, accuracy]
 
     on_numpy, on_library = (results(training_on(library, dtype)) for library in ("numpy", name))
     for result, expected in zip(on_library, on_numpy, strict=True):
@@ -91,7 +78,7 @@ def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None
 def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     random, xp = np.random.RandomState(seed), library("numpy").xp
     initial, ops = perceptron.initial(hidden, seed), Operations(xp)
-    part = placed(library("numpy"), "float64", handwritten(None).train, samples)
+    part = perceptron.placed(library("numpy"), "float64", handwritten(None).train, samples)
     b1, b2 = (random.normal(size=bias.shape) for bias in (initial.b1, initial.b2))
     parameters = initial._replace(b1=b1, b2=b2)
     activations = perceptron.forward(ops, parameters, part.images)
@@ -102,7 +89,9 @@ def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     scores = functional.linear(functional.relu(hidden_sums), tensors[2], tensors[3][:, 0])
     expected = functional.cross_entropy(scores, torch.tensor(part.targets).T)
     expected.backward()
-    assert loss(xp, activations.z2, part.targets) == pytest.approx(float(expected.detach()))
+    assert perceptron.loss(xp, activations.z2, part.targets) == pytest.approx(
+        float(expected.detach())
+    )
     for gradient, tensor in zip(gradients, tensors, strict=True):
         np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-12)
 
@@ -129,9 +118,9 @@ def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
     """Calls are counted without the array API, whose ``clip`` makes several NumPy calls."""
     part = training_on("numpy").train
     parameters = Parameters(*(tensor.view(Counting) for tensor in perceptron.initial(10, SEED)))
-    for calls in (subject.ALL_CALLS, DIVIDED_RATE_CALLS):
+    for calls in (subject.ALL_CALLS, changes.DIVIDED_RATE_CALLS):
         Counting.calls = 0
-        ops = operations_with(calls, np, part.images.shape[1])
+        ops = changes.operations_with(calls, np, part.images.shape[1])
         iteration(ops, parameters, part.images.view(Counting), part.targets)
         assert Counting.calls == calls
     counts = Counter[str]()
@@ -151,7 +140,7 @@ def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
 )
 def test_other_numbers_of_calls_compute_the_same_iteration(name: str, calls: int) -> None:
     training = training_on(name)
-    ops = operations_with(calls, training.library.xp, training.train.images.shape[1])
+    ops = changes.operations_with(calls, training.library.xp, training.train.images.shape[1])
     result = iteration(ops, training.parameters, *training.train)
     for value, expected in zip(result, training.iterate(training.parameters), strict=True):
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6)
@@ -168,7 +157,7 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
     )
     expected = iteration(plain, training.parameters, *training.train)
     of_timed = iteration(timed, training.parameters, *training.train)
-    of_fused = training._replace(forward=fused_forward).iterate(training.parameters)
+    of_fused = training._replace(forward=changes.fused_forward).iterate(training.parameters)
     for results in (of_timed, of_fused):
         for value, expected_value in zip(results, expected, strict=True):
             np.testing.assert_array_equal(value, expected_value)
@@ -181,7 +170,7 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators map otherwise")
 def test_a_change_affects_only_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the C library returns freed memory, a call maps the pages that the theory counts."""
-    assert (NONE, *subject.CHANGES) == CHANGES
+    assert (changes.NONE, *subject.CHANGES) == changes.CHANGES
     sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.WIDE)
     assert tuple(map(tuple, sizes)) == backend_speedup.CHANGED_SIZES
     monkeypatch.setattr(backend_speedup, "CHANGED_SIZES", ((10, 1), (512, 1_438)))
@@ -192,7 +181,7 @@ def test_a_change_affects_only_its_case(tmp_path: Path, monkeypatch: pytest.Monk
         # A call may also map a page for the interpreter.
         mapped = min(series["page_faults"][-3:])
         assert mapped == (theory.mapped_pages(size) if change == subject.RETURNED else 0)
-        assert ("relu_time" in series) == (change == NONE)
+        assert ("relu_time" in series) == (change == changes.NONE)
 
 
 @pytest.mark.usefixtures("without_gpu")
