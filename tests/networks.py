@@ -8,16 +8,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from report.core.records.layers import (
-    Activation,
-    Convolution,
-    Dropout,
-    Flatten,
-    Layer,
-    Linear,
-    Pooling,
-    Softmax,
-)
+from report.core.records import layers
+from report.core.records.layers import Convolution, Layer
 from report.core.records.operations import Operator, Tensor
 
 
@@ -100,26 +92,27 @@ class Chain:
         extents = ((n + 2 * padding - kernel) // step + 1 for n in self.shape[2:])
         window = {"kernel": (kernel,) * 2, "stride": (step,) * 2, "padding": (padding,) * 2}
         base = self._base() | {"output_shape": (*self.shape[:2], *extents)}
-        return self._add(Pooling(**base, mode=mode, **window))
+        return self._add(layers.Pooling(**base, mode=mode, **window))
 
     def linear(self, features: int, bias: bool = True) -> Chain:
         base = self._base() | {"output_shape": (*self.shape[:-1], features)}
-        return self._add(Linear(**base, bias=bias))
+        return self._add(layers.Linear(**base, bias=bias))
 
     def flatten(self) -> Chain:
         flat = (self.shape[0], prod(self.shape[1:]))
-        return self._add(Flatten(**self._base() | {"output_shape": flat}))
+        return self._add(layers.Flatten(**self._base() | {"output_shape": flat}))
 
     def then(self, kind: type[Any], **settings: Any) -> Chain:
         """Append a layer that does not change the shape."""
         return self._add(kind(**self._base(), **settings))
 
     def act(self) -> Chain:
-        return self.then(Activation, function="relu")
+        return self.then(layers.Activation, function="relu")
 
 
 def mnist_example(batch: int = 1) -> list[Layer]:
     """Return the layers of the CNN in pytorch/examples/mnist."""
     net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)
-    net.then(Dropout, probability=0.25).flatten().linear(128).act()
-    return net.then(Dropout, probability=0.5).linear(10).then(Softmax, log=True).layers
+    net.then(layers.Dropout, probability=0.25).flatten().linear(128).act()
+    net.then(layers.Dropout, probability=0.5).linear(10)
+    return net.then(layers.Softmax, log=True).layers

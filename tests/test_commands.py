@@ -146,7 +146,8 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
 
 def test_use_applies_to_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
-    option, before = ("--use", "20261102"), (page.read_bytes(), manifest.read_bytes())
+    option = ("--use", "20261102")  # part of the quick record's name
+    before = page.read_bytes(), manifest.read_bytes()
     assert build.main(arguments(folder, *option, "--dry-run")) == 0
     change = f"{STUDY}/study: the records of --use changed from none to {file_of(QUICK)}"
     assert change in capsys.readouterr().out

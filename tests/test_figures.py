@@ -18,22 +18,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from pypdf import PdfReader
 
-from figures import style
+from figures import panels, style
 from figures.fonts import FOLDER, register
-from figures.panels import (
-    Band,
-    Bars,
-    BarSeries,
-    Curve,
-    Dots,
-    DotSeries,
-    Drawing,
-    Panel,
-    Points,
-    RoofLine,
-    Roofline,
-    Scaling,
-)
+from figures.panels import Bars, BarSeries, Curve, DotSeries, Drawing, Panel, Points, Scaling
 from figures.render import draw, finish, render
 
 TIMES = Points("Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5))
@@ -43,12 +30,12 @@ SCALING = Scaling(
     "Time (ms)",
     (TIMES, HOLLOW),
     (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Part", (1.0, 16.0), (0.2, 2.0), True)),
-    (Band("Ceiling", 4.5, 4.6, 5.0, 2),),
+    (panels.Band("Ceiling", 4.5, 4.6, 5.0, 2),),
     x_ticks=(1, 4, 16),
     title="Forward",
 )
 LINEAR = Scaling("x", "y", (HOLLOW,), y_scale="linear", y_from_zero=True)
-DOTS = Dots(
+DOTS = panels.Dots(
     ("a", "b", "c"),
     (
         DotSeries("Theory", (1.0, 1.0, 1.2), hollow=True),
@@ -66,8 +53,8 @@ BARS = Bars(
     ),
     "Memory (MB)",
 )
-ROOF = RoofLine("", (190, 200, 210), (28, 30, 32))
-ROOFLINE = Roofline(
+ROOF = panels.RoofLine("", (190, 200, 210), (28, 30, 32))
+ROOFLINE = panels.Roofline(
     "Intensity",
     "Rate",
     (ROOF,),
@@ -107,8 +94,8 @@ CASES = {
         a||Intensity|1.0|Rate|10.0||
         a|most|Intensity|20.0|Rate|90.0||"""),
     "no points": Case(Scaling("x", "y"), words=NOT_MEASURED, data=""),
-    "no roof": Case(Roofline("x", "y", ()), words=NOT_MEASURED, data=""),
-    "no series": Case(Dots(("a",), (), "x"), words=NOT_MEASURED, data=""),
+    "no roof": Case(panels.Roofline("x", "y", ()), words=NOT_MEASURED, data=""),
+    "no series": Case(panels.Dots(("a",), (), "x"), words=NOT_MEASURED, data=""),
 }  # fmt: skip
 
 
@@ -207,11 +194,11 @@ def test_a_roof_has_its_corner_at_the_ridge() -> None:
 
 
 def test_panels_of_a_row_share_a_range() -> None:
-    panels = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
+    row = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
 
     def place_of_smaller_value(same_axes: bool) -> float:
         """Return the distance from the upper edge of the drawing."""
-        drawing = render(Drawing(panels, True, same_axes=same_axes), "x")
+        drawing = render(Drawing(row, True, same_axes=same_axes), "x")
         return drawing.series[0].points[0][1]
 
     assert place_of_smaller_value(same_axes=True) > place_of_smaller_value(same_axes=False) + 0.2

@@ -19,21 +19,9 @@ from report.core.missing import Missing
 from report.core.records.reported import Devices
 from report.core.statistics.estimates import Estimate
 from report.core.system.spreadsheet import csv_of
+from report.core.text import format as text_format
 from report.core.text.escape import bibtex, latex, latex_source, markdown, math_text
-from report.core.text.format import (
-    MINUS,
-    MISSING,
-    NO_BREAK,
-    SIGNIFICANT_DIGITS,
-    decimals_of,
-    digits,
-    first_names,
-    plain,
-    printed,
-    quantity_text,
-    round_outward,
-    scale_for,
-)
+from report.core.text.format import MINUS, MISSING, NO_BREAK, first_names, plain, quantity_text
 from report.paper.details import details
 from report.paper.findings import Inputs
 from report.paper.latex_table import to_latex
@@ -68,7 +56,7 @@ def read(text: str) -> Fraction:
 @example(-0.001, 2)
 @example(999.96, 1)
 def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals: int) -> None:
-    last_digit, text = Fraction(10) ** -decimals, digits(number, decimals)
+    last_digit, text = Fraction(10) ** -decimals, text_format.digits(number, decimals)
     assert abs(read(text) - Fraction(number)) <= last_digit / 2 * (1 + Fraction(1, 10**9))
     assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
     assert len(text.partition(".")[2]) == max(decimals, 0)
@@ -76,15 +64,15 @@ def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals
     assert abs(read(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
 
 
-@pytest.mark.parametrize(("ends", "decimals", "rounded"), [
+@pytest.mark.parametrize(("interval", "decimals", "rounded"), [
     ((1.254, 1.254), 1, (1.2, 1.3)), ((1.1, 1.3), 1, (1.1, 1.3)), ((0.1 + 0.2, 3.0), 1, (0.3, 3)),
     ((-1.26, -0.01), 1, (-1.3, 0)), ((1234, 1266), -1, (1230, 1270)),
     ((0, math.inf), 2, (0, math.inf)),
 ])  # fmt: skip
-def test_ends_that_are_rounded_outward_contain_the_interval(
-    ends: tuple[float, float], decimals: int, rounded: tuple[float, float]
+def test_bounds_that_are_rounded_outward_contain_the_interval(
+    interval: tuple[float, float], decimals: int, rounded: tuple[float, float]
 ) -> None:
-    assert round_outward(*ends, decimals) == pytest.approx(rounded)
+    assert text_format.round_outward(*interval, decimals) == pytest.approx(rounded)
 
 
 @given(st.integers(-(10**18), 10**18))
@@ -101,17 +89,17 @@ def test_nan_and_infinity_are_never_printed(number: float) -> None:
 
 @given(estimates())
 def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) -> None:
-    number, bounds, _, level = printed(estimate, scale_for(estimate, "s"))
+    number, bounds, _, level = text_format.printed(estimate, text_format.scale_for(estimate, "s"))
     low, high = bounds.removeprefix("[").removesuffix("]").split(", ")
     assert bool(level) == (estimate.confidence < 0.95)
     assert read(low) <= read(number) <= read(high)
     assert len({len(text.partition(".")[2]) for text in (number, low, high)}) == 1
-    last_digit = 10.0 ** -decimals_of(estimate)
+    last_digit = 10.0 ** -text_format.decimals_of(estimate)
     # A half-width with a leading digit up to 3.55 has two digits.
     assert last_digit >= (estimate.high - estimate.low) / 2 / 35.51
     if estimate.value:
         leading_digit = 10.0 ** math.floor(math.log10(abs(estimate.value)))
-        assert last_digit >= leading_digit / 10**SIGNIFICANT_DIGITS
+        assert last_digit >= leading_digit / 10**text_format.SIGNIFICANT_DIGITS
 
 
 @given(NUMBERS, st.sampled_from(["s", "B", "FLOP", "MAC", "FLOP/s", "B/s"]))

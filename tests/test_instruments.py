@@ -198,6 +198,7 @@ def without(index: int, field: str) -> bytes:
 
 
 def test_memory_and_kernels_follow_the_order_of_events() -> None:
+    # Memory: bytes, and whether on the host.  Kernels: name, ns, and whether they only move memory.
     trace = read_trace(traced(*EVENTS), "here")
     assert trace.memory == ((64, True), (31392, False), (-31392, False))
     assert trace.kernels == (("Memset", 500, True), ("implicit_gemm", 50_250, False))

@@ -4,15 +4,8 @@ from typing import Any
 
 import msgspec
 
-from experiments.harness.study import (
-    QUICK,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Subject,
-    all_combinations,
-)
+from experiments.harness import study
+from experiments.harness.study import Experiment, Factor, Levels, Plan, Subject
 from report.core.records.record import Factors
 
 
@@ -47,11 +40,11 @@ def subject(factors: Factors) -> Subject:
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """Return all cases except the backward pass of the GRU, because its result is a tuple."""
-    pairs = all_combinations(levels)
+    pairs = study.all_combinations(levels)
     return tuple(case for case in pairs if case != {"module": "gru", "pass": "forward_backward"})
 
 
-QUICKER = msgspec.structs.replace(QUICK, processes={"retained": 1}, case_budget_s=0.01)
+QUICKER = msgspec.structs.replace(study.QUICK, processes={"retained": 1}, case_budget_s=0.01)
 STUDY = Experiment(
     subject=subject,
     factors=(

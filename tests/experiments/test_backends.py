@@ -89,9 +89,8 @@ def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     scores = functional.linear(functional.relu(hidden_sums), tensors[2], tensors[3][:, 0])
     expected = functional.cross_entropy(scores, torch.tensor(part.targets).T)
     expected.backward()
-    assert perceptron.loss(xp, activations.z2, part.targets) == pytest.approx(
-        float(expected.detach())
-    )
+    loss = perceptron.loss(xp, activations.z2, part.targets)
+    assert loss == pytest.approx(float(expected.detach()))
     for gradient, tensor in zip(gradients, tensors, strict=True):
         np.testing.assert_allclose(gradient, tensor.grad.numpy(), rtol=1e-9, atol=1e-12)
 

@@ -206,6 +206,7 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
     now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
+        """End at once, or let the clock reach the part's limit and then fail or be interrupted."""
         nonlocal now
         if request.study == "inference_memory":
             return None, Path("whole.json")
