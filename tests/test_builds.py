@@ -274,7 +274,6 @@ def test_an_edit_runs_only_dependent_steps(edited: Path, edit: str) -> None:
 
 
 def test_the_check_accepts_outputs_in_more_formats(built: Path) -> None:
-    """``--check`` with one format accepts a build of all formats."""
     for option in ("--html", "--pdf"):
         result = tiny.build(built, "--check", option)
         assert result.code == 0 and "stale" not in result.output

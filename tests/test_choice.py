@@ -205,17 +205,15 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
 def test_runs_are_pooled(
     runs: tuple[Stored, ...], used: list[str], reasons: dict[str, str]
 ) -> None:
-    files = {item.record.started[8:10]: item.file for item in runs}
+    file_by_day = {item.record.started[8:10]: item.file for item in runs}
     (choice,) = choices_of(runs)
-    assert [item.record.started[8:10] for item in choice.used] == used
+    assert [item.file for item in choice.used] == [file_by_day[day] for day in used]
     for day, reason in reasons.items():
-        assert use_in_build([choice], files[day]) == (day in used, reason)
+        assert use_in_build([choice], file_by_day[day]) == (day in used, reason)
 
 
-HOST, TWIN = (
-    factory.host(flags=("avx2",), machine="m1"),
-    factory.host(flags=("avx2",), machine="m2"),
-)
+HOST = factory.host(flags=("avx2",), machine="m1")
+TWIN = changed(HOST, machine="m2")
 BASE = replaced(measured(2), "environment", host=HOST)
 #: Part of the record, changed fields, and the reason against pooling.
 POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (

@@ -346,6 +346,7 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
 def test_throttling_is_read_from_nvml(
     monkeypatch: pytest.MonkeyPatch, reasons: tuple[int, ...], cause: str | None
 ) -> None:
+    """NVML's reasons are bits: 1 idle, 4 power limit, 8 slowed by the hardware, 0x20 heat."""
     reasons_in_turn, order, energies = iter(reasons), list[str](), iter((1_000_000, 1_501_000))
     nvml = SimpleNamespace(
         NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, nvmlInit=lambda: order.append("read"),
