@@ -234,6 +234,7 @@ def test_details_of_a_value_contain_samples_and_formula() -> None:
     (series,) = contents["series"]
     bounds = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
     assert (series["low"], series["high"], series["n"]) == bounds
+    # Of each process: index of the run, 1 if disturbed, and samples in thousandths of the range.
     assert series["processes"] == [[0, 0, 0, 0], [0, 0, 250, 500], [0, 0, 500, 1000]]
 
 

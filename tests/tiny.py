@@ -148,7 +148,7 @@ def digests(project: Path, out: str = "out") -> dict[str, str]:
 
 def _build(project: Path, log: Path, arguments: Iterable[str], files: int) -> NoReturn:
     """Build in this process, then exit."""
-    code = 70
+    code = os.EX_SOFTWARE
     with log.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         try:
             sys.stdout = sys.stderr = stream

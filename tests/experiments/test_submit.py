@@ -86,10 +86,10 @@ def test_jobs_without_progress_end_the_submission(
     log.write_bytes(b"\xff\nkilled")
 
     def shards(*_: object) -> dict[int, ShardState]:
-        jobs = len(started)
-        finished_cases = saved[min(jobs, len(saved) - 1)]
-        first = ShardState("missing" if jobs == 6 else "measured", "a")
-        return {1: first, 2: ShardState("unfinished", str(jobs), finished_cases)}
+        number = len(started)
+        finished_cases = saved[min(number, len(saved) - 1)]
+        first = ShardState("missing" if number == 6 else "measured", "a")
+        return {1: first, 2: ShardState("unfinished", str(number), finished_cases)}
 
     request = SimpleNamespace(study="tiny", records=Path())
     options = SimpleNamespace(cluster="local", nodes=1, time=1)
@@ -103,7 +103,7 @@ def test_jobs_without_progress_end_the_submission(
     reason = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=reason):
         submit._submit_missing(jobs, notes)
-    assert started == [2] * 6
+    assert started == [2] * 6, "the last three of six jobs finish no case"
 
 
 def test_the_exported_sbatch_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
