@@ -30,9 +30,10 @@ from report.paper.replicas import Replica, Row, compare, summary, without_copies
 from report.paper.replication import report
 from report.paper.tables import table_of
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Sampled, Statement, exact, measured
+from report.quantity.expression import Quantity, Sampled, Statement, absent, exact, measured
 from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean, over_common_terms, range_of_terms
+from report.quantity.ranges import Range
 from report.quantity.verdicts import Verdict
 from report.studies import STUDIES
 from tests import factory
@@ -131,6 +132,9 @@ def test_failed_comparisons_are_named_with_numbers() -> None:
     failing = "pages at 16: 0.9785, expected 0.98 to 1.02"
     assert claim.reasons == (f"refuted ({failing}; {failing})",)
     assert claim.files == ("file",) and claim.effect is None
+    missing = Statement(absent("faults", "1", "not counted"), Range())
+    assert judge("id", [pages[0] > 0, missing]).reasons == ("not counted (faults)",)
+    assert judge("id", [missing]).reasons == ("not counted",)
 
 
 # ------------------------------------------------------------------------------- committed records

@@ -129,13 +129,15 @@ def _expected(statements: Sequence[Statement]) -> str:
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
     names = _comparison_names([statement.quantity.formula for statement in statements])
+    measured = any(statement.quantity.missing is None for statement in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
         verdict, value = verdict_of(statement), point(statement.quantity)
         if verdict == "supported":
             continue
         if isinstance(value, Missing):
-            groups.setdefault(value.reason, [])
+            # A claim of which nothing was measured needs no names of its comparisons.
+            groups.setdefault(value.reason, []).extend([name] if measured else [])
             continue
         reason = f"undecided: {undecided_reason(statement)[1]}"
         text = f"{name}: {_compared(statement)}, expected {_expected_text(statement.range)}"

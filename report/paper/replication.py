@@ -24,6 +24,7 @@ from report.paper.claims import first_few
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
+    MeasuredMachine,
     drawing_of,
     in_order,
     measure,
@@ -281,29 +282,20 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
 
 def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]) -> _Contents:
     """Compare the claims, the measure and the records of many machines, or of none."""
-    compared, machines, letters = original.compared, [], dict[str, tuple[str, ...]]()
-    for replica in replicas:
-        name = replica.label + _STAR * _is_used(replica, original)
-        machine = measure(replica.stored, name, compared)
-        machine.cells["C library"] = properties(replica.stored.record.environment)["C library"]
-        letters[name] = tuple(row.letters.get(replica.label, "") for row in rows.values())
-        machines.append(machine)
-    known = [machine for machine in machines if not machine.measured.missing]
-    means = over_common_terms([machine.measured for machine in known])
-    for machine, mean in zip(known, means, strict=True):
-        machine.cells[compared.heading] = mean
-        machines[machines.index(machine)] = machine._replace(measured=mean)
-    machines = in_order(machines)
+    compared, (machines, cases) = original.compared, _machines(original, replicas)
     figures: dict[str, Drawing] = {}
     if rows:
-        numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
+        letters = []
+        for machine in machines:
+            label = machine.name.removesuffix(_STAR)
+            letters.append(tuple(row.letters.get(label, "") for row in rows.values()))
         names = tuple(machine.name for machine in machines)
-        cells = tuple(letters[name] for name in names)
-        grid = Grid(names, numbers, cells, "".join(AGREEMENTS), "Claim")
+        numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
+        grid = Grid(names, numbers, tuple(letters), "".join(AGREEMENTS), "Claim")
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
+    known = [machine for machine in machines if not machine.measured.missing]
     if compared.heading and len(known) > 1:
-        drawn = [machine for machine in machines if not machine.measured.missing]
-        figures["fig-effects"] = replace(drawing_of(drawn, (), compared), wide=True)
+        figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
     no_interval = _reason_against_interval(replicas, rows.values())
     facts = {
         "single": False,
@@ -312,11 +304,27 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
         "no_interval": no_interval,
         "compared": compared.heading,
         "meaning": compared.meaning,
-        "cases": range_of_terms(means[0]) if means else "",
+        "cases": cases,
     }
     claims = _claims_of_many(rows.values(), predict=not no_interval)
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     return [claims, table, _records(replicas)], figures, facts
+
+
+def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[MeasuredMachine], str]:
+    """Return the machines by the compared measure, and the common cases of its means."""
+    known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
+    for replica in replicas:
+        name = replica.label + (_STAR if _is_used(replica, original) else "")
+        machine = measure(replica.stored, name, original.compared)
+        machine.cells["C library"] = properties(replica.stored.record.environment)["C library"]
+        (unknown if machine.measured.missing else known).append(machine)
+    means = over_common_terms([machine.measured for machine in known])
+    machines = []
+    for machine, mean in zip(known, means, strict=True):
+        machine.cells[original.compared.heading] = mean
+        machines.append(machine._replace(measured=mean))
+    return [*in_order(machines), *unknown], range_of_terms(means[0]) if means else ""
 
 
 def _count(replicas: Sequence[Replica]) -> str:
