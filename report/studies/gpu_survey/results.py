@@ -17,6 +17,9 @@ from report.studies.gpu_survey.theory import Networks, Precision, cards
 
 #: Classifiers of twins differ by less than this share of the parameters.
 _CLASSIFIER: Final = 0.0025
+#: Constants that predict a gain: the first step's median gain, and the median of the step itself.
+FIRST_STEP: Final = "First step's gain"
+OWN_STEP: Final = "Own step's gain"
 
 
 class Survey:
@@ -43,6 +46,9 @@ class Survey:
         for id in subject.STEPS:
             pair = self.pairs[id]
             pair.known = pair.known[pair.known.index.isin(common)]
+            first = self.pairs["first"].known["gain"].median()
+            constants = {FIRST_STEP: first, OWN_STEP: pair.known["gain"].median()}
+            pair.known = pair.known.assign(**constants)
 
     # ------------------------------------------------------------- the price of a normalization
 

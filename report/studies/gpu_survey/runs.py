@@ -6,7 +6,6 @@ kinds, although variants of one design are not independent.
 """
 
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -47,16 +46,10 @@ class Distribution:
     files: tuple[str, ...]
 
     @property
-    def absent(self) -> Leaf | None:
-        """Reason in place of a median with an interval if there are too few networks."""
-        few = "published for too few networks" if self.files else "no such table is published"
-        return absent(self.name, "1", few) if len(self.numbers) < _FEWEST else None
-
-    @property
     def median(self) -> Leaf:
         """The median with its interval over networks."""
-        if self.absent:
-            return self.absent
+        if len(self.numbers) < _FEWEST:
+            return absent(self.name, "1", "published for too few networks")
         (file, *further), interval = self.files, partial(median_interval, self.numbers.tolist())
         name, others = f"median of {self.name}", tuple(further)
         return Inferred(ONE, name, file, further=others, interval=interval)
@@ -65,13 +58,6 @@ class Distribution:
     def count(self) -> Leaf:
         """The number of networks."""
         return self.exactly("number of networks", len(self.numbers))
-
-    def quantile(self, percent: int) -> Leaf:
-        """The quantile below which ``percent`` of the networks lie, to three digits."""
-        if self.absent:
-            return self.absent
-        cut = statistics.quantiles(self.numbers, n=100)[percent - 1]
-        return self.exactly(f"{percent} % quantile", rounded(cut))
 
     @property
     def smallest(self) -> Leaf:
@@ -93,6 +79,11 @@ class Distribution:
         """Errors of the median as a prediction of every number, as shares of the number."""
         errors = (self.numbers.median() / self.numbers - 1).abs()
         return replace(self, name=f"error of the median of {self.name}", numbers=errors)
+
+    def distance(self, other: "Distribution") -> Leaf:
+        """The median absolute difference to other numbers of the same networks, to two digits."""
+        distance = float(f"{(self.numbers - other.numbers).abs().median():.2g}")
+        return self.exactly(f"distance to {other.name}", distance)
 
     def correlation(self, other: "Distribution") -> Leaf:
         """The correlation with other numbers of the same networks, to two digits."""
@@ -167,11 +158,6 @@ class Pairs:
         gains = rows.loc[rows["family"].isin(families), "gain"]
         return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
 
-    @property
-    def usual_gain(self) -> float:
-        """The median gain of the CNNs with batch normalization; NaN without any."""
-        return float(self.gain_in(subject.BATCH).numbers.median())
-
     # ------------------------------------------------------------------ precisions of a switch
 
     @property
@@ -187,7 +173,8 @@ class Pairs:
         the older one in float16: the usual gain, and less by the time of the further bytes at the
         newer card's bandwidth.
         """
-        rows, newer, usual = self.all_sizes, self._cards[1], self.usual_gain
+        rows, newer = self.all_sizes, self._cards[1]
+        usual = float(self.gain_in(subject.BATCH).numbers.median())  # NaN without any
         moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
         rows = rows[moved & _same_parameters(rows, all_sizes=True)].set_index("network")
         if newer is None or rows.empty or math.isnan(usual):
@@ -204,17 +191,14 @@ class Pairs:
         name = f"{precision or 'measured'} gain({self.name}, {', '.join(families)})"
         return self._of_theory(name, gains)
 
-    def precision_error(self, families: Collection[str], precision: Precision) -> Distribution:
+    def precision_error(
+        self, families: Collection[str], precision: Precision, *, all_sizes: bool = False
+    ) -> Distribution:
         """Errors of the gains that the bytes of a ``precision`` predict, as those of ``error``."""
-        predicted = self.switched_gain(families, precision)
-        errors = (predicted.numbers / self.switched_gain(families).numbers - 1).abs()
-        return self._of_theory(f"error of {predicted.name}", errors)
-
-    def errors_at_all_sizes(self, precision: Precision) -> Distribution:
-        """The same errors of all CNNs with group normalization, at every image size."""
-        rows = self._switched_sizes[self._switched_sizes["family"] == subject.GROUPED]
-        errors = (rows[precision] / rows["gain"] - 1).abs()
-        return self._of_theory(f"error of {precision}({self.name}, all sizes)", errors)
+        rows = self._switched_sizes if all_sizes else self.switched
+        rows = rows[rows["family"].isin(families)]
+        name = f"error of {precision} gain({self.name}, {', '.join(families)})"
+        return self._of_theory(name, (rows[precision] / rows["gain"] - 1).abs())
 
     def nearer_to_single(self, families: Collection[str]) -> Leaf:
         """The number of networks that float32 predicts better than float16."""
