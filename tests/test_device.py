@@ -62,5 +62,5 @@ def test_counter_terms(counters: dict[str, Any], amounts: tuple[int, ...], resid
     work = device_work(**counters)
     assert work.start.amount == ALL and not isinstance(work.measured, Missing)
     assert work.measured.amount - work.end == residual
-    assert tuple(term.amount for term in work.terms) == tuple(n * OUTPUTS * BATCH for n in amounts)
+    assert [term.amount / (OUTPUTS * BATCH) for term in work.terms] == [*amounts]
     assert work.explained == (residual == 0)

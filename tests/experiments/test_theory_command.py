@@ -265,7 +265,7 @@ def test_the_peak_on_a_gpu_comes_from_its_allocator(
 def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask) -> None:
     code, out, _ = run("{file}:build", *INPUT, "--fits", limit, "--json")
     result = json.loads(out)
-    first, *rest = result["batches"]
+    first, *larger = result["batches"]
     assert code == 0 and result["limit_bytes"] == size
     assert first["batch"] == result["largest_batch"] and first["peak_bytes"] <= size
     assert first["verdict"] in ("fits", "undecided") and first["peak_categories"]["parameters"]
@@ -274,7 +274,7 @@ def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask)
     assert result["largest_certain_batch"] == certain
     # A search that met no batch above the limit ends at the largest batch tried, MOST.
     too_large = [] if first["batch"] == MOST else ["does not fit"]
-    assert [batch["verdict"] for batch in rest] == too_large
+    assert [batch["verdict"] for batch in larger] == too_large
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
