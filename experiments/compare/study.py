@@ -4,10 +4,9 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import msgspec
 
@@ -16,11 +15,19 @@ from experiments.harness import worker
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import run
-from experiments.harness.study import FULL, CaseFile, Experiment, Levels, Plan, Session
+from experiments.harness.study import (
+    FULL,
+    CaseFile,
+    Experiment,
+    Levels,
+    Plan,
+    Session,
+    all_combinations,
+)
 from experiments.machine import runtime
 from experiments.machine.processor import pin_to_one_kind
 from report.core.errors import UsageError
-from report.core.records.record import FEWEST_PROCESSES, Factors, Protocol, SeriesByQuantity
+from report.core.records.record import FEWEST_PROCESSES, Factors, Level, SeriesByQuantity
 from report.core.records.store import Stored, digest, read_attachments
 from report.instruments import case_operators, comparison
 from report.instruments.comparison import NAME
@@ -36,9 +43,12 @@ _FULL: Final = msgspec.structs.replace(
     processes={"retained": 12},
     budget_s=None,
 )
-_FEWEST: Final = {"retained": FEWEST_PROCESSES}
 _QUICK: Final = msgspec.structs.replace(
-    _FULL, plan="quick", maximum_samples=15, case_budget_s=0.3, processes=_FEWEST
+    _FULL,
+    plan="quick",
+    maximum_samples=15,
+    case_budget_s=0.3,
+    processes={"retained": FEWEST_PROCESSES},
 )
 #: Options of ``compare`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
@@ -57,57 +67,9 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 """
 
 
-@dataclass(frozen=True)
-class Comparison(Request):
-    """Request for a comparison of ``functions``, named ``FILE.py:FUNCTION`` below ``FOLDER``.
-
-    ``conditions`` are the factors that all cases share, such as ``against``, the baseline.
-    ``pairs`` is the number of process pairs; None means the number in the plan.
-    """
-
-    functions: tuple[str, ...] = ()
-    conditions: Factors = field(default_factory=dict)
-
-    def command(self, threads: int | None) -> tuple[str, ...]:
-        """Return the command that repeats this comparison in the folder of the files."""
-        words = ["python", "-m", "experiments", NAME, *self.functions]
-        plan = {"pairs": self.pairs, "label": self.label, "quick": self.quick, "threads": threads}
-        for name, value in {**self.conditions, **plan}.items():
-            if value is not None and value is not False:
-                words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
-        return tuple(words)
-
-    def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
-        """Select the ceilings to measure, the protocol, and a case for each function.
-
-        The last case compares the baseline with itself.  Cases contain digests of the sources.
-        """
-        protocol = _QUICK if self.quick else _FULL
-        if self.pairs is not None:
-            processes = dict.fromkeys(protocol.processes, self.pairs)
-            protocol = msgspec.structs.replace(protocol, plan="custom", processes=processes)
-        ceilings = self.ceilings or ("small" if self.quick else "large")
-        study = replace(STUDY, plan=replace(STUDY.plan, ceilings=ceilings))
-        cases, baseline = [], str(self.conditions["against"])
-        for function in (*self.functions, baseline):
-            factors: Factors = {"function": function, **self.conditions}
-            for name, compared in (("source", function), ("against_source", baseline)):
-                factors[name] = digest(_path(compared).read_bytes())[:_DIGITS]
-            cases.append(factors)
-        return study, protocol, tuple(cases)
-
-
-class _Progress(Observer):
-    """Progress that names a case only by its function."""
-
-    def progressed(self, text: str, done: float) -> None:
-        text = re.sub(": ok$", ": source saved", text)  # before any call
-        super().progressed(re.sub(r"^function=([^,]*), .*_source=\w+", r"\1", text), done)
-
-
 def compare(options: Namespace) -> int:
     """Compare functions with a baseline and print verdicts; return 1 if a comparison failed."""
-    request, observer = request_of(options), _Progress(debug=options.debug)
+    request, observer = request_of(options), Observer(debug=options.debug)
     if pinned := pin_to_one_kind():
         observer.note(pinned)
     if not request.resume:
@@ -127,8 +89,11 @@ def compare(options: Namespace) -> int:
     return int(any(result.reason for result in results))
 
 
-def request_of(options: Namespace) -> Comparison:
-    """Convert the options into a request, and set ``FOLDER``; raises ``UsageError``."""
+def request_of(options: Namespace) -> Request:
+    """Convert the options into a request, and set ``FOLDER``; raises ``UsageError``.
+
+    The last case compares the baseline with itself.
+    """
     if not worker.can_fork(options.device):
         raise UsageError(f"--device {options.device}: {NAME} measures on CPUs alone, under Linux.")
     if options.pairs is not None and options.pairs < FEWEST_PROCESSES:
@@ -152,14 +117,33 @@ def request_of(options: Namespace) -> Comparison:
     names = [path.relative_to(folder).as_posix() for path in paths]
     conditions: Factors = dict(zip(("against", "inputs", "reference"), names, strict=False))
     conditions |= {name: getattr(options, name) for name in ("tolerance", "margin", "cold")}
-    return Comparison(
+    compared = dict.fromkeys(names[3:])
+    compared.pop(names[0], None)
+    levels: dict[str, tuple[Level, ...]] = {"function": (*compared, names[0])}
+    words = [NAME, *compared]
+    for name, level in conditions.items():
+        levels[name] = (level,)
+        if level is not False:
+            words += [f"--{name}"] if level is True else [f"--{name}", str(level)]
+    return Request(
         study=NAME,
-        counters="none",
-        functions=tuple(name for name in dict.fromkeys(names[3:]) if name != names[0]),
-        conditions=conditions,
+        levels=levels,
+        words=tuple(words),
         typed=dict(zip(names, typed, strict=True)),
+        changes={"processes": {"retained": options.pairs}} if options.pairs else {},
         **{n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__},
     )
+
+
+def cases(levels: Levels) -> tuple[Factors, ...]:
+    """Return a case for each function, with digests of the function's and the baseline's source."""
+    if not levels:
+        raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
+    selected = all_combinations(levels)
+    for case in selected:
+        for name, compared in (("source", "function"), ("against_source", "against")):
+            case[name] = digest(_path(str(case[compared])).read_bytes())[:_DIGITS]
+    return selected
 
 
 def _path(name: str) -> Path:
@@ -203,14 +187,11 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     )
 
 
-def _no_cases(levels: Levels) -> NoReturn:
-    raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
-
-
 STUDY: Final = Experiment(
     subject=None,
     factors=(),
-    cases=_no_cases,
+    cases=cases,
+    case_name=lambda factors: str(factors["function"]),
     name=NAME,
     question="Which function is faster, and by how much?",
     plan=Plan(

@@ -26,7 +26,8 @@ class Request:
     is (i, n) for the i-th of n shards, from 1; with ``if_missing`` a measured shard is not measured
     again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of processes under
     each memory policy that claims compare (default: the plan's number).  ``changes`` replace fields
-    of the plan's protocol.  ``typed`` maps words of ``command`` to the words that the user typed.
+    of the plan's protocol, ``levels`` the study's levels.  ``words`` begin the command, unless it
+    is ``run``.  ``typed`` maps words of ``command`` to the words that the user typed.
     """
 
     study: str
@@ -45,6 +46,8 @@ class Request:
     ceilings: CeilingSize | None = None
     pairs: int | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    levels: Levels = field(default_factory=dict)
+    words: tuple[str, ...] = ()
     typed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -77,7 +80,7 @@ class Request:
                 words += [option, str(value)] if value else [option]
         for setting in self.settings:
             words += ["--set", setting]
-        return ("python", "-m", "experiments", "run", self.study, *words)
+        return ("python", "-m", "experiments", *(self.words or ("run", self.study)), *words)
 
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
         """Select the study with the ceilings to measure, the protocol and the cases.
@@ -94,7 +97,7 @@ class Request:
         if settings or self.changes:
             protocol = msgspec.structs.replace(protocol, plan="custom", **self.changes)
         data: Levels = {"dataset": (plan.images,)} if self.images and plan.images else {}
-        cases = study.cases({**study.levels(quick=self.quick), **data, **settings})
+        cases = study.cases({**study.levels(quick=self.quick), **data, **settings, **self.levels})
         if not cases:
             raise UsageError(
                 f"--set: {self.study} has no case with this combination of levels; python -m "

@@ -24,7 +24,6 @@ from experiments.harness.journal import Journal, RoundResult
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, measured_text
 from experiments.harness.study import Experiment, Session
-from experiments.machine.text import factors_text
 from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
@@ -206,6 +205,6 @@ def _run_round(
         times = result.round.samples("time")
         outcome = measured_text(median(times), "s") if times else "ok"
         outcome = result.round.reason or result.round.disturbance or outcome
-        case = factors_text(cases[result.case])
+        case = study.case_name(cases[result.case])
         text = f"{case}: process {round_id.process}, memory {round_id.policy}, {outcome}"
         yield len(finished) / len({*cases, *finished}), text

@@ -25,7 +25,7 @@ from experiments.harness.progress import Observer, outcome_text
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CaseFile, Experiment, Session
 from experiments.machine import code, environment, processor, quiet, runtime
-from experiments.machine.text import factors_text, flatten
+from experiments.machine.text import flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records.filed import EVENTS, EVENTS_MEANING, encode, parse, split_events
 from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
@@ -204,7 +204,7 @@ def _measure_cases(
     observer.begin(f"Measuring {of}{len(cases)} cases.")
     results = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
     for number, result in enumerate(results, 1):
-        name = factors_text(cases[result.case])
+        name = study.case_name(cases[result.case])
         for file in result.files:
             if file != journal.files.get(file.name, file):
                 raise MeasurementError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
+from experiments.machine.text import factors_text
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.layers import Layer
 from report.core.records.record import (
@@ -190,13 +191,14 @@ class Experiment:
 
     ``subject`` builds the computation of a case.  The harness sets torch's seed and default device
     first: the measured device, or the meta device to capture layers.  ``cases`` selects the
-    combinations of levels to measure, in order; by default all.  ``on_gpu`` is the study as a GPU
-    measures it, if that differs.
+    combinations of levels to measure, in order; by default all.  ``case_name`` names a case in the
+    progress of a run.  ``on_gpu`` is the study as a GPU measures it, if that differs.
     """
 
     subject: Callable[[Factors], Subject] | None
     factors: tuple[Factor, ...]
     cases: Callable[[Levels], tuple[Factors, ...]] = all_combinations
+    case_name: Callable[[Factors], str] = factors_text
     name: str
     question: str
     plan: Plan = Plan()

@@ -16,9 +16,11 @@ import psutil
 import pytest
 
 import build
+from experiments.__main__ import parser
 from experiments.compare import pairs
-from experiments.compare.study import FOLDER, STUDY, Comparison, files_of, from_file
+from experiments.compare.study import FOLDER, STUDY, files_of, from_file, request_of
 from experiments.harness import rounds
+from experiments.harness.request import Request
 from experiments.harness.run import run
 from experiments.harness.study import Session, UnavailableError
 from experiments.machine import environment, runtime
@@ -73,7 +75,7 @@ def folder_of_cheats(monkeypatch: pytest.MonkeyPatch) -> None:
     ("honest", {"against": "zeros", "reference": "honest"}, "the baseline: wrong result"),
     ("constant", {"against": "constant"}, "cheats.py:constant returned the same for all"),
     ("honest", {"inputs": "same_arguments"}, "returned the same arguments twice"),
-    ("honest", {"inputs": "zeros"}, "or cheats.py:honest: failed, seed "),
+    ("honest", {"inputs": "zeros"}, ": cheats.py:honest: failed, seed "),
 ])  # fmt: skip
 def test_a_cheat_is_reported_with_its_call(
     function: str, changes: dict[str, str], reason: str
@@ -122,7 +124,7 @@ def test_processor_time_includes_threads_and_children() -> None:
     values = (np.asarray(cheats.make(0)),)
     with pairs.start("", from_file, "cheats.py:many_threads") as process:
         before = process.processor_s()
-        process.call(pairs.write_values(values, process.memory))
+        process.call(pairs.write_values(values, process.memory[0]))
         used = process.processor_s() - before
     assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
 
@@ -197,7 +199,7 @@ def test_arrays_keep_type_layout_and_values_in_shared_memory() -> None:
     assert transposed.flags.f_contiguous and (transposed == values[0]).all()
     assert channels_last.stride() == images.stride() and torch.equal(channels_last, images)
     assert torch.equal(half, values[2])
-    assert np.array_equal(pairs.numbers_of(written[2], memory), values[2].float().numpy())
+    assert np.array_equal(pairs.numbers_of(written, memory)[2], values[2].float().numpy())
     assert torch.equal(pairs.read_value(written[2], memory, double=True), values[2].double())
 
 
@@ -230,10 +232,7 @@ def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.Mon
     ([1, 2], [1, 3], "relative error inf at index (1,): 2 instead of 3"),
 ])  # fmt: skip
 def test_the_largest_error_is_reported(output: Any, expected: Any, fault: str | None) -> None:
-    memories = np.zeros((2, 4096), np.uint8)
-    results = pairs.write_values(np.array(output), memories[0])
-    correct = pairs.write_values(np.array(expected), memories[1])
-    assert pairs.result_fault(results, memories[0], correct, memories[1], 0.01) == fault
+    assert pairs.result_fault([np.array(output)], [np.array(expected)], 0.01) == fault
 
 
 RUNS, PAIRS, CALLS = 2000, 12, 30
@@ -279,17 +278,17 @@ def test_verdicts_follow_interval_and_margin(low: float, high: float, verdict: s
 
 
 @pytest.fixture
-def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     """Request a comparison of two functions with a baseline in two pairs, without ceilings."""
     monkeypatch.setattr(rounds, "REPEATS", 0)
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
     facts = make_environment(threads=1)
     monkeypatch.setattr(environment, "gather", lambda torch, device, threads, *, name: facts)
-    return Comparison(
-        study="compare", records=tmp_path, threads=1, quick=True, ceilings="none", counters="none",
-        functions=("cheats.py:cached_by_value", "cheats.py:zeros"), pairs=2,
-        conditions=conditions("honest", reference="exact"),
-    )  # fmt: skip
+    monkeypatch.chdir(TESTS)
+    words = "compare cheats.py:cached_by_value cheats.py:zeros --against cheats.py:honest --quick"
+    options = parser().parse_args([*words.split(), "--reference=cheats.py:exact", "--threads=1"])
+    request = replace(request_of(options), records=tmp_path, ceilings="none")
+    return replace(request, changes={"processes": {"retained": 2}})
 
 
 def undisturbed(record: Record) -> Record:
@@ -301,7 +300,7 @@ def undisturbed(record: Record) -> Record:
     return msgspec.structs.replace(record, cases=tuple(cases))
 
 
-def test_an_interrupted_comparison_can_be_resumed(request_in: Comparison, ask: Ask) -> None:
+def test_an_interrupted_comparison_can_be_resumed(request_in: Request, ask: Ask) -> None:
     class Stopping(Notes):
         def progressed(self, text: str, done: float) -> None:
             super().progressed(text, done)
@@ -361,11 +360,12 @@ def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Pa
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
         "request = request_in.__wrapped__(Path(sys.argv[1]), monkeypatch)\n"
-        "run(replace(request, conditions=conditions('asleep')), Notes())\n"
+        "levels = dict.fromkeys(('against', 'reference'), ('cheats.py:asleep',))\n"
+        "run(replace(request, levels={**request.levels, **levels}), Notes())\n"
     )
     random = Random(seed)
-    # The six processes: guard, worker, measuring process, reference, and two functions.
-    started, delay = (6, 2, 4, 5)[seed], random.uniform(0, 0.2)
+    # Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
+    started, delay = (7, 2, 4, 6)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
     while len(children) < started:
