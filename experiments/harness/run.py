@@ -217,7 +217,9 @@ def _measure_cases(
             journal.append(with_operators(study, result))
         else:
             journal.append(result)
-        observer.progressed(f"{name}: {outcome_text(result.outcome)}", number / len(waiting))
+        is_measured = result.outcome.series or result.outcome.reason
+        outcome = outcome_text(result.outcome) if is_measured else "prepared"
+        observer.progressed(f"{name}: {outcome}", number / len(waiting))
         if result.unfiled:
             observer.note(f"{name} writes no file: {result.unfiled}")
 
