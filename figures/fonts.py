@@ -43,6 +43,7 @@ def printable(text: str) -> str:
 
 
 def _is_printable(char: str) -> bool:
+    """Tell whether a font of the project has a glyph for a character."""
     if char in "\n\r\t" or ord(char) in _code_points(_FIRST_FONT_FILE):
         return True
     # The other fonts are large and few texts need them, so they are read last.

@@ -171,7 +171,9 @@ class RoofLine:
     @property
     def ridge(self) -> float:
         """The intensity at which both limits are equal."""
-        return self.peak[1] / self.bandwidth[1]
+        _, peak, _ = self.peak
+        _, bandwidth, _ = self.bandwidth
+        return peak / bandwidth
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,7 @@ class Roofline(Panel):
 
 
 def _middle_first(limit: RoofLimit) -> RoofLimit:
+    """Return (middle, low, high), the order of the columns in a figure's data."""
     low, middle, high = limit
     return middle, low, high
 

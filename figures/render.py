@@ -70,12 +70,12 @@ def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
         panels = zip(drawing.panels, figure.axes, drawn, strict=True)
         series = tuple(_series(panels, f"series-{salt.rpartition('/')[2]}"))
         # Dates would make two builds differ.
-        pdf = _print(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
+        pdf = _printed(FigureCanvasPdf(figure).print_pdf, figure, {"CreationDate": None})
         svg = _print_svg(figure)
         png = b""
         if word:
             figure.dpi = _PNG_DPI
-            png = _print(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
+            png = _printed(FigureCanvasAgg(figure).print_png, figure, {"Software": None})
     return Rendered(pdf, svg, png, series)
 
 
@@ -171,16 +171,17 @@ def _lay_out(figure: Figure) -> None:
     figure.dpi = dpi
 
 
-def _print(print_: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
+def _printed(print_canvas: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
     """Return the bytes that a canvas prints; restore the resolution, which printing changes."""
     dpi, stream = figure.dpi, io.BytesIO()
-    print_(stream, metadata=metadata)
+    print_canvas(stream, metadata=metadata)
     figure.dpi = dpi
     return stream.getvalue()
 
 
 def _print_svg(figure: Figure) -> bytes:
-    svg = _print(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
+    """Return the shortened SVG of a figure that is laid out."""
+    svg = _printed(FigureCanvasSVG(figure).print_svg, figure, {"Date": None})
     return shorten(svg.decode("utf-8")).encode("utf-8")
 
 

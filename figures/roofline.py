@@ -69,7 +69,8 @@ def finish(panel: Roofline, axes: Axes) -> None:
     """Draw the roofs from edge to edge, the names of the marks, and the legend."""
     x_limits = axes.get_xlim()
     for roof, line_style in zip(panel.roofs, cycle(_LINE_STYLES), strict=False):
-        (_, peak, _), (_, bandwidth, _) = roof.peak, roof.bandwidth
+        _, peak, _ = roof.peak
+        _, bandwidth, _ = roof.bandwidth
         x, y = _roof_line(peak, bandwidth, x_limits)
         axes.plot(
             x,
@@ -95,7 +96,8 @@ def _name_parts(roof: RoofLine, axes: Axes) -> None:
     """Label the parts of a roof that has no name: arithmetic and memory."""
     left, right = axes.get_xlim()
     bottom, _ = axes.get_ylim()
-    (_, peak, _), (_, bandwidth, _) = roof.peak, roof.bandwidth
+    _, peak, _ = roof.peak
+    _, bandwidth, _ = roof.bandwidth
     axes.text(right, peak, "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
     visible_from = max(left, bottom / bandwidth)
     x = visible_from * (roof.ridge / visible_from) ** _MEMORY_LABEL

@@ -8,6 +8,7 @@ from typing import Final
 
 #: Decimals of a coordinate (pt): matplotlib writes six, screens show at most two.
 _DECIMALS: Final = 2
+#: The start of a path element up to its coordinates, and the coordinates.
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
@@ -28,6 +29,7 @@ def shorten(svg: str) -> str:
 
 
 def _as_attributes(style: re.Match[str]) -> str:
+    """Convert a ``style`` attribute to one attribute per property."""
     attributes: dict[str, str] = {}
     for declaration in style[1].split(";"):
         name, colon, value = declaration.partition(":")
@@ -37,9 +39,13 @@ def _as_attributes(style: re.Match[str]) -> str:
 
 
 def _short_path(path: re.Match[str]) -> str:
-    return path[1] + _NUMBER.sub(_rounded, " ".join(path[2].split()))
+    """Round the coordinates of a path, and join its lines."""
+    before, coordinates = path.groups()
+    one_line = " ".join(coordinates.split())
+    return before + _NUMBER.sub(_rounded, one_line)
 
 
 def _rounded(number: re.Match[str]) -> str:
+    """Round a number, without trailing zeros."""
     text = f"{float(number[0]):.{_DECIMALS}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

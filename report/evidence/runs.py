@@ -73,6 +73,7 @@ class Run(MeasuredDevice):
 
     @cached_property
     def _by_policy(self) -> dict[Policy, Self]:
+        """Memory policy → this run under the policy, filled by ``under``."""
         return {self.policy: self}
 
     def under(self, policy: Policy) -> Self:
@@ -236,11 +237,11 @@ class Run(MeasuredDevice):
         All series use the same run, so that compared series are from one state of the machine.
         """
 
-        def processes(stored: Stored) -> int:
-            planned = sum(stored.record.protocol.processes.values())
-            return sum(min(len(case.rounds), planned) for case in stored.record.cases)
+        def count_processes(run: Stored) -> int:
+            planned = sum(run.record.protocol.processes.values())
+            return sum(min(len(case.rounds), planned) for case in run.record.cases)
 
-        return max(self.stored.runs, key=processes).file
+        return max(self.stored.runs, key=count_processes).file
 
     def in_each_run(self, factors: CaseFactors) -> Iterator[tuple[str, Case]]:
         """Yield (file, case) for each run in which the case succeeded, the record first."""
@@ -278,6 +279,7 @@ class Run(MeasuredDevice):
 
 
 def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Level]], Case]:
+    """Map the factors of each case, as a set of (factor, level), to the case."""
     return {frozenset(case.factors.items()): case for case in cases}
 
 

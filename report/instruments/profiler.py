@@ -72,13 +72,16 @@ class TraceDevice(msgspec.Struct, frozen=True):
 
 
 class Trace(NamedTuple):
-    """Memory events and kernels of a trace, both in order of time."""
+    """Memory events and kernels of a trace, all in order of time.
+
+    ``counted``: kernels with counters instead of times.  ``devices``: the GPUs of the machine.
+    ``used``: numbers of the GPUs on which kernels and transfers ran.
+    """
 
     memory: tuple[MemoryEvent, ...]
     kernels: tuple[Kernel, ...]
     counted: tuple[CountedKernel, ...] = ()
     devices: tuple[TraceDevice, ...] = ()
-    #: Numbers of the GPUs on which kernels and transfers ran.
     used: frozenset[str] = frozenset()
 
 
@@ -179,10 +182,12 @@ def _argument_faults(event: _Event) -> Iterator[str]:
 
 
 def _is_operator(event: _Event) -> bool:
+    """Tell whether an event is an operator or an annotation by the program."""
     return event.ph == "X" and event.cat in (_OPERATOR, _USER_ANNOTATION)
 
 
 def _is_kernel(event: _Event) -> bool:
+    """Tell whether an event is work of a GPU: a kernel, a copy or a fill."""
     return event.ph == "X" and event.cat in _DEVICE_WORK
 
 

@@ -192,10 +192,12 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _first(items: Sequence[Any]) -> Any:
+    """Return the first of several values, bounds or texts."""
     return items[0]
 
 
 def _unit_of_ratios(units: Sequence[Unit]) -> Unit:
+    """Return the unit 1; raises ``UnitError`` if an operand has another unit."""
     if set(units) != {ONE}:
         raise UnitError("a mean of ratios needs ratios; divide by what they are compared with.")
     return ONE

@@ -171,14 +171,15 @@ def choices_of(
         _separate_roles(edition, machines, key_of_file)
     original = _machine_by_role(edition, machines, key_of_file)
     requested_keys = [key_of_file[file] for file in requested]
-    machine_by_role = _with_requested(original, requested_keys, machines)
+    machine_by_role = _with_roles_for_requested(original, requested_keys, machines)
     compared = edition.compared if edition else machines
     # A machine that lost its role to a requested machine is still compared.
     keys = dict.fromkeys((*machine_by_role.values(), *original.values(), *compared))
     choices = []
     for key in keys:
         if key in machines:
-            choice = _without_contradictions(_of_machine(machines[key], files_named_by))
+            choice = _choose_for_machine(machines[key], files_named_by)
+            choice = _without_contradictions(choice)
             roles = tuple(role for role, machine in machine_by_role.items() if machine == key)
             choices.append(replace(choice, roles=roles))
     return tuple(sorted(choices, key=attrgetter("primary.record.started"), reverse=True))
@@ -233,8 +234,11 @@ def _machine_by_role(
         best_runs = default_roles(runs[-1] for runs in machines.values())
         return {role: run.record.environment.key for role, run in best_runs.items()}
     machine_by_role: dict[Role, str] = {}
-    for role, named in edition.roles.items():
-        keys = {named} if isinstance(named, str) else {key_of_file[file] for file in named}
+    for role, key_or_files in edition.roles.items():
+        if isinstance(key_or_files, str):
+            keys = {key_or_files}
+        else:
+            keys = {key_of_file[file] for file in key_or_files}
         if len(keys) != 1:
             raise RecordError(
                 f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
@@ -242,14 +246,14 @@ def _machine_by_role(
         (key,) = keys
         if key not in machines:
             raise RecordError(
-                f"{_EDITION}: {role}: no record of the machine {named}; the machines are "
+                f"{_EDITION}: {role}: no record of the machine {key_or_files}; the machines are "
                 f"{', '.join(machines) or 'none'}."
             )
         machine_by_role[role] = key
     return machine_by_role
 
 
-def _with_requested(
+def _with_roles_for_requested(
     original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
     """Assign the first suitable role to each requested machine without a role."""
@@ -266,7 +270,9 @@ def _with_requested(
     return machine_by_role
 
 
-def _of_machine(runs: Sequence[Stored], files_named_by: Mapping[str, Sequence[str]]) -> Choice:
+def _choose_for_machine(
+    runs: Sequence[Stored], files_named_by: Mapping[str, Sequence[str]]
+) -> Choice:
     """Choose among the ``runs`` of one machine, best last.
 
     ``files_named_by``: option or file → records that it names.  The first entry with a record of
@@ -395,4 +401,5 @@ def _role_of(choice: Choice) -> str:
 
 
 def _file_name(run: Stored) -> str:
-    return run.file.rpartition("/")[2]
+    """Return the name of a record's file without its folder."""
+    return Path(run.file).name

@@ -34,19 +34,21 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
 _MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-#: (part, whole): quantities in bytes of one call; the part cannot exceed the whole.
-_PART_AND_WHOLE: Final = (
-    *((f"{kind}_{moment}", f"{kind}_peak")
-      for kind in ("requested", "allocated", "reserved", "resident")
-      for moment in ("before", "after")),
-    *((f"{part}_{moment}", f"{whole}_{moment}")
-      for part, whole in (("requested", "allocated"), ("allocated", "reserved"))
-      for moment in ("before", "after", "peak")),
-)  # fmt: skip
+
+
+def _parts_and_wholes() -> Iterator[tuple[str, str]]:
+    """Yield (part, whole): quantities in bytes of one call; the part cannot exceed the whole."""
+    for kind in ("requested", "allocated", "reserved", "resident"):
+        for moment in ("before", "after"):
+            yield f"{kind}_{moment}", f"{kind}_peak"
+    for part, whole in (("requested", "allocated"), ("allocated", "reserved")):
+        for moment in ("before", "after", "peak"):
+            yield f"{part}_{moment}", f"{whole}_{moment}"
+
+
+_PARTS_AND_WHOLES: Final = tuple(_parts_and_wholes())
 #: Factors that do not change the layers of a network.
-_IRRELEVANT_FOR_LAYERS: Final = {
-    "batch", "layout", "precision", "memory_limit", "execution", "tile",
-}  # fmt: skip
+_OTHER_FACTORS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
 #: Groups of quantities with equal numbers of samples (per call, step, epoch, image or moment).
 _SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
@@ -60,15 +62,15 @@ _SAME_COUNT: Final = (
     ("energy", "energy_calls"),
     tuple(name for name in QUANTITIES if name.startswith("ncu_")),
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
-    *_PART_AND_WHOLE,
+    *_PARTS_AND_WHOLES,
 )  # fmt: skip
-#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PART_AND_WHOLE``.
+#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PARTS_AND_WHOLES``.
 _GROUPS: Final = defaultdict[str, list[tuple[str, ...]]](list)
 _WHOLES: Final = defaultdict[str, list[str]](list)
 for _group in _SAME_COUNT:
     for _name in _group:
         _GROUPS[_name].append(_group)
-for _part, _whole in _PART_AND_WHOLE:
+for _part, _whole in _PARTS_AND_WHOLES:
     _WHOLES[_part].append(_whole)
 
 
@@ -202,7 +204,7 @@ def _sample_faults(record: Record) -> Iterator[str]:
 def _network_of(case: Case) -> frozenset[tuple[str, Level]]:
     """Return the factors of a case that determine the layers of its network."""
     items = case.factors.items()
-    return frozenset((name, level) for name, level in items if name not in _IRRELEVANT_FOR_LAYERS)
+    return frozenset((name, level) for name, level in items if name not in _OTHER_FACTORS)
 
 
 def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:

@@ -135,7 +135,7 @@ def _reference(
 
 
 def _common_batch(layers: Iterable[Layer]) -> int | None:
-    """Return the common batch of all layer shapes; None if the batches differ."""
+    """Return the batch (first axis) that all shapes of layers share; None if batches differ."""
     batches = set[int]()
     for layer in layers:
         batches |= {layer.input_shape[0], layer.output_shape[0]}
@@ -160,7 +160,8 @@ def _laid_out(part: Any, depth: int = 0) -> str:
     members = [f"{_laid_out(name)}: {_laid_out(value, depth + 1)}" for name, value in part.items()]
     together = "{" + ", ".join(members) + "}"
     longest_line = max(len(line) for line in together.split("\n"))
-    if depth < 2 or longest_line > _LONGEST_LINE:
+    in_top_levels = depth < 2
+    if in_top_levels or longest_line > _LONGEST_LINE:
         return "{" + line_break + " " + between.join(members) + line_break + "}"
     return together
 
@@ -181,7 +182,7 @@ def _wrapped(elements: Sequence[Any], depth: int) -> str:
 
 
 def json_schema() -> bytes:
-    """Return the content of ``docs/record.schema.json``, for own and imported records.
+    """Return the content of ``docs/record.schema.json``, for measured and imported records.
 
     Each definition is on a line of its own.
     """
@@ -208,7 +209,7 @@ class _StatedVersion(msgspec.Struct):
 
 
 def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY) -> Kind:
-    """Parse the JSON of an own or an imported record.
+    """Parse the JSON of a record, measured by this project or imported.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the
     fault and the ``remedy``.

@@ -16,6 +16,7 @@ import msgspec
 
 from report.core.errors import RecordError
 
+#: The data directory of this project.
 PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
 #: Limit on an unpacked file (B), since a small packed file may unpack to any size.
 LARGEST_UNPACKED: Final = 2**28

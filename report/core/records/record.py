@@ -39,8 +39,10 @@ Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 #: Number of one process or shard, from 1.
 Position: TypeAlias = Repeats
 ByteCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+#: A name in lower case with underscores, such as ``conv_scaling``.
 Slug: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")]
 DeviceKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
+#: A time in UTC, such as ``2026-11-30T12:00:00Z``.
 Timestamp: TypeAlias = Annotated[
     str,
     msgspec.Meta(
@@ -51,6 +53,7 @@ Timestamp: TypeAlias = Annotated[
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 FileName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Commit: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+#: A value of a factor of cases, such as 64 for the factor ``batch``.
 Level: TypeAlias = bool | StoredNumber | Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 Factors: TypeAlias = dict[Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)], Level]
 Sample: TypeAlias = StoredNumber

@@ -161,6 +161,7 @@ def _faults(reported: Reported, study: str) -> Iterator[str]:
 
 
 def _table_faults(table: ReportedTable) -> Iterator[str]:
+    """Yield faults of a table: repeated keys, incomplete columns, rows of wrong length, cells."""
     if duplicate := repeated(column.key for column in table.columns):
         yield f"columns: the key {duplicate!r} appears twice"
     for index, column in enumerate(table.columns):
@@ -176,6 +177,7 @@ def _table_faults(table: ReportedTable) -> Iterator[str]:
 
 
 def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
+    """Describe a cell that does not fit its column; None if it fits."""
     if isinstance(cell, Unreported):
         return None
     if column.decimals is None:
@@ -188,6 +190,7 @@ def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
 
 
 def _number_fault(number: float, decimals: int) -> str | None:
+    """Describe a number with other decimals than stated; None if it has at most these."""
     if decimals == 0 and not isinstance(number, int):
         return f"printed without decimals, found {number}"
     if round(number, decimals) != number:
@@ -281,6 +284,7 @@ def _contains_word(model: str, word: str) -> bool:
 
 
 def _device_faults(devices: Devices) -> Iterator[str]:
+    """Yield repeated keys, words and operations, and wrong units of peaks."""
     if duplicate := repeated(device.key for device in devices.devices):
         yield f"devices: the key {duplicate!r} appears twice"
     words: list[str] = []

@@ -86,6 +86,7 @@ def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
 
 
 def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
+    """Return the folder of a study's records, relative to the data directory."""
     return f"{study}/{IMPORTED}" if kind is ImportedRecord else study
 
 

@@ -164,5 +164,6 @@ def identical(samples: Iterable[Value]) -> Value | None:
 
 
 def _check_confidence(confidence: float) -> None:
+    """Raise ``StudyError`` for a confidence outside (0, 1)."""
     if not 0 < confidence < 1:
         raise StudyError(f"A confidence lies between 0 and 1, found {confidence}; use 0.95.")

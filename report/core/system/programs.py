@@ -97,6 +97,7 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
             replaced[number] = handler
 
     def leave(number: int, frame: FrameType | None) -> None:
+        """Handle the signal ``number``."""
         for other in replaced:
             signal.signal(other, signal.SIG_IGN)
         # Repeat for two seconds: a child may be starting, and a dying child may still write files.

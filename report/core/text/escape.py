@@ -105,10 +105,12 @@ def bibtex(text: str) -> str:
 
 
 def _without_at(comment: re.Match[str]) -> str:
+    """Remove every @ from a comment."""
     return comment[0].replace("@", "")
 
 
 def _in_bibtex(match: re.Match[str]) -> str:
+    """Write code points in guillemets, or a character beyond ASCII, for BibTeX."""
     code_points, char = match.groups()
     if not code_points:
         return rf"{{\relax {char}}}"
@@ -131,8 +133,10 @@ def _declared() -> frozenset[str]:
 
 
 def _in_latex(char: str) -> bool:
+    """Tell whether pdfLaTeX with ``ridgepoint.sty`` prints a character."""
     return char.isascii() or _KNOWN_TO_LATEX.match(char) is not None or char in _declared()
 
 
 def _one_line(text: str) -> str:
+    """Replace line breaks and other white space by single blanks."""
     return _BREAKS.sub(" ", text)

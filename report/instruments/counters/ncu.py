@@ -188,11 +188,12 @@ def _ratio(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> flo
 
 
 def _distrust_reason(ratio: float, product: Product) -> str:
+    """Explain why counters are not trusted, from the ratio of counted to true work."""
     unit = _unit(product).replace("_", "-")
     size = f"{product.rows}×{product.columns}×{product.depth}"
-    figure = "no number" if ratio == inf else f"{ratio:.5f} of 2MNK"
+    counted_work = "no number" if ratio == inf else f"{ratio:.5f} of 2MNK"
     return (
-        f"counters not trusted: in the same run the {unit} counters gave {figure} for a "
+        f"counters not trusted: in the same run the {unit} counters gave {counted_work} for a "
         f"{product.precision} matrix product of {size}, where 1 ± {TOLERANCE:g} is expected; "
         "compare the kernels in the raw table, or measure with another version of ncu."
     )

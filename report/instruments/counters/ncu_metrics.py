@@ -96,6 +96,7 @@ _TENSOR_PATH: Final = re.compile(
     r"(?:_dst_(?P<dst>[a-z0-9]+))?(?:_sparsity_(?P<sparsity>on|off))?"
 )
 _VOLTA_CAPABILITIES: Final = ((7, 0), (7, 2))
+#: FLOPs of HMMA, the instruction of Volta's tensor cores, for one warp (32 threads).
 _VOLTA_HMMA_FLOPS: Final = 512
 
 
