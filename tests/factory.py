@@ -9,25 +9,12 @@ from typing import Any
 
 import msgspec
 
+from report.core.records import record as record_types
 from report.core.records import store
 from report.core.records.consistency import null_fields
 from report.core.records.filed import parse
 from report.core.records.layers import Convolution, Layer
-from report.core.records.record import (
-    Cache,
-    Case,
-    Ceiling,
-    Environment,
-    Gpu,
-    Host,
-    ImportedRecord,
-    Policy,
-    Record,
-    Round,
-    Sample,
-    SeriesByQuantity,
-    Status,
-)
+from report.core.records.record import Case, Ceiling, Environment, Gpu, Host, Record, Round, Sample
 from tests.networks import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +41,7 @@ GPU = Gpu(
 def published(study: str, pattern: str) -> bytes:
     """Return the only attachment of a study's imported records whose name matches ``pattern``."""
     matches: list[object] = []
-    for stored in store.read_records(study, DATA, ImportedRecord):
+    for stored in store.read_records(study, DATA, record_types.ImportedRecord):
         matches.extend(store.read_attachments(stored, (pattern,), DATA).values())
     (content,) = matches
     assert isinstance(content, bytes)
@@ -73,7 +60,7 @@ def layer(batch: int, name: str = "conv2") -> Convolution:
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
-def measured(samples: Mapping[str, Iterable[Sample]]) -> SeriesByQuantity:
+def measured(samples: Mapping[str, Iterable[Sample]]) -> record_types.SeriesByQuantity:
     """Return the non-empty series as tuples, by quantity."""
     series = {name: tuple(values) for name, values in samples.items()}
     return {name: values for name, values in series.items() if values}
@@ -93,7 +80,7 @@ def case(
     pass_: str = "forward",
     time: Sequence[Sample] = (),
     memory: dict[str, Sequence[int]] | None = None,
-    status: Status = "ok",
+    status: record_types.Status = "ok",
     reason: str | None = None,
     layers: tuple[Layer, ...] | None = None,
     subject: str = "layer",
@@ -153,7 +140,9 @@ def layer_cases(
 
 
 def rounds(
-    times: Iterable[Sequence[Sample]], policy: Policy = "retained", **more: Sequence[Sample]
+    times: Iterable[Sequence[Sample]],
+    policy: record_types.Policy = "retained",
+    **more: Sequence[Sample],
 ) -> tuple[Round, ...]:
     """Return one round per process: its times (s), and the series ``more``, equal in all rounds."""
     numbered = enumerate(times, start=1)
@@ -256,10 +245,10 @@ def data_folder(parent: Path, *records: Record) -> Path:
 
 #: Caches of 32 KiB and 1 MiB per core, and of 32 MiB per eight cores.
 CACHES = (
-    Cache(level=1, kind="data", size_bytes=2**15, cores=1),
-    Cache(level=1, kind="instruction", size_bytes=2**15, cores=1),
-    Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
-    Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
+    record_types.Cache(level=1, kind="data", size_bytes=2**15, cores=1),
+    record_types.Cache(level=1, kind="instruction", size_bytes=2**15, cores=1),
+    record_types.Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
+    record_types.Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
 )
 #: A virtual server, without the fields that differ between servers of one type.
 SERVER = host(
@@ -268,7 +257,7 @@ SERVER = host(
     model=1,
     stepping=1,
     flags=("avx2", "fma"),
-    caches=(Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
+    caches=(record_types.Cache(level=3, kind="unified", size_bytes=2**25, cores=2),),
     sockets=1,
     virtualisation="kvm",
 )

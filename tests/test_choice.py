@@ -14,14 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
+from report.core.records import choice as editions
 from report.core.records import pooling
-from report.core.records.choice import (
-    Edition,
-    choices_of,
-    read_editions,
-    use_in_build,
-    write_edition,
-)
+from report.core.records.choice import Edition, choices_of, use_in_build
 from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
 from report.engine.gather import Chosen, choose
@@ -157,11 +152,11 @@ def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
     text = "# head\nconv_profiling:\n  # why\n  roles: {cpu: a}\n\ngpu_survey:\n  roles: {cpu: a}\n"
     path.write_text(text)
     edition = Edition({"cpu": "b", "gpu": ("conv_scaling/x.json",)}, ("c",), "2026-11-02")
-    write_edition(STUDY, edition, tmp_path)
+    editions.write_edition(STUDY, edition, tmp_path)
     assert path.read_text().startswith(text)
     for study in (STUDY, "conv_profiling", "gpu_survey"):
-        write_edition(study, edition, tmp_path)
-        assert read_editions(tmp_path)[study] == edition
+        editions.write_edition(study, edition, tmp_path)
+        assert editions.read_editions(tmp_path)[study] == edition
     assert path.read_text().startswith("# head\nconv_profiling:\n  roles:\n    cpu: b\n")
 
 
