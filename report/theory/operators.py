@@ -18,7 +18,7 @@ from math import prod
 from typing import Final, Literal, TypeAlias
 
 from report.core.errors import StudyError
-from report.core.records.operations import ITEM_BYTES, Operator, Tensor, places
+from report.core.records.operations import ITEM_BYTES, Operator, Tensor, occupied_bytes
 from report.theory.work import Macs, share_of_data
 
 Kind: TypeAlias = Literal[
@@ -90,19 +90,19 @@ def _traffic(operator: Operator, kind: Kind) -> int:
     if kind == "view" or operator.base in _WRITES_NOTHING:
         return 0
     if operator.base in _WRITES_BY_INDEX:
-        return places(_read_except(operator, ("self",))) + _written_by_index(operator)
+        return occupied_bytes(_read_except(operator, ("self",))) + _written_by_index(operator)
     read, written = operands(operator)
     table = _INDEXED_ARGUMENT.get(operator.base)
     if table is None:
-        return places(written) + places(read)
-    rows = min(_read_by_index(operator, table, written), places(operator.reads[table]))
-    return places(written) + rows + places(_read_except(operator, (table,)))
+        return occupied_bytes(written) + occupied_bytes(read)
+    rows = min(_read_by_index(operator, table, written), occupied_bytes(operator.reads[table]))
+    return occupied_bytes(written) + rows + occupied_bytes(_read_except(operator, (table,)))
 
 
 def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
     """Return the bytes read by index: rows of a weight, otherwise the number of bytes written."""
     if table != "weight":
-        return places(written)
+        return occupied_bytes(written)
     weight, rows = _tensor(operator, table), _tensor(operator, "indices").elements
     return rows * prod(weight.shape[1:]) * ITEM_BYTES[weight.dtype]
 

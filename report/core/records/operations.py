@@ -62,7 +62,7 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return self.distinct * ITEM_BYTES[self.dtype]
 
 
-def places(tensors: Iterable[Tensor]) -> int:
+def occupied_bytes(tensors: Iterable[Tensor]) -> int:
     """Count the bytes in memory that tensors occupy.
 
     Equal views of a storage count once.  Different views are added; shared elements then count
