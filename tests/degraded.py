@@ -79,11 +79,11 @@ def first_of_each_subject(cases: Sequence[Case]) -> list[int]:
 
 @cache
 def small(study: str) -> Record:
-    """Return a CPU record with a few cases of each subject and eight samples per case."""
+    """Return the main CPU's record with a few cases of each subject and eight samples per case."""
     inputs = committed(study)
-    on_cpu = next(item for item in inputs.records if item.record.environment.gpu is None)
     shorten = of_series(lambda name, samples: samples[:8])
-    (stored,) = shorten(replace(inputs, records=(thinned(on_cpu, 12),))).records
+    on_cpu = thinned(inputs.record_by_role["cpu"], 12)
+    (stored,) = shorten(replace(inputs, records=(on_cpu,))).records
     return _changed(stored.record, attachments=())
 
 
