@@ -1,7 +1,5 @@
 """``python -m experiments audit FILE``: verdicts on a table's rows as text, JSON or a page."""
 
-import csv
-import io
 import re
 import subprocess
 import sys
@@ -122,19 +120,18 @@ def _write_report(
 ) -> None:
     """Write ``audit.html`` and ``audit.pdf``, with a line for each claim."""
     import typst
+    from pandas import DataFrame
 
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(("Row", table[0][0], "Claim", "Verdict, and the formulas"))
+    lines = []
     for row, check in results:
         claim, _, verdict = check.as_text().replace("\n  ", "; ").partition(": ")
-        writer.writerow((row, table[row][0], claim, verdict))
+        lines.append((row, table[row][0], claim, verdict))
+    headings = ["Row", table[0][0], "Claim", "Verdict, and the formulas"]
+    text = DataFrame(lines, columns=headings).to_csv(index=False)
     options = ("--from=csv", "--standalone", f"--metadata=title:{title}")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "audit.html").write_text(
-        tables.pandoc(text.getvalue(), *options, "--to=html"), "utf-8"
-    )
-    document: Any = tables.pandoc(text.getvalue(), *options, "--to=typst").encode()
+    (folder / "audit.html").write_text(tables.pandoc(text, *options, "--to=html"), "utf-8")
+    document: Any = tables.pandoc(text, *options, "--to=typst").encode()
     fonts = [ROOT / "templates" / "fonts"]
     typst.compile(document, output=folder / "audit.pdf", font_paths=fonts)
     print(f"Wrote audit.html and audit.pdf to {folder}", file=sys.stderr)

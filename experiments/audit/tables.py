@@ -40,10 +40,11 @@ _ENVIRONMENT: Final = re.compile(
     r"\\begin\{(tabular[xy*]?|longtable)\}"
     rf"(?:(?<=[xy*]\}}){_GROUP})?(?:\[\w+\])?{_GROUP}([\s\S]*?)\\end\{{\1\}}"
 )
-#: Comments, spaces, lines and colours in LaTeX, which pandoc would add to the text of a cell.
+_LINES_IN_CELL: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\\\\(?:[^{}]|\{[^{}]*\})*\}")
+#: Comments, spaces, lines, colours and citations in LaTeX, which are no text of a cell.
 _DECORATION: Final = re.compile(
     r"(?<!\\)%.*|\\addlinespace\b(\[.*?\])?|\\end(first|last)?(head|foot)\b"
-    r"|\\(cmidrule|cline|rowcolor|cellcolor)\b(\(.*?\)|\[.*?\])*\{.*?\}"
+    r"|~?\\(cmidrule|cline|rowcolor|cellcolor|h?phantom|cite[pt]?)\b(\(.*?\)|\[.*?\])*\{.*?\}"
 )
 #: Space in a number with groups of three digits, as pandoc writes ``1\,200`` and ``$1,200$``.
 _SPACE_IN_NUMBER: Final = re.compile(r"(?<=\d)(?:(,)\u2006|[\u2006\u2009\u202f\xa0])(?=\d{3}\b)")
@@ -156,10 +157,10 @@ def _tables(path: Path) -> Sequence[_Rows]:
 
 def _latex_as_html(text: str) -> str:
     """Convert the tables of LaTeX; a command that pandoc does not know remains as text."""
-    if lines := re.search(r"\\(makecell|shortstack)\b", text):
-        raise ValueError(f"{lines[0]} puts several lines in a cell; write one")
     parts = re.findall(r"\\(?:re)?newcommand\b.*", text)
     for _, rows in _ENVIRONMENT.findall(text):
+        if lines := _LINES_IN_CELL.search(rows):
+            raise ValueError(f"several lines are in a cell, {lines[0]!r}; write one")
         width = len(re.split(r"(?<!\\)&", rows.partition("\\\\")[0]))
         parts.append(f"\\begin{{tabular}}{{{'l' * width}}}{rows}\\end{{tabular}}")
     content = pandoc("\n\n".join(parts), "--from=latex+raw_tex", "--to=json")
@@ -178,7 +179,7 @@ def pandoc(text: str, *options: str) -> str:
 
 def _text(cell: Element) -> str:
     """Return the text of a cell; spaces for tags, so that digits of two numbers never join."""
-    return _SPACE_IN_NUMBER.sub(r"\1", " ".join(cell.itertext()))
+    return _SPACE_IN_NUMBER.sub(r"\1", " ".join(cell.itertext())).replace("\N{MINUS SIGN}", "-")
 
 
 def _nonempty(rows: _Rows) -> TextTable:

@@ -192,6 +192,8 @@ FORMATS = {
     ("tex", "50", r"1\,200", "1200"),
     ("tex", "50", r"$4{,}200$", "4,200"),
     ("tex", "50", r"\textbf{50}", "50"),
+    ("tex", "50", r"\phantom{0}50~\cite{x}", "50"),
+    ("tex", "50", r"$5\times10^{-3}$", "5 × 10 ^-3"),
     ("tex", r"\begin{tabularx}", r"\scalebox{0.8}{\begin{tabularx}", "50"),
     ("tex", "50", r"\num{1.2e3}", "1.2 × 10 ^3"),
     ("tex", "50", r"\SI{50}{GB}", "50 GB"),
@@ -214,7 +216,7 @@ FORMATS = {
     ("tex", "H200", r"\multirow{2}{*}{H200}", UsageError("merged or nested")),
     ("tex", "H200", r"\begin{tabular}{c}H200\end{tabular}", UsageError("merged or nested")),
     ("tex", "tabularx", "tblr", UsageError("0 of 1 tables")),
-    ("tex", "H200", r"\makecell{H\\ 200}", UsageError("puts several lines in a cell")),
+    ("tex", "H200", r"\makecell{\textbf{H}\\ 200}", UsageError("several lines are in a cell")),
     ("tex", "H200 &", "H200 & 5 &", UsageError("understands 0 of 1 tables")),
 ])  # fmt: skip
 def test_tables_of_all_formats(
