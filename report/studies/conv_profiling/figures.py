@@ -1,27 +1,25 @@
 """Figures of conv_profiling."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
+from statistics import mean
 from typing import Final
 
-from figures.panels import Curve, Panel, Points, Scaling
+from figures.panels import Band, Curve, Dots, Panel, Points, Scaling
 from report.core.missing import Missing
+from report.paper.plots import dot_series
 from report.paper.plots import points as points_of
-from report.quantity.expression import Quantity, exact
-from report.studies.conv_profiling import results, subject
-from report.studies.conv_profiling.results import Paper, calls_of
-from report.studies.conv_profiling.subject import Dimensions, small
-from report.studies.conv_profiling.theory import in_blocks
-from report.theory.terms import COUNTED_WIDTH
+from report.quantity.expression import exact
+from report.studies.conv_profiling import results, subject, theory
+from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio
+from report.studies.conv_profiling.runs import NATIVE, Run
+from report.theory.work import round_up
 
 _LINEAR: Final = partial(Scaling, x_scale="linear", y_scale="linear")
 #: Ends of both axes of counts over theory.
 _LEAST, _MOST = 0.85, 2.5
-#: The call of the smallest work, which fills its blocks; other calls are drawn as multiples of it.
-_SMALLEST: Final = small(subject.INPUTS[0], subject.OUTPUTS[0])
-#: Distance between the points of two series, in output channels.
-_SHIFT: Final = 0.27
+#: Distance between two series as a share of a row.
+_ROW_SHIFT: Final = 0.4
 
 
 def diagonal(p: Paper) -> Iterator[Panel]:
@@ -53,49 +51,70 @@ def diagonal(p: Paper) -> Iterator[Panel]:
 
 
 def changed_channels(p: Paper) -> Iterator[Panel]:
-    """Draw counts and times of changed channels, as multiples of those of the smallest call."""
-    least = exact("work of the smallest call", "MAC", _SMALLEST.multiply_adds(subject.FEW_IMAGES))
-    counts = {
-        call.shape: results.recorded_in(p.changed_run, work) / least
-        for call, work in p.second_counts.items()
-        if p.changed_run and call.batch == subject.FEW_IMAGES
-    }
-    if p.second_counts:
-        yield _panel("Count", COUNTED_WIDTH, counts)
+    """Draw counts and times per output channel, and the times of one channel more."""
     if p.timed:
-        for name in subject.INSTRUCTIONS:
-            ratio = partial(results.ratio_of_times, p.timed, under=_SMALLEST, instructions=name)
-            times = {shape: ratio(shape) for shape in subject.CHANNELS}
-            yield _panel("Time", p.timed.block(name), times)
+        yield _per_output(p, p.timed)
+        yield _one_more(p, p.timed)
 
 
-def _panel(title: str, block: int, multiples: Mapping[Dimensions, Quantity]) -> Panel:
-    """Draw multiples by output channels, beside the work that blocks and the formula predict."""
-    points: list[Points] = []
-    curves = []
-    outputs = range(subject.OUTPUTS[0], subject.OUTPUTS[-1] + 1)
-    ends = tuple(n + side for n in outputs for side in (-0.5, 0.5))
-    least = _SMALLEST.multiply_adds(1)
-    for series, inputs in enumerate(subject.INPUTS):
-        label = f"{inputs} inputs"
-        shapes = {n: small(inputs, n) for n in subject.OUTPUTS}
-        drawn = {n: multiples[shape] for n, shape in shapes.items() if shape in multiples}
-        marks = points_of(label, drawn, "1", series=series)
-        points += [replace(item, shift=_SHIFT * (series - 1)) for item in marks]
-        steps = [in_blocks(small(inputs, n), block).multiply_adds(1) / least for n in outputs]
-        heights = tuple(step for step in steps for _ in (0, 1))
-        curves.append(Curve(f"{label} in blocks", ends, heights, series=series))
-    formula = tuple(small(9, n).multiply_adds(1) / least for n in outputs)
-    curves.append(Curve("formula, 9 inputs", tuple(map(float, outputs)), formula, part=True))
+def _per_output(p: Paper, run: Run) -> Panel:
+    """Draw counts and times per output channel over those of the fewest, which execute theory."""
+    fewest, *_, most = subject.OUTPUTS
+    counts = {
+        call.shape.outputs: results.recorded_in(p.changed_run, work)
+        / exact("theory", work.unit, work.start.amount)
+        for call, work in p.changed.items()
+        if p.changed_run
+        and (call.shape.inputs, call.batch) == (subject.INPUTS[0], subject.FEW_IMAGES)
+    }
+    points = [*points_of("counts", counts, "1", hollow=True)]
+    outputs = tuple(float(n) for n in range(fewest, most + 1))
+    curves = [Curve("formula", outputs, (1.0,) * len(outputs), part=True)]
+    for series, instructions in enumerate(subject.INSTRUCTIONS):
+        block = run.block(instructions)
+        label = f"blocks of {block}"
+        ratios = {n: mean_ratio(run, results.over_fewest(n), instructions) for n in subject.OUTPUTS}
+        times = {n: ratio * fewest / n for n, ratio in ratios.items()}
+        points += points_of(label, times, "1", series=series, joined=True)
+        filled = tuple(round_up(int(n), block) / n for n in outputs)
+        work = tuple(share / filled[0] for share in filled)
+        curves.append(Curve(f"{label}, predicted", outputs, work, series=series))
     return _LINEAR(
         "Output channels",
-        "Ratio to 8→16",
+        f"Ratio to {fewest} outputs",
         tuple(points),
         tuple(curves),
-        title=f"{title}, blocks of {block}",
+        title="Count and time per output channel",
         x_ticks=tuple(map(float, subject.OUTPUTS)),
-        y_bottom=0.0,
-        y_top=4.3,
+        y_bottom=0.6,
+        y_top=2.0,
         direct=True,
+        legend=False,
+    )
+
+
+def _one_more(p: Paper, run: Run) -> Panel:
+    """Draw times of one channel more, on other CPUs too, beside the work by blocks and formula."""
+    pairs = (*results.SEVENTEEN_SIXTEEN, *results.TWENTY_FIFTH, *results.WIDER)
+    others = [other for other in (p.newer, p.older) if other]
+    names = [f"{over.channels} ÷ {under.channels}" for over, under in pairs]
+    drawn = []
+    for series, instructions in enumerate(subject.INSTRUCTIONS):
+        work = [theory.work_ratio(*pair, run.block(instructions)) for pair in pairs]
+        times = [results.ratio_of_times(run, *pair, instructions) for pair in pairs]
+        if instructions == NATIVE:
+            work += [theory.work_ratio(*results.WIDER[0], other.block()) for other in others]
+            times += [results.wider(other) for other in others]
+        label, row = f"blocks of {run.block(instructions)}", _ROW_SHIFT * (series - 0.5)
+        predicted = f"{label}, predicted"
+        drawn.append(dot_series(predicted, work, "1", series=series, hollow=True, shift=row))
+        drawn.append(dot_series(label, times, "1", series=series, shift=row))
+    formula = [over.multiply_adds(1) / under.multiply_adds(1) for over, under in pairs]
+    return Dots(
+        (*names, *(other.short for other in others)),
+        tuple(drawn),
+        "Ratio of times",
+        title="Time of one channel more",
+        bands=(Band("formula", min(formula), mean(formula), max(formula), series=2),),
         legend=False,
     )

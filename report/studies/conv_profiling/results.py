@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
-from math import prod
 from typing import Final
 
 from report.core.missing import Missing
@@ -11,7 +10,7 @@ from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.evaluation import number
-from report.quantity.expression import Quantity, Statement, absent, exact, recorded
+from report.quantity.expression import Quantity, Statement, exact, recorded
 from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
@@ -20,8 +19,6 @@ from report.studies.conv_profiling.subject import Dimensions, small
 from report.theory import terms
 from report.theory.reconciliation import Reconciliation, Term
 
-#: Threads of the counted process, since lackey serialises all threads.
-_COUNTED_THREADS: Final = 1
 #: Calls that were reconciled with theory.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
 #: Pairs of calls whose times are compared.
@@ -70,7 +67,7 @@ class Paper:
 
 
 def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Reconcile the multiply-adds that lackey counted with the CPU's rules, by forward call."""
+    """Reconcile the multiply-adds that lackey counted on one thread with rules, by forward call."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     counted = counted_work.counts(run, {name: call.factors() for name, call in calls.items()})
@@ -82,7 +79,7 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
             f"Executed multiply-adds of {name} on {run.label}",
             terms.theory_macs(call.layer),
             *count,
-            *terms.executed_terms(call.layer, _COUNTED_THREADS, build, terms.COUNTED_WIDTH),
+            *terms.executed_terms(call.layer, 1, build, terms.COUNTED_WIDTH),
         )
     return results
 
@@ -127,14 +124,6 @@ def recorded_in(run: Run, r: Reconciliation) -> Quantity:
     return recorded("recorded", r.unit, amount, run.file)
 
 
-def ratios(run: Run | None, calls: Reconciled) -> list[Quantity]:
-    """Divide the recorded count of each call by theory without padding."""
-    shares: list[Quantity] = [
-        recorded_in(run, r) / exact("theory", r.unit, r.start.amount) for r in calls.values() if run
-    ]
-    return shares or [absent("recorded ÷ theory", "1", "nothing was counted")]
-
-
 def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
     """State that the terms of each reconciliation add up to the recorded number, to the unit."""
     for item in items if run else ():
@@ -154,8 +143,19 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
+def over_fewest(outputs: int) -> Pairs:
+    """Pair the shapes of ``outputs`` output channels with those of the fewest, by inputs."""
+    return tuple((small(n, outputs), small(n, subject.OUTPUTS[0])) for n in subject.INPUTS)
+
+
+def wider(run: Run) -> Quantity:
+    """Time with one channel more on both sides of the example, over the example's time."""
+    over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
+    return run.series("time", over) / run.series("time", under)
+
+
 NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
-SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
+SEVENTEEN_SIXTEEN: Final = over_fewest(17)
 TWENTY_FIFTH: Final = tuple((small(n, 25), small(n, 24)) for n in subject.INPUTS)
 WIDER: Final = ((subject.PADDED, subject.BASE),)
 #: Value of the text → words in a table, and pairs of calls whose times are compared.
@@ -168,6 +168,11 @@ COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
 }
 
 
+def steps(run: Run) -> list[Quantity]:
+    """Ratios of times of twenty-five over twenty-four outputs with AVX2, by run and inputs."""
+    return [ratio_of_times(one, *pair) for one in run.single_runs for pair in TWENTY_FIFTH]
+
+
 def all_same_blocks(run: Run) -> list[Quantity]:
     """Ratios of times of any two calls that fill the same blocks, for both widths of vectors."""
     quotients = []
@@ -177,16 +182,3 @@ def all_same_blocks(run: Run) -> list[Quantity]:
             if theory.in_blocks(over, block) == theory.in_blocks(under, block):
                 quotients.append(ratio_of_times(run, over, under, instructions))
     return quotients
-
-
-def fitted_afterwards(run: Run) -> Iterator[Statement]:
-    """State the work of calls with kernels of one by one, by a rule made from held-out counts.
-
-    cuDNN names no tile for them.  An output takes three operations: its scaling, and the bias.
-    """
-    for call in run.counted_calls:
-        if call.shape.kernel == 1:
-            padding = terms.tile_padding(call.layer, (32, 32, 8), "fitted").amount
-            scaled = 3 * prod(call.layer.output_shape)
-            work = 2 * (call.shape.multiply_adds(call.batch) + padding) + scaled
-            yield (run.counted(call.factors()) - exact("fitted", "FLOP", work)).exactly(0)

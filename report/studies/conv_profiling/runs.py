@@ -120,11 +120,6 @@ class Run(any_study.Run):
         expected = exact("theory", "FLOP", 2 * call.shape.multiply_adds(call.batch))
         return named("operations ÷ theory", self.counted(call.factors()) / expected)
 
-    @property
-    def counted_calls(self) -> list[ProfiledCall]:
-        """The forward calls whose operations a GPU counted."""
-        return [call for call in self.calls if not self.counted(call.factors()).missing]
-
     def seen(self, batch: int) -> Quantity:
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
         return named("operations seen", self.counted(tf32_factors(batch)))

@@ -11,7 +11,6 @@ from report.evidence.audit import (
     check,
     check_formula,
     difference,
-    printed_column,
     printed_value,
     total,
 )
@@ -24,13 +23,7 @@ MB: Final = 10**6
 WORKSPACE: Final = "aten::empty"
 CONVOLUTION: Final = "aten::cudnn_convolution"
 
-#: MiB of the layers' outputs and their gradients; {} is the bytes of one hidden feature.
-_OUTPUTS: Final = (
-    "8 * first_channels * first_extent * first_extent / 1048576 "
-    "+ 8 * output_channels * output_extent * output_extent / 1048576 "
-    "+ {} * hidden_features / 1048576 + 8 * output_features / 1048576"
-)
-#: Derived number of the source → its formula of numbers that are printed beside it.
+#: Derived number of the source about the layer → its formula of numbers that are printed beside it.
 FORMULAS: Final = {
     "flops": "2 * kernel * kernel * input_channels * output_extent * output_extent "
     "* output_channels",
@@ -39,18 +32,6 @@ FORMULAS: Final = {
     "+ element_bytes * parameters",
     "memory_mb": "bytes / 1000000",
     "estimated_memory": "profiled_batch * memory_mb",
-    "linear_features": "new_pooled_extent * new_pooled_extent * output_channels",
-    "new_linear_features": "new_pooled_extent * new_pooled_extent * new_output_channels",
-    "multiply_adds": "kernel * kernel * first_channels * first_extent * first_extent / 1000000 "
-    "+ kernel * kernel * first_channels * output_extent * output_extent * output_channels "
-    "/ 1000000 "
-    "+ linear_features * hidden_features / 1000000 + hidden_features * output_features / 1000000",
-    "parameter_size": "4 * total_parameters / 1048576",
-    "pass_size": _OUTPUTS.format(8),
-    # The same with the outputs of both dropouts.
-    "pass_size_plain": f"{_OUTPUTS.format(16)} + 8 * linear_features / 1048576",
-    "total_size": "input_size + pass_size + parameter_size",
-    "total_size_plain": "input_size_plain + pass_size_plain + parameter_size_plain",
 }
 
 
@@ -67,22 +48,15 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
 
 
 def audit(reported: Reported) -> Iterator[Check]:
-    """Recompute every derived number of the source from the numbers printed beside it."""
+    """Recompute the numbers that the source derives about the layer from numbers beside them."""
     for id, formula in FORMULAS.items():
         names = dict.fromkeys(re.findall(r"[a-z][a-z_]*", formula))
         inputs = {name: printed_value(reported, name) for name in names}
         yield check_formula(printed_value(reported, id), formula, **inputs)
-    rows = [cell for cell in printed_column(reported.table("summary"), "parameters") if cell]
-    parameters = printed_value(reported, "total_parameters")
-    yield check(parameters, "sum of the layers", total, *rows)
-    yield from _memory(reported)
-
-
-def _memory(reported: Reported) -> Iterator[Check]:
     own = _cell(reported, CONVOLUTION, "self_allocation_size")
     inside = _cell(reported, WORKSPACE, "self_allocation_size")
-    names = ("profiled_batch", "output_channels", "output_extent")
-    shape = {name: printed_value(reported, name) for name in names}
+    sides = ("profiled_batch", "output_channels", "output_extent")
+    shape = {name: printed_value(reported, name) for name in sides}
     formula = "4 * profiled_batch * output_channels * output_extent * output_extent / 1024"
     yield check_formula(own, formula, **shape)
     whole = _cell(reported, CONVOLUTION, "allocation_size")

@@ -1,32 +1,32 @@
 """Claims, values, figures and tables of the paper conv_profiling."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence.audit import count_by_verdict
-from report.paper.machines import setup
+from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import estimate, to_digits
+from report.quantity.evaluation import estimate, point, to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, runs, source, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
-from report.studies.conv_profiling.subject import Dimensions, check_subject
+from report.studies.conv_profiling.subject import check_subject
 
 #: Times that differ by less than this share are taken for equal.
 MARGIN: Final = 0.1
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
-#: The example's call on eight images, and with one channel more on both sides.
-EXAMPLE: Final = ProfiledCall(subject.BASE, subject.FEW_IMAGES, "layer")
+#: The example's call on eight images with one channel more on both sides.
 EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
 
 study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
@@ -110,13 +110,12 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    counts = results.ratios(p.cpu, p.counts)
-    of_changed = results.ratios(p.changed_run, p.changed)
-    return {
-        "ratio_least": smallest(*counts),
-        "ratio_most": largest(*counts),
-        "formula_worst": largest(*counts, *of_changed),
-    }
+    shares = [
+        results.recorded_in(p.cpu, item) / exact("theory", item.unit, item.start.amount)
+        for item in p.counts.values()
+        if p.cpu
+    ] or [absent("counted ÷ theory", "1", "nothing was counted")]
+    return {"ratio_least": smallest(*shares), "ratio_most": largest(*shares)}
 
 
 cpu.values(block=Run.native_block)
@@ -125,9 +124,7 @@ second.values(second_block=Run.native_block)
 
 @pair.mapping()
 def _second(p: Paper) -> dict[str, Quantity]:
-    no_code = absent("dispatched", "1", "no second CPU is there")
-    dispatched = p.second.dispatched(p.inputs) if p.second else no_code
-    return {**_counts(p.second, {"changed_calls": len(p.changed)}), "dispatched": dispatched}
+    return _counts(p.second, {"changed_calls": len(p.changed)})
 
 
 def _in_blocks(run: Run, pairs: results.Pairs, instructions: str) -> Quantity:
@@ -138,39 +135,46 @@ def _in_blocks(run: Run, pairs: results.Pairs, instructions: str) -> Quantity:
 for _name, (_, _pairs) in results.COMPARED.items():
     for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
-        _predicted = partial(_in_blocks, pairs=_pairs, instructions=_instructions)
-        timed.values(**{f"{_name}{_suffix}": _ratio, f"{_name}{_suffix}_blocks": _predicted})
+        timed.values(**{f"{_name}{_suffix}": _ratio})
 
 
 @timed.value("percent")
-def same_apart(run: Run) -> Quantity:
-    """Largest difference between the median times of two calls that fill the same blocks."""
-    medians = [to_digits(ratio, 9) for ratio in results.all_same_blocks(run)]
-    return largest(*medians, *(1 / ratio for ratio in medians)) - 1
+def full_blocks(run: Run) -> Quantity:
+    """Time per output channel with AVX2 of twenty-four outputs over that of sixteen."""
+    return mean_ratio(run, results.over_fewest(24)) * 16 / 24
 
 
+def _count(run: Run, ratios: Callable[[Run], list[Quantity]], low: float, high: float) -> Quantity:
+    """Count the ratios whose median lies from ``low`` to ``high``."""
+    medians = [point(ratio) for ratio in ratios(run)]
+    known = [median for median in medians if not isinstance(median, Missing)]
+    inside = sum(low <= median <= high for median in known)
+    return exact("ratios of times", "1", inside, run.file)
+
+
+timed.values(
+    steps=partial(_count, ratios=results.steps, low=0, high=inf),
+    large_steps=partial(_count, ratios=results.steps, low=9 / 8, high=inf),
+    same_pairs=partial(_count, ratios=results.all_same_blocks, low=0, high=inf),
+    same_near=partial(_count, ratios=results.all_same_blocks, low=1 - MARGIN, high=1 + MARGIN),
+)
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
-def _wider(run: Run) -> Quantity:
-    """Time with one channel more on both sides of the example, over the example's time."""
-    return run.series("time", EXAMPLE_WIDER.factors()) / run.series("time", EXAMPLE.factors())
-
-
 def _by_default(run: Run) -> Quantity:
-    """Median of ``_wider`` where the C library may return freed memory to the system."""
-    return to_digits(_wider(run.under("default")), 9)
+    """Median of ``wider`` where the C library may return freed memory to the system."""
+    return to_digits(results.wider(run.under("default")), 9)
 
 
 for _name in "newer", "older":
     _part: Part[Run] = study.part(_name, "pair")
-    _part.texts(**{_name: _device})
-    _part.values(**{f"wider_{_name}": _wider, f"wider_{_name}_default": _by_default})
+    _part.texts(**{_name: short_name})
+    _part.values(**{f"wider_{_name}": results.wider, f"wider_{_name}_default": _by_default})
 
 
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
-    held = len([c for c in p.tf32.counted_calls if c.subject == "held_out"]) if p.tf32 else 0
+    held = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
     of_gpu = {
         "tiled_cases": len(p.tiled),
         "example_batches": sum(call.shape == subject.BASE for call in p.tiled),
@@ -181,18 +185,18 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
     return {**_counts(p.gpu, of_gpu), **_counts(p.tf32, of_fast)}
 
 
-gpu.values(
-    shown_count=partial(Run.counted, factors=EXAMPLE_WIDER.factors()),
-    neighbour=partial(Run.executed, call=EXAMPLE),
-)
-#: Held-out calls without a rule on a GPU, by their values.
-_UNRULED: Final = {
-    "untiled_least": ProfiledCall(Dimensions(12, 26, 1, 27), subject.FEW_IMAGES, "held_out"),
-    "untiled_most": ProfiledCall(Dimensions(12, 26, 1, 27), 1, "held_out"),
-    "transformed": ProfiledCall(Dimensions(31, 50, 5, 25), 1, "held_out"),
-}
-for _name, _call in _UNRULED.items():
-    tf32.values("measured", **{_name: partial(Run.executed, call=_call)})
+gpu.values(shown_count=partial(Run.counted, factors=EXAMPLE_WIDER.factors()))
+
+
+@gpu_calls.mapping("measured")
+def _without_rule(p: Paper) -> dict[str, Quantity]:
+    """Operations over theory of the held-out calls whose kernel names no tile."""
+    calls = [call for call in p.tf32.calls if call.subject == "held_out"] if p.tf32 else []
+    shares = [p.tf32.executed(call) for call in calls if p.tf32 and call not in p.held_tiled]
+    shares = shares or [absent("operations ÷ theory", "1", "no such call was counted")]
+    return {"untiled_least": smallest(*shares), "untiled_most": largest(*shares)}
+
+
 gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER))
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
@@ -240,12 +244,6 @@ def tiles_predict(p: Paper) -> Iterator[Statement]:
     yield from without_residual(p.tf32, p.held_tiled.values())
 
 
-@gpu_calls.claim("A rule made from two counts of a kernel without a tile gives the others too")
-def fitted_rule(p: Paper) -> Iterator[Statement]:
-    for run in filter(None, (p.gpu, p.tf32)):
-        yield from results.fitted_afterwards(run)
-
-
 @cpu_calls.claim(
     "Rules written beforehand give the counts of held-out shapes to the unit",
     numbers=("held_calls",),
@@ -283,20 +281,17 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
     return [ratio.near(1, MARGIN) for ratio in results.all_same_blocks(run)]
 
 
-def _same_pairs(run: Run, *, decided: bool = False) -> Quantity:
-    """Count the pairs of calls that fill the same blocks, or those that take equally long."""
+@timed.value()
+def same_decided(run: Run) -> Quantity:
+    """Number of pairs of calls that fill the same blocks and take equally long."""
     verdicts = [verdict_of(statement) for statement in same_blocks_same_time(run)]
-    pairs = verdicts.count("supported") if decided else len(verdicts)
-    return exact("pairs of calls", "1", pairs, run.file)
-
-
-timed.values(same_pairs=_same_pairs, same_decided=partial(_same_pairs, decided=True))
+    return exact("pairs of calls", "1", verdicts.count("supported"), run.file)
 
 
 @timed.claim(
     "A seventeenth output channel, and one channel more on both sides of the example, take longer "
     "than the formula says, the first less than blocks predict, with AVX2 and all instructions",
-    numbers=("seventeen", "seventeen_native", "seventeen_blocks", "seventeen_native_blocks"),
+    numbers=("seventeen", "seventeen_native"),
 )
 def padding_takes_time(run: Run) -> Iterator[Statement]:
     for instructions in subject.INSTRUCTIONS:
@@ -310,7 +305,7 @@ def padding_takes_time(run: Run) -> Iterator[Statement]:
 @timed.claim(
     "With AVX2, where it opens a block, a twenty-fifth output channel lengthens a call more than "
     "with AVX-512, with which it takes as long as twenty-four, within a tenth",
-    numbers=("twenty_fifth", "twenty_fifth_native", "twenty_fifth_blocks"),
+    numbers=("twenty_fifth",),
 )
 def step_moves(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
@@ -333,7 +328,7 @@ def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
 
 
 gpu_calls.figure(height=1.95, same_axes=True)(figures.diagonal)
-pair.figure("changed", key=True, height=4.0, rows=3)(figures.changed_channels)
+pair.figure("changed", key=True, height=4.7, rows=2)(figures.changed_channels)
 
 
 @cpu_calls.table(wide=True)
@@ -366,23 +361,6 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
                 "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
                 **{name: mean_ratio(one, pairs, instructions) for name, one in runs.items()},
             }
-
-
-@pair.table("predicted", wide=True)
-def predictions(p: Paper) -> Iterator[Mapping[str, Content]]:
-    none = absent("count", "MAC", "not counted")
-    for kind, run, counts in ("held_out", p.cpu, p.counts), ("changed", p.second, p.changed):
-        for shape in dict.fromkeys(call.shape for call in calls_of(kind, counts) if run):
-            row: dict[str, Content] = {"Shape": shape.name}
-            for batch in 1, subject.FEW_IMAGES:
-                work = counts.get(ProfiledCall(shape, batch, kind))
-                start = exact("theory", "MAC", work.start.amount) if work else none
-                end = exact("predicted", "MAC", work.end) if work else none
-                counted = results.recorded_in(run, work) if run and work else none
-                row[f"Theory, {batch} (MAC)"] = start
-                row[f"Predicted, {batch} (MAC)"] = end
-                row[f"Counted, {batch} (MAC)"] = counted
-            yield row
 
 
 #: Rows omitted from the set-up table for its width; the records hold them.

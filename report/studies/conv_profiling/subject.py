@@ -56,10 +56,15 @@ class Dimensions:
         return self.image - _FIRST_KERNEL + 1
 
     @property
+    def channels(self) -> str:
+        """Input and output channels as a figure prints them."""
+        return f"{self.inputs}→{self.outputs}"
+
+    @property
     def name(self) -> str:
         """The dimensions as a table prints them, on one line."""
         k, e = self.kernel, self.extent
-        return f"{self.inputs}→{self.outputs}, {k}×{k}, {e}×{e}".replace(" ", NO_BREAK)
+        return f"{self.channels}, {k}×{k}, {e}×{e}".replace(" ", NO_BREAK)
 
     @property
     def key(self) -> str:
