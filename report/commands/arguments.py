@@ -240,6 +240,8 @@ def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:
     elif matches:
         study = matches[0].partition("/")[0]
         reason = f"this is a record of {study}, which this build does not make; name that study too"
+    elif path:
+        reason = f"no such record in {data}; name the folder of its study's folder by --data"
     else:
         reason = f"no such record in {data}; give its path, or a unique part of its file name"
     raise RecordError(f"--use {text}: {reason}.")
