@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from experiments.audit.tables import Cell, Change, knowledge, read_cell
 from experiments.machine.code import ROOT
 from report.core.errors import RidgepointError, UsageError
-from report.core.records.operations import ITEM_BYTES
+from report.core.records.layers import ELEMENT_BYTES
 from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
@@ -24,7 +24,6 @@ Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
-_ONE: Final = Cell(Rounded.exact(1))
 #: Formulas of the forward operations per token or image.
 _WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
@@ -93,8 +92,8 @@ def audited_row(
             devices = cell.number.value if cell and name == "devices" else devices
     passes, precision = _meaning("direction", texts), _meaning("precision", texts)
     known["passes"] = _exact(int(passes)) if isinstance(passes, str) else passes
-    if isinstance(precision, str):  # tfloat32 is stored as float32
-        known["item_bytes"] = _exact(ITEM_BYTES.get(precision, 4))
+    if isinstance(precision, str):
+        known["item_bytes"] = _exact(ELEMENT_BYTES[precision])
     else:
         known["item_bytes"] = precision
         known["rated_peak"] = precision if "device" in texts else ("device", *precision)
@@ -244,7 +243,7 @@ class ClaimCheck(NamedTuple):
     def as_text(self) -> str:
         """Describe the check: verdict, formulas, and changes that explain a difference."""
         text = f"{self.claim} {self.printed}: {self.verdict}"
-        if self.recomputed is None and self.verdict == "impossible" and self.limit:
+        if self.recomputed is None and self.limit and self.verdict == "impossible":
             return f"{text}, at most {self.limit / self.scale:.4g} is possible"
         if self.recomputed is None:
             return f"{text}, missing: {self.missing}"

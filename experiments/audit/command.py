@@ -55,9 +55,9 @@ def audit(options: Namespace) -> int:
     for place, row in enumerate(rows, start=1):
         counts, row_checks = row.operations_per_item(), checks(row)
         for check in row_checks:
+            results.append((place, check))
             objects.append({"row": place, **check._asdict(), "operations_per_item": counts})
             lines.append(f"row {place}, {check.as_text()}")
-        results += [(place, check) for check in row_checks]
         if not row_checks:
             unparsed = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
             names = f" (not understood: {', '.join(unparsed)})" if unparsed else ""

@@ -15,7 +15,7 @@ from experiments.audit.command import read_rows
 from experiments.audit.tables import columns, knowledge, read_cell, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
-from report.core.records.operations import ITEM_BYTES
+from report.core.records.layers import ELEMENT_BYTES
 from report.core.records.reported import Unreported, read_devices, read_reported
 from report.theory.rounding import Rounded
 from report.theory.transformers import read_transformer
@@ -153,8 +153,7 @@ def test_claims_and_their_verdicts(
 
 
 def test_every_known_precision_has_an_item_size() -> None:
-    types = knowledge().quantities["precision"].words.values()
-    assert set(types) <= {*ITEM_BYTES, "tfloat32"}
+    assert set(knowledge().quantities["precision"].words.values()) <= ELEMENT_BYTES.keys()
 
 
 def test_a_configuration_counts_matrices_and_attention(tmp_path: Path) -> None:
