@@ -15,7 +15,7 @@ from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
 #: Places of the memory policies within a row.
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
 #: Ratio of the place of a name to that of its point, and of a name to the name below.
-_BESIDE, _BELOW = 1.12, 1.11
+_BESIDE, _BELOW = 1.14, 1.075
 _TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
@@ -56,18 +56,18 @@ def speedups(run: Run) -> Iterator[Dots]:
 
 
 def _names(run: Run) -> Iterator[tuple[str, float, float]]:
-    """Place names of changed gains right of their points and below, without overlap."""
+    """Place names of tips that pay right of their points and below, without overlap."""
     gains, lowest = results.predicted_gains(run), inf
-    changed = gains.keys() & results.changed_gains(run)
-    for trial in sorted(changed, key=lambda trial: -gains[trial][2]):
+    paying = gains.keys() & results.comparisons(run, ("kept",), ("faster",))
+    for trial in sorted(paying, key=lambda trial: -gains[trial][2]):
         predicted, _, measured, _ = gains[trial]
         lowest = min(measured / _BESIDE, lowest / _BELOW)
-        yield TIPS[trial.tip], _BESIDE * predicted, lowest
+        yield f"{TIPS[trial.tip]}, {trial.network}", _BESIDE * predicted, lowest
 
 
 def predictions(run: Run) -> Iterator[Scaling]:
     """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
-    ends = (0.7, 2.4)
+    ends = (0.7, 5.6)  # room for names right of the points
     rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged_gain}
     for title, predict in rules.items():
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
@@ -80,6 +80,6 @@ def predictions(run: Run) -> Iterator[Scaling]:
         if points:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
-                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=ends[1],
+                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=2.4,
                 regions=tuple(_names(run)) if predict is Run.predicted else (),
             )  # fmt: skip

@@ -79,11 +79,6 @@ def unchanged_gain(run: Run, trial: Trial) -> Quantity:
     return run.speedup(trial._replace(memory="returned"))
 
 
-def gain_of_medians(run: Run, trial: Trial) -> Quantity:
-    """Predict from medians over all pairs, as the program did that was committed before the run."""
-    return run.predicted_where_kept(trial, 1 / run.peak_rate("page_mapping"))
-
-
 def no_gain(run: Run, trial: Trial) -> Quantity:
     """Return one, the prediction that a tip gains nothing."""
     return exact("no gain", "1", 1, run.file)
@@ -163,6 +158,37 @@ def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
             "Measured": run.speedup(trial),
             "Price × pages": base / (base - saved * run.page_price()),
             "Implied price (µs)": run.median(run.implied_price(trial)),
+        }
+
+
+def _range(run: Run, predict: Prediction, trials: Collection[Trial]) -> str:
+    """Print the smallest and largest median of the networks; empty without any."""
+    medians = [point(predict(run, trial)) for trial in trials]
+    known = [median for median in medians if not isinstance(median, Missing)]
+    ends = [f"{end:.2f}" for end in (min(known), max(known))] if known else []
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _networks(run: Run, tip: str, memory: str, word: str) -> str:
+    """Name the networks on which a tip has a verdict under a policy for freed memory."""
+    if not (measured := comparisons(run, (memory,), (*RIGHT, "wrong"), (tip,))):
+        return "not measured"
+    names = [trial.network for trial in measured if run.verdict(trial).word == word]
+    return "all" if len(names) == len(measured) else ", ".join(names) or "none"
+
+
+def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Yield where each tip pays, and what it gains where memory is kept if that was measured."""
+    for tip in dict.fromkeys(trial.tip for trial in comparisons(run)):
+        trials = comparisons(run, ("kept",), tips=(tip,)) or comparisons(run, tips=(tip,))
+        yield {
+            "Tip": TIPS[tip],
+            "Predicted": _range(run, Run.predicted, trials),
+            "Measured": _range(run, Run.speedup, trials),
+            "Faster, memory kept": _networks(run, tip, "kept", "faster"),
+            "Faster, returned": _networks(run, tip, "returned", "faster"),
+            "Slower, returned": _networks(run, tip, "returned", "slower"),
+            "Wrong": _networks(run, tip, "returned", "wrong"),
         }
 
 

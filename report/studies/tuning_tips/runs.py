@@ -98,14 +98,14 @@ class Run(any_study.Run):
     def predicted_where_kept(self, trial: Trial, price: Quantity | None = None) -> Quantity:
         """Predict a speed-up where memory is kept: both times less those of their page faults.
 
-        Times and faults are those where freed memory is returned; ``price`` is the time of a page
-        (s), by default the measured median.
+        Times and faults are those where freed memory is returned, as medians over all pairs, as in
+        the program that was committed before the run.  ``price`` is the time of a page (s), by
+        default the measured median.
         """
-        returned = trial._replace(memory="returned")
-        page_time = price or self.page_price()
-        without, tip = (
-            self.series_of(f"{side}time", returned)
-            - self.series_of(f"{side}page_faults", returned) * page_time
-            for side in ("baseline_", "")
-        )
+        returned, sides = trial._replace(memory="returned"), []
+        for side in ("baseline_", ""):
+            time = self.median(self.series_of(f"{side}time", returned))
+            faults = self.median(self.series_of(f"{side}page_faults", returned))
+            sides.append(time - faults * (price or self.page_price()))
+        without, tip = sides
         return without / tip

@@ -10,7 +10,7 @@ from report.paper.study import Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest, spanning
-from report.studies.tuning_tips import figures, results, source, subject
+from report.studies.tuning_tips import figures, results, subject
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 
@@ -68,7 +68,7 @@ _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
 _declare_count("changed_gains", results.changed_gains)
 _declare_count("predictions", results.predicted_gains)
-_RULES: Final = (Run.predicted, results.gain_of_medians, results.unchanged_gain, results.no_gain)
+_RULES: Final = (Run.predicted, results.unchanged_gain, results.no_gain)
 for _rule in _RULES:
     _name, _select = _rule.__name__, partial(results.near_gains, predict=_rule)
     _declare_count(f"{_name}_within", _select)
@@ -177,10 +177,10 @@ def right_in_bfloat16(run: Run) -> Statement:
 
 cpu.figure(key=True, height=2.4)(figures.times)
 cpu.figure(height=3.0, same_axes=True)(figures.speedups)
-cpu.figure(height=2.5, same_axes=True)(figures.predictions)
-study.table("tips")(source.advice)
+cpu.figure(height=2.8, same_axes=True, wide=True)(figures.predictions)
 cpu.table("times", wide=True)(results.time_rows)
 cpu.table("pages", digits={"Saved pages": 2, "Implied price (µs)": 3})(results.page_rows)
+cpu.table("advice", wide=True)(results.advice_rows)
 cpu.table("numbers", wide=True)(results.number_rows)
 earlier.table("earlier", wide=True)(results.speedup_rows)
 both_cores.table("both-cores", wide=True)(results.speedup_rows)
