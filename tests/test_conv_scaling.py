@@ -24,8 +24,8 @@ from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, point
 from report.studies import find_study
-from report.studies.conv_scaling.results import start_rows
-from report.studies.conv_scaling.runs import Calls, Run
+from report.studies.conv_scaling.results import first_batches, start_rows
+from report.studies.conv_scaling.runs import Calls, Run, calls_of
 from report.studies.conv_scaling.study import Paper
 from report.theory import heap
 from report.theory.work import square_convolution
@@ -390,10 +390,62 @@ def test_a_linear_layer_maps_pages_at_odd_batches(digest: str) -> None:
             assert batch % 2 or separate or not any(maps)
 
 
-def test_shares_between_start_and_end_differ_from_run_to_run() -> None:
-    case = {"subject": "cliff", "layer": "3x3", "threshold": 2, "batch": 6}
-    shares = [point(Calls(run_of(digest), case).share) for digest in ("92530799", "d8be06be")]
-    assert shares == [1, 5 / 8]
+def test_shares_differ_from_run_to_run_and_starts_do_not() -> None:
+    """As the text states, of a run beside other work and of the paper's."""
+    earlier, used = (calls_of([run_of(digest)], "cliff") for digest in ("92530799", "d8be06be"))
+    assert first_batches(earlier) == first_batches(used)
+    at_start = [calls.maps_pages for calls in earlier if calls.name == "3x3"
+                and calls.batch == calls.start]  # fmt: skip
+    assert sorted(maps.count(False) for maps in at_start) == [0, 0, 0, 0, 0, 1]
+
+
+def test_settings_are_counted_by_the_limit_that_decides() -> None:
+    """As the text states: the linear layer begins at one of five starts, and once by the other."""
+    values = find_study(STUDY)(committed(STUDY)).values
+    names = ("convolutions_at_start", "convolution_settings", "settings_at_start", "settings")
+    assert [values[name].number for name in names] == [17, 18, 19, 24]
+    linear = [c for c in calls_of([run_of("d8be06be")], "cliff") if c.name == "linear"]
+    by_mapping = [c for c in linear if c.missing_bytes(c.start) > 0]
+    assert {c.freed for c in by_mapping} == {True}
+    (at_limit,) = (c.medians("page_faults") for c in by_mapping if c.batch == c.start)
+    assert at_limit == [8_193] * 7  # 32 MiB and a header
+    set_ = [c for c in linear if c not in by_mapping]
+    assert [sum(c.maps_pages) for c in set_ if c.batch == c.start] == [0, 0, 8, 0, 0]
+    before = [c for c in set_ if c.batch == c.start - 1]
+    assert [sum(c.maps_pages) for c in before] == [3, 2, 0, 5, 3]
+    assert all(0 < c.missing_bytes(c.batch) < 4096 for c in before)
+
+
+def test_one_process_of_the_gpu_calls_a_single_image_more_slowly() -> None:
+    run = run_of("aa6c7917")
+    one, most = (
+        [process.median for process in run.by_process("time", run.factors(batch))]  # type: ignore[union-attr]
+        for batch in (1, 1024)
+    )
+    assert max(most) / min(most) < 1.02
+    *others, slowest = sorted(one)
+    assert slowest / others[-1] > 1.5 and others[-1] / others[0] < 1.1
+
+
+def test_the_mnist_cnn_repeats_on_a_xeon() -> None:
+    """As the text states: pages end, and inference gains; kept memory is too close to call."""
+    for mode in ("inference", "training"):
+        case = {"subject": "cure", "network": "MNIST CNN", "mode": mode, "batch": 8}
+        calls = Calls(run_of("823a83fc"), {**case, "freed": FREED})
+        assert calls.maps_pages == [False] * 8 and all(calls.by_default.maps_pages)
+        gain = estimate(calls.gain())
+        assert not isinstance(gain, Missing) and (gain.low > 1) == (mode == "inference")
+    large = {"subject": "cure", "network": "ResNet-18", "mode": "inference", "batch": 8}
+    kept = estimate(Calls(run_of("6afbc6aa"), {**large, "freed": FREED}).gain("retained"))
+    assert not isinstance(kept, Missing) and 1 < kept.low < 1.1 < kept.value
+
+
+def test_seven_processes_of_resnet_map_pages_at_each_predicted_start() -> None:
+    at_start = []
+    for calls in calls_of([run_of("e75b69de")], "sweep"):
+        if calls.freed and calls.name == "ResNet-18" and calls.batch == calls.start:
+            at_start.append(calls.maps_pages)
+    assert at_start == [[True] * 7] * 4
 
 
 def test_a_xeon_starts_beyond_its_predicted_end() -> None:

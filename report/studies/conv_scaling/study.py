@@ -95,8 +95,6 @@ counted.texts(cpu=short_name)
 second.texts(second=short_name)
 third.texts(third=short_name)
 xeon.texts(xeon=short_name)
-
-
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
 
 # ------------------------------------------------------------------------------ theory, source
@@ -167,7 +165,8 @@ second.values(
     second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
 )
 cliffs.values(settings=results.settings, settings_at_start=partial(results.settings, early=0))
-starts.values(least_missing=results.least_missing)
+starts.values(least_missing=results.least_missing, convolution_settings=results.settings)
+starts.values(convolutions_at_start=partial(results.settings, early=0))
 processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
 small.values(small_gain=Calls.gain)
 large.values(
@@ -220,7 +219,7 @@ def pages_follow(run: Run) -> Iterator[Statement]:
 @starts.claim(
     "Some processes of three convolutions map pages from the predicted start on, none where the "
     "blocks lack a page or more to the threshold, and all from the predicted end on",
-    numbers=("start_freed",),
+    numbers=("start_freed", "convolution_settings", "convolutions_at_start"),
 )
 def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     for calls in starts:
@@ -399,7 +398,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 timed.figure("cliff", height=1.8, wide=True)(figures.throughput)
 settings.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
 cpu.figure("rule", height=1.7)(figures.rule)
-starts.table("starts")(results.start_rows)
+cliffs.table("starts")(results.start_rows)
 processes.figure("processes", height=2.8, rows=2)(figures.top_and_time)
 
 
@@ -407,10 +406,9 @@ processes.figure("processes", height=2.8, rows=2)(figures.top_and_time)
 def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     for network in networks:
         yield {
-            "CPU": network.run.short,
+            "CPU": network.run.short.removeprefix("AMD EPYC ").removeprefix("Intel ").strip("()"),
             "Network": network.name,
-            "Images": network.batch,
-            "Mode": str(network.factors["mode"]),
+            "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "Pages before": network.by_default.series("page_faults"),
             "Pages after": network.series("page_faults"),
             "Tensor freed": network.gain(),
