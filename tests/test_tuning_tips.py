@@ -104,6 +104,9 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     times = {(row["Setting"], row["Memory"]): row["ResNet-20"] for row in rows(paper, "tbl-times")}
     assert times["torch.compile", "kept"].value == pytest.approx(0.1 / 1.5, rel=5e-3)
     assert times["gradients on", "returned"].value == pytest.approx(0.1, rel=5e-3)
+    advice = {row["Tip"]: row for row in rows(paper, "tbl-advice")}
+    assert advice["torch.compile"]["Measured"] == "1.50"
+    assert advice["no gradients"]["Faster, memory kept"] == "all"
     verdict = {row["Verdict"] for row in rows(paper, "tbl-numbers") if row["Tip"] == "bfloat16"}
     assert verdict == {"undecided"}
 
