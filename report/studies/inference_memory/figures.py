@@ -1,4 +1,4 @@
-"""Figures of inference_memory: why a line fails, and the rules compared."""
+"""Figures of inference_memory: the rules compared, and why a line fails."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,7 +9,10 @@ from report.studies.inference_memory.subject import OperatorLine
 from report.studies.inference_memory.theory import RULES, BatchRule, holder
 
 #: The rules that the figure compares; the table has more.
-_DRAWN: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "tensors", "count")
+_DRAWN: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "count")
+#: Where a predicted batch of no image is drawn, and the ends of both axes (images).
+_NO_IMAGE: Final = 0.5
+_ENDS: Final = (0.4, 2000.0)
 _MEGA: Final = 1e6
 
 
@@ -47,18 +50,15 @@ def _megabytes(operator: OperatorLine, *batches: float) -> tuple[float, ...]:
 
 
 def rules(comparison: RuleComparison) -> Iterator[Scaling]:
-    """Draw predicted over run batch under the limits of a table, sorted, by rule."""
-    lines = []
-    for series, rule in enumerate(_DRAWN):
-        ratios = comparison.ratios(rule)
-        # A batch of 0 has no place on the axis.
-        drawn = {100 * (n + 0.5) / len(ratios): r for n, r in enumerate(ratios) if r}
-        if drawn:
-            shares, above = tuple(drawn), tuple(drawn.values())
-            lines.append(Points(RULES[rule], shares, above, series=series, joined=True, many=True))
-    if lines:
-        yield Scaling(
-            "Limits, sorted by each rule (%)", "Predicted ÷ run batch",
-            tuple(lines), x_scale="linear", direct=True, y_bottom=0.5, y_top=8.0,
-            regions=(("does not fit", 2.0, 1.25),),
-        )  # fmt: skip
+    """Draw the predicted batch over the largest one that ran under each limit, rule by rule."""
+    for rule in _DRAWN:
+        if answers := comparison.answers[rule]:
+            ran = tuple(float(row.ran) for row, _ in answers)
+            predicted = tuple(max(batch, _NO_IMAGE) for _, batch in answers)
+            right = f"{100 * comparison.ratios(rule).count(1) / len(comparison.limits):.0f} % right"
+            yield Scaling(
+                "Largest batch that ran", "Predicted batch",
+                (Points(RULES[rule], ran, predicted, many=True),), (Curve("", _ENDS, _ENDS),),
+                x_ticks=(1, 10, 100, 1000), title=RULES[rule], y_bottom=_ENDS[0], y_top=_ENDS[1],
+                regions=(("does not fit", 0.55, 250), (right, 25, 2.2)),
+            )  # fmt: skip

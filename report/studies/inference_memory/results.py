@@ -58,14 +58,6 @@ def _number(name: str, value: float, known: bool, *tables: str) -> Quantity:
 # ----------------------------------------------------------------- rules under limits of tensors
 
 
-def _lines_by_network(inputs: Inputs, table: str) -> dict[str, list[OperatorLine]]:
-    """Read the bytes by operator of every network."""
-    lines: dict[str, list[OperatorLine]] = {}
-    for row in inputs.table(table, OperatorLine):
-        lines.setdefault(row.network, []).append(row)
-    return lines
-
-
 def _summary(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
     """Yield the least, median and most of values."""
     yield f"{name}_least", min(values)
@@ -81,13 +73,15 @@ class RuleComparison:
         self._kind, tables = kind, kind.tables
         baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
         self.baselines = {row.network: row for row in baselines}
-        self.lines = _lines_by_network(inputs, tables.operators)
+        self.lines: dict[str, list[OperatorLine]] = defaultdict(list)
+        for line in inputs.table(tables.operators, OperatorLine):
+            self.lines[line.network].append(line)
         self.answers: dict[BatchRule, list[Answer]] = defaultdict(list)
         for row in inputs.table(tables.limits, LimitOfNetwork):
             name, baseline = row.network, self.baselines.get(row.network)
             if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
                 batches: dict[BatchRule, int] = {"count": row.predicted}
-                batches |= theory.batches_by_rule(baseline, self.lines.get(name, ()), row.limit)
+                batches |= theory.batches_by_rule(baseline, self.lines[name], row.limit)
                 for rule in batches.keys() & kind.rules:
                     self.answers[rule].append((row, batches[rule]))
         self.limits = [row for row, _ in self.answers["count"]]
@@ -108,15 +102,12 @@ class RuleComparison:
         return runs
 
     def _explained(self) -> Counter[tuple[bool, bool]]:
-        """Count answers of a line whose operators have the peaks of 2 and 4 images exactly.
-
-        By two properties: too high a batch, and another operator that holds the peak at the batch
-        that ran.
-        """
+        """Count answers of a line by: too high, and another operator at the run batch's peak."""
         counts = Counter[tuple[bool, bool]]()
         for row, batch in self.answers["line"]:
-            lines, peaks = self.lines.get(row.network), self.baselines[row.network].peaks
-            if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
+            lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
+            is_exact = lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4))
+            if is_exact:
                 is_other = theory.holder(lines, 2) is not theory.holder(lines, row.ran)
                 counts[batch > row.ran, is_other] += 1
         return counts
@@ -157,39 +148,32 @@ class RuleComparison:
             yield f"{name}_right", sum(row.ran == row.predicted for row in rows)
         yield "all_fit", sum(self.baselines[r.network].peak_of_256 <= r.limit for r in self.limits)
 
+    def share_right(self, rule: BatchRule) -> Quantity:
+        """Return the share of limits under which the batch of a rule ran and the next did not."""
+        share = self.ratios(rule).count(1) / max(1, len(self.limits))
+        return self._number(f"{rule}_share", share)
+
     def numbers(self, prefix: str) -> dict[str, Quantity]:
         """Return the counts as numbers of the paper."""
-        numbers, known = {}, bool(self.limits)
-        for name, value in self.counts():
-            numbers[f"{prefix}_{name}"] = _number(name, value, known, *self._kind.tables)
-        return numbers
+        return {f"{prefix}_{name}": self._number(name, value) for name, value in self.counts()}
+
+    def _number(self, name: str, value: float) -> Quantity:
+        return _number(name, value, bool(self.limits), *self._kind.tables)
 
     def worst_line(self) -> Answer | None:
         """Return the limit under which the line through 2 and 4 images promises most."""
-        answers = [answer for answer in self.answers["line"] if answer[0].network in self.lines]
+        answers = [answer for answer in self.answers["line"] if self.lines[answer[0].network]]
         return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
-
-    def shares(self) -> dict[str, Quantity]:
-        """Return the most memory beyond counted blocks, and free memory, as shares of limits."""
-        beyond = max(((row.peak - row.least) / row.limit for row in self.limits), default=0)
-        free = median([1 - row.peak / row.limit for row in self.limits] or [0])
-        known, table = bool(self.limits), self._kind.tables.limits
-        return {
-            "gpu_inference_beyond": _number("share beyond", beyond, known, table),
-            "gpu_inference_free": _number("free share", free, known, table),
-        }
 
 
 def limits_on_cpu(inputs: Inputs) -> dict[str, Quantity]:
-    """Count limits also of networks of studies, and limits with an equal outcome elsewhere."""
+    """Count limits, with networks of studies, and those with an equal outcome elsewhere."""
     table, repeated_table = subject.AVX2.limits, subject.REPEATED_TABLE
     limits: Sequence[LimitOfNetwork] = inputs.table(table, LimitOfNetwork)
     inference = [row for row in limits if row.mode == "inference"]
-    right = sum(row.ran == row.predicted for row in inference)
     same = sum(row in limits for row in inputs.table(repeated_table, LimitOfNetwork))
     return {
         "inference_limits": _number("limits", len(inference), bool(inference), table),
-        "inference_right": _number("right", right, bool(inference), table),
         "repeated_same": _number("repeated", same, same > 0, repeated_table),
     }
 
@@ -215,10 +199,10 @@ def alexnet_by_line(run: Run) -> Quantity:
     return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
 
 
-def limits_counted(run: Run, met: bool = False) -> Quantity:
-    """Count the limits of a run, or those under which the predicted batch was the largest."""
-    counted = [limit for limit, fits in run.limits if not met or limit.ran == fits.largest]
-    return exact("limits", "1", len(counted), run.file)
+def limits_counted(run: Run, more: int | None = None) -> Quantity:
+    """Count the limits of a run, or those under which so many more images ran than predicted."""
+    beyond = [limit.ran - fits.largest for limit, fits in run.limits]
+    return exact("limits", "1", len(beyond) if more is None else beyond.count(more), run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:

@@ -31,17 +31,14 @@ class Paper:
         self.inputs, self.runs = inputs, tuple(runs.values())
         on_cpus = {role: run for role, run in runs.items() if not run.on_gpu}
         self.cpu, self.second = on_cpus.get("cpu"), on_cpus.get("second")
-        gpu = runs.get("gpu")
-        self.gpu = gpu if gpu and gpu.on_gpu else None
+        self.gpu = next((run for run in self.runs if run.on_gpu), None)
         #: CPU whose record combines layouts and precisions, and has tiles.
         self.settings_run = self.second or self.cpu
         #: First run that compares the largest batches with and without nested stages.
         self.limits_run = next((run for run in self.runs if run.frontier_ratios("nested")), None)
         self.comparisons = {key: RuleComparison(inputs, kind) for key, kind in KINDS.items()}
         self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
-        self.gpu_limits = self.comparisons["gpu"]
-        others = [run for role, run in runs.items() if run.on_gpu and role != "gpu"]
-        self.allocated = Allocated([self.gpu, *others] if self.gpu else others)
+        self.allocated = Allocated([run for run in self.runs if run.on_gpu])
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield the peaks of both CPUs."""
@@ -60,7 +57,6 @@ avx2: Part[RuleComparison] = study.part("avx2", "tables")
 avx512: Part[RuleComparison] = study.part("avx512", "tables")
 bounds: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
 tables: Part[Inputs] = study.part("inputs", "tables")
-gpu_limits: Part[RuleComparison] = study.part("gpu_limits", "tables")
 second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
 allocated: Part[Allocated] = study.part("allocated", "gpu")
@@ -90,7 +86,6 @@ gpu.texts(gpu=device)
 
 # -------------------------------------------------------------- rules under limits of tensors
 
-gpu_limits.mapping("percent")(RuleComparison.shares)
 tables.mapping()(results.limits_on_cpu)
 
 
@@ -102,9 +97,15 @@ def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     return numbers
 
 
+@bounds.mapping("percent")
+def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
+    kinds = product(("rule", "wide"), RULES)
+    return {f"{key}_{rule}_share": comparisons[key].share_right(rule) for key, rule in kinds}
+
+
 @avx2.claim(
     "Under limits of other networks on a CPU the counted batch runs, or one image less does",
-    numbers=("rule_count_right",),
+    numbers=("rule_count_right", "rule_count_share"),
 )
 def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
     off = [row.ran - batch for row, batch in comparison.answers["count"]]
@@ -116,7 +117,7 @@ def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
 
 @avx2.claim(
     "A line through the peaks of 2 and 4 images predicts up to seven times the batch",
-    numbers=("rule_line_most", "rule_line_right", "rule_limits"),
+    numbers=("rule_line_most", "rule_line_right", "rule_line_share", "rule_limits"),
 )
 def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("line"):
@@ -125,7 +126,7 @@ def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
 
 @avx512.claim(
     "With AVX-512 the count is never too low, but a line near the limit is right more often",
-    numbers=("wide_count_right", "wide_doubled_right", "wide_limits"),
+    numbers=("wide_count_share", "wide_doubled_share", "wide_limits"),
 )
 def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("count"):
@@ -161,7 +162,7 @@ def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
             yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
-@bounds.table("bounds", digits={"Count ÷ run, most": 3})
+@bounds.table("bounds", digits={"Share right (%)": 2, "Count ÷ run, most": 3})
 def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     missing = Missing("memory of small batches was not measured")
     for key, kind in KINDS.items():
@@ -175,33 +176,36 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
                 "Doubling": counts["runs_bisection_median"],
                 "Limits": counts["limits"],
                 "Count right": counts["count_right"],
+                "Share right (%)": comparisons[key].share_right("count"),
                 "Count ÷ run, most": exact("ratio", "1", counts["count_most"]),
             }
 
 
-@study.table("rules")
+@study.table("rules", digits={"Share right (%)": 2, "Right, AVX-512 (%)": 2})
 def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    missing = Missing("no limits with these vectors in the data directory")
     for rule, name in RULES.items():
         if ratios := p.avx2.ratios(rule):
             yield {
                 "Rule": name,
                 "Runs": median(theory.runs_before(rule, row.ran) for row in p.avx2.limits),
                 "Right": ratios.count(1),
+                "Share right (%)": p.avx2.share_right(rule),
                 "Too high": sum(ratio > 1 for ratio in ratios),
                 "Too low": sum(ratio < 1 for ratio in ratios),
-                "Right, AVX-512": p.avx512.ratios(rule).count(1) if p.avx512.limits else missing,
+                "Right, AVX-512 (%)": p.avx512.share_right(rule),
             }
 
 
-avx2.figure(key=True, height=2.4)(figures.crossing)
-avx2.figure(height=2.4)(figures.rules)
+avx2.figure(key=True, height=3.6, rows=2)(figures.rules)
+avx2.figure(height=2.4)(figures.crossing)
 
 # --------------------------------------------------------- predicted peaks and limits on a CPU
 
 cpu.values(held_exact=results.held_out_counted, alexnet_line=results.alexnet_by_line)
 limits_run.values(
-    limits=results.limits_counted, limits_met=partial(results.limits_counted, met=True)
+    limits=results.limits_counted,
+    limits_met=partial(results.limits_counted, more=0),
+    limits_more=partial(results.limits_counted, more=1),
 )
 
 
@@ -236,11 +240,10 @@ def nested_costs(run: Run) -> Iterator[Statement]:
 
 @limits_run.table("changes", wide=True)
 def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Show the settings in which a change of the network changes the predicted batch."""
+    """Show the predicted batch and the largest that ran, by change of the network."""
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
     headings = product(("flat", *subject.CHANGES.values()), ("count", "ran"))
     empty = dict.fromkeys(map(", ".join, headings), Missing("the network has no stages"))
-    moved = set()
     for limit, fits in run.limits:
         words = subject.CHANGES.get(limit.change, "flat")
         named: dict[str, Content] = {
@@ -250,9 +253,7 @@ def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
         }
         row = rows.setdefault(limit.setting, {**named, **empty})
         row |= {f"{words}, count": fits.largest, f"{words}, ran": limit.ran}
-        if fits.largest != row["flat, count"]:
-            moved.add(limit.setting)
-    yield from (row for setting, row in rows.items() if setting in moved)
+    yield from rows.values()
 
 
 # ------------------------------------------------------------------ layout, precision and tiles
@@ -300,12 +301,6 @@ def tiles_save(run: Run) -> Iterator[Statement]:
     yield run.peak(replace(call, tile=8)) / run.peak(call) < 1
 
 
-@allocated.value()
-def repeated(a: Allocated) -> Quantity:
-    """Count the peaks that several GPUs measured."""
-    return exact("peaks", "1", len(a.repeated()))
-
-
 @allocated.claim("On a GPU half precision can cost memory, and float16 thrice that of float32")
 def precision_costs(a: Allocated) -> Iterator[Statement]:
     """Test ResNet-20 at 128 images, and CIFAR at 1,024, where bfloat16 saves half."""
@@ -342,6 +337,27 @@ def weights_cost(a: Allocated) -> Iterator[Statement]:
 @allocated.claim("Three GPUs of one model request the same peaks, to the byte")
 def peaks_repeat(a: Allocated) -> Iterator[Statement]:
     return (difference.exactly(0) for difference in a.repeated())
+
+
+@study.table(digits={"Peak ÷ plain": 3, "Change (%)": 3})
+def settings(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Compare peaks with those of contiguous maps in float32, where they were measured."""
+    devices = {"CPU": p.settings_run.peak} if p.settings_run else {}
+    devices["GPU"] = p.allocated.peak
+    levels = list(product(subject.COMPARED, subject.LAYOUTS, subject.PRECISIONS))
+    for (device, peak), ((network, batch), layout, precision) in product(devices.items(), levels):
+        call = whole_call(network, batch, precision, layout)
+        ratio = results.over_plain(peak, call)
+        if not peak(call).missing and call != whole_call(network, batch):
+            yield {
+                "On": device,
+                "Network": network,
+                "Images": batch,
+                "Layout": layout.replace("_", " "),
+                "Precision": precision,
+                "Peak ÷ plain": ratio,
+                "Change (%)": ratio - 1,
+            }
 
 
 # ---------------------------------------------------------------------------------- supplement

@@ -30,10 +30,15 @@ COALESCED: Final[Layout] = "channels_last"
 #: The network and the batch whose memory the prose describes.
 SHOWN: Final = "ResNet-20"
 SHOWN_BATCH: Final = 256
-#: By depth: the networks whose batch size the source varies.
-RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 #: A small network of cuda-convnet, without theory.
 CIFAR: Final = "CIFAR"
+#: Network and batch of the calls whose peaks a table compares by layout and precision.
+COMPARED: Final = (
+    *((SHOWN, batch) for batch in (128, SHOWN_BATCH, 1024, 16_384)),
+    *((CIFAR, 1024), ("AlexNet", 1), ("VGG-16", 1)),
+)
+#: By depth: the networks whose batch size the source varies.
+RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 #: Networks of this paper in the order of its tables.
 NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
 #: Networks from whose allocations, at batches up to 16, the rules of workspaces were inferred.
@@ -170,11 +175,7 @@ REPEATED_TABLE: Final = "limits-avx2.csv"
 
 
 class LimitOfNetwork(msgspec.Struct, frozen=True):
-    """A limit (B), the batch that the count predicts, and the largest that ran.
-
-    ``least`` are the predicted and ``peak`` the measured bytes of the batch that ran, in whole
-    blocks of the allocator; -1 if not recorded.
-    """
+    """A limit (B), the batch that the count predicts, and the largest that ran."""
 
     network: str
     mode: CallMode
@@ -182,8 +183,6 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     predicted: int
     ran: int
     verdict: str = ""
-    least: int = -1
-    peak: int = -1
 
 
 class Baseline(msgspec.Struct, frozen=True):

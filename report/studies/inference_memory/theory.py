@@ -19,11 +19,11 @@ SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
-    "count": "Tensors and workspaces",
+    "count": "Count",
     "doubled": "Line near the limit",
     "later": "Line, 8 and 16 images",
     "line": "Line, 2 and 4 images",
-    "tensors": "Tensors alone",
+    "tensors": "Count of tensors alone",
     "estimator": "torch-kitsune",
     "sum": "torchinfo",
 }
