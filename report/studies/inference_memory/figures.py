@@ -60,5 +60,5 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
                 "Largest batch that ran", "Predicted batch",
                 (Points(RULES[rule], ran, predicted, many=True),), (Curve("", _ENDS, _ENDS),),
                 x_ticks=(1, 10, 100, 1000), title=RULES[rule], y_bottom=_ENDS[0], y_top=_ENDS[1],
-                regions=(("does not fit", 0.55, 250), (right, 25, 2.2)),
+                regions=(("too high", 0.6, 250), (right, 25, 2.2)),
             )  # fmt: skip
