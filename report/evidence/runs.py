@@ -268,15 +268,6 @@ class Run(MeasuredDevice):
             return Missing(f"{_words(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
-    def grown(self, quantity: str, factors: CaseFactors, since: str) -> int | Missing:
-        """Return the fixed ``quantity`` minus ``since``, such as peak minus bytes before."""
-        after, before = self.fixed(quantity, factors), self.fixed(since, factors)
-        if isinstance(after, Missing):
-            return after
-        if isinstance(before, Missing):
-            return before
-        return after - before
-
 
 def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Level]], Case]:
     """Map the factors of each case, as a set of (factor, level), to the case."""
