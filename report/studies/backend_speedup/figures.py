@@ -10,7 +10,6 @@ from report.paper.plots import dot_series, points
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
-from report.studies.backend_speedup.source import Source
 from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE
 
 #: Lines of the figures, whose colours do not depend on what was measured.
@@ -22,12 +21,10 @@ _LINES: Final = {
 _WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 
 
-def curve(pair: tuple[Run, Source]) -> Iterator[Scaling]:
-    """Draw the time of an iteration (ms) over its work, and the GPU's times at the least work."""
-    run, source = pair
+def curve(run: Run) -> Iterator[Scaling]:
+    """Draw the time of an iteration (ms) over its work."""
     works = [2e-9 * size.multiply_adds for size in run.sizes]
     lines: list[Points] = []
-    levels: list[Curve] = []
     for library, line in _LINES.items():
         marks = []
         for work, size in zip(works, run.sizes, strict=True):
@@ -37,18 +34,9 @@ def curve(pair: tuple[Run, Source]) -> Iterator[Scaling]:
             continue
         x, y, low, high = zip(*marks, strict=True)
         lines.append(replace(line, x=x, y=y, low=low, high=high))
-        if library in ON_GPU:
-            label, ends = f"{line.label} at the least work", (x[0], _WORK_TICKS[-1])
-            levels.append(Curve(label, ends, (y[0], y[0]), part=library != "cupy"))
     if lines:
-        work = 2e-9 * SOURCE.multiply_adds
-        printed = [float(source.cell("3", "time", side).number) for side in ("cpu", "gpu")]
-        lines.append(Points("The source", (work,) * 2, tuple(printed), series=4, hollow=True))
-        names = zip(("source's CPU", "source's GPU"), printed, strict=True)
-        regions = tuple((f"the {name}", work / 36, time) for name, time in names)
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
-        panel = Scaling(*axes, tuple(lines), tuple(levels), x_ticks=_WORK_TICKS, direct=True)
-        yield replace(panel, regions=regions)
+        yield Scaling(*axes, tuple(lines), x_ticks=_WORK_TICKS, direct=True)
 
 
 def calls(run: Run) -> Iterator[Scaling]:

@@ -1,8 +1,7 @@
 """Derived results of backend_speedup: speed-ups, idle time, and effects of changes."""
 
-from functools import reduce
 from itertools import product
-from operator import add, truediv
+from operator import truediv
 
 from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
@@ -10,7 +9,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.quantity.operations import largest
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_case, ranged
-from report.studies.backend_speedup.subject import NAMES, NONE, PARTS, SMALL, SOURCE, Size
+from report.studies.backend_speedup.subject import NAMES, NONE, SMALL, SOURCE, Size
 
 #: Largest relative error of a confirmed prediction of added time.
 TOLERANCE = 0.2
@@ -56,14 +55,6 @@ def growth(run: Run, quantity: str, library: str) -> Quantity:
     return run.measured(quantity, SOURCE, library) - run.measured(quantity, SMALL, library)
 
 
-def growth_of_other_parts(run: Run, library: str) -> Quantity:
-    """Relative growth of all operations but products, from the least work to the source's size."""
-    _, *parts = PARTS
-    few = reduce(add, [run.measured(part, SMALL, library) for part in parts])
-    many = reduce(add, [run.measured(part, SOURCE, library) for part in parts])
-    return many / few - 1
-
-
 def share_of_calls(run: Run, library: str) -> Quantity:
     """Share of all calls, each as long as a tiny addition, in an iteration of the least work."""
     one_call = run.measured("call_time", SMALL, library)
@@ -96,10 +87,20 @@ def _idle(products: float, least_products: float, time: float, least_time: float
     return (products - least_products - time + least_time) / least_time
 
 
-def session_effect(runs: tuple[Run, Run], library: str) -> Quantity:
-    """Divide a library's time at the source's size in the second session by that in the first."""
-    now, then = (run.medians("time", SOURCE, library) for run in runs)
-    return ranged(runs, f"time of {NAMES[library]}, earlier over main", truediv, then, now)
+def session_effect(runs: tuple[Run, Run], library: str, size: Size = SOURCE) -> Quantity:
+    """Divide a library's time in the second session by that in the first."""
+    main, other = (run.medians("time", size, library) for run in runs)
+    return ranged(runs, f"time of {NAMES[library]}, other over main session", truediv, other, main)
+
+
+def relu_share(runs: tuple[Run, Run]) -> Quantity:
+    """Estimate ReLU's share of the time that CuPy's iteration takes longer in the second session.
+
+    ReLU is timed to its end, which inflates it.
+    """
+    main, other = runs
+    relu = other.measured("relu_time", SOURCE, "cupy") - main.measured("relu_time", SOURCE, "cupy")
+    return to_digits(relu / (other.time(SOURCE, "cupy") - main.time(SOURCE, "cupy")), 2)
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
@@ -123,6 +124,21 @@ def effect(run: Run, size: Size, change: str, quantity: str = "time") -> Quantit
 def thread_factor(run: Run) -> Quantity:
     """Divide NumPy's time at the source's size on one thread by that on two."""
     return run.changed("time", SOURCE) / run.changed("time", SOURCE, subject.THREAD)
+
+
+def share_of_first_product(run: Run) -> Quantity:
+    """First product's share of the time that double precision adds at the source's size."""
+    alone, time = (
+        run.changed(quantity, SOURCE, subject.DOUBLE) - run.changed(quantity, SOURCE)
+        for quantity in ("product_alone_time", "time")
+    )
+    return alone / time
+
+
+def thread_factor_of_runs(runs: tuple[Run, Run, Run]) -> Quantity:
+    """Divide NumPy's time on one thread in two runs, pooled, by that on two threads in a third."""
+    before, after, on_two = (run.process_medians("time", run.of_numpy(SOURCE)) for run in runs)
+    return ranged(runs, "time on one thread over two", truediv, before + after, on_two)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:

@@ -72,10 +72,6 @@ class Source:
         """One number as a quantity, without its rounding, in s, B or without unit."""
         return self._quantity(self.cell(table, row, column))
 
-    def gradient_share(self) -> Quantity:
-        """Share of the gradients in the GPU's iteration."""
-        return self.number("4", "gradient_time", "gpu") / self.number("3", "time", "gpu")
-
     def value(self, id: str) -> Quantity:
         """A single number as a quantity, without its rounding."""
         return self._quantity(printed_value(self.reported, id))

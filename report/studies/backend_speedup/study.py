@@ -9,7 +9,6 @@ from typing import Final
 from figures.panels import Dots
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
-from report.evidence.runs import CaseFactors
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
@@ -19,16 +18,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
-from report.studies.backend_speedup.subject import (
-    FLAT,
-    LARGE,
-    MERGED_CALLS,
-    ON_GPU,
-    SMALL,
-    SOURCE,
-    WIDE,
-    WIDEST,
-)
+from report.studies.backend_speedup.subject import LARGE, ON_GPU, SMALL, SOURCE, WIDE, WIDEST
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
@@ -36,6 +26,7 @@ MARGIN: Final = 0.1
 NEARLY_CONSTANT: Final = 1.25
 #: Relative difference below which losses are called equal.
 LOSS_TOLERANCE: Final = 1e-3
+_NOT_TIMED: Final = absent("double precision", "1", "not timed")
 
 
 class Paper:
@@ -52,6 +43,10 @@ class Paper:
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
+        later = self.by_role.get("ninth")
+        self.beside_later = (gpu, later) if gpu and later else None
+        evening = tuple(self.by_role.get(role) for role in ("fifth", "seventh", "sixth"))
+        self.threads = evening if all(evening) else None
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -78,6 +73,8 @@ calls: Part[Run] = study.part("calls", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
+beside_later: Part[tuple[Run, Run]] = study.part("beside_later", "pair")
+on_two_threads: Part[tuple[Run, Run, Run]] = study.part("threads", "pair")
 
 
 def _gpu_model(run: Run) -> str:
@@ -118,7 +115,7 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "wide_neurons": WIDE.hidden,
         "shared_images": subject.SHARED_IMAGES,
         "calls": subject.ALL_CALLS,
-        "merged_calls": MERGED_CALLS,
+        "merged_calls": subject.MERGED_CALLS,
         "most_calls": subject.OTHER_CALLS[-1],
         "audited": len(checks),
         "differing": count_by_verdict(checks)["differs"],
@@ -139,12 +136,10 @@ def _printed(source: Source) -> dict[str, Quantity]:
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
         "source_parameters": source.number("5", "parameters", "gpu"),
-        "flat_work": to_digits(theory.work(FLAT), 2),
-        "flat_growth": to_digits(theory.work(FLAT) / theory.work(SOURCE), 2),
+        "own_parameters": theory.PARAMETER_BYTES,
+        "flat_work": to_digits(theory.work(subject.FLAT), 2),
+        "flat_growth": to_digits(theory.work(subject.FLAT) / theory.work(SOURCE), 2),
     }
-
-
-source.values("percent", gradient_share=Source.gradient_share)
 
 
 @gpu.value()
@@ -161,7 +156,6 @@ for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
             f"idle_shared{_name}": partial(results.idle, library=_library, short=subject.SHARED),
             f"small_growth{_name}": partial(results.largest_growth, library=_library),
             f"calls_fill{_name}": partial(results.share_of_calls, library=_library),
-            f"other_growth{_name}": partial(results.growth_of_other_parts, library=_library),
         },
     )
 _between_libraries = partial(results.gain, library="torch_cuda", over="cupy")
@@ -169,37 +163,42 @@ gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
     between_libraries=_between_libraries,
-    large_growth=partial(results.growth_to, size=LARGE),
-    widest_growth=partial(results.growth_to, size=WIDEST),
 )
-_alone = partial(Run.measured, quantity="product_alone_time", library="cupy")
-_bytes = partial(Run.measured, size=subject.SHARED)
 gpu.values(
     "measured",
-    peak_gpu=partial(_bytes, quantity="allocated_peak", library="cupy"),
-    peak_cpu=partial(_bytes, quantity="allocated_peak", library="numpy"),
-    gpu_parameters=partial(_bytes, quantity="allocated_parameters", library="cupy"),
     floor=partial(Run.time, size=SMALL, library="cupy"),
     growth=partial(results.growth, quantity="time", library="cupy"),
     products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
     call_cost=partial(Run.measured, quantity="call_time", size=SMALL, library="cupy"),
-    alone_few=partial(_alone, size=SMALL),
-    alone_many=partial(_alone, size=SOURCE),
 )
-earlier.values(there_torch=partial(results.gain, library="torch_cuda"))
+earlier.values(
+    there=partial(results.gain, library="cupy"),
+    there_torch=partial(results.gain, library="torch_cuda"),
+)
 _faults = partial(Run.measured, quantity="page_faults", library="numpy")
 earlier.values("measured", earlier_faults=partial(_faults, size=SOURCE))
 gpu.values("measured", large_faults=partial(_faults, size=LARGE))
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
-    _merged = partial(results.effect_of_calls, size=_size, calls=MERGED_CALLS)
+    _merged = partial(results.effect_of_calls, size=_size, calls=subject.MERGED_CALLS)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"merged_{_name}": _merged, f"added_{_name}": _added})
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
 for _name, _size in ("narrow", SOURCE), ("wide", WIDE):
     cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
-cpu.values(thread_factor=results.thread_factor)
-beside_earlier.values(session_cupy=partial(results.session_effect, library="cupy"))
-beside_earlier.values(session_numpy=partial(results.session_effect, library="numpy"))
+cpu.values(
+    thread_factor=results.thread_factor,
+    memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
+    double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
+)
+cpu.values("percent", double_share=results.share_of_first_product)
+on_two_threads.values(other_thread_factor=results.thread_factor_of_runs)
+for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
+    _session = partial(results.session_effect, library=_library)
+    beside_earlier.values(**{f"session_{_name}": _session})
+beside_earlier.values("percent", relu_share=results.relu_share)
+for _name, _size in ("narrow", subject.FEWER), ("largest", WIDEST):
+    _later = partial(results.session_effect, library="numpy", size=_size)
+    beside_later.values(**{f"later_{_name}": _later})
 
 
 def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
@@ -232,7 +231,7 @@ def floor(run: Run) -> Iterator[Statement]:
 @cpu.claim(
     "On one CPU a second thread, returned memory and double precision each change a GPU's speed-up "
     "by more than a tenth",
-    numbers=("thread_factor",),
+    numbers=("thread_factor", "memory_factor", "double_factor"),
 )
 def settings_matter(run: Run) -> Iterator[Statement]:
     yield results.thread_factor(run) > 1 + MARGIN
@@ -326,26 +325,26 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 
 # -------------------------------------------------------------------------- figures and tables
 
-beside_source.figure(key=True, height=2.6)(figures.curve)
+gpu.figure(height=2.6)(figures.curve)
 calls.figure(height=2.0)(figures.calls)
 gpu.figure()(figures.operations)
 
 
-@study.figure(height=2.1, wide=True)
+@study.figure(key=True, height=2.1, wide=True)
 def sessions(p: Paper) -> Iterator[Dots]:
     """Draw both times and their ratio at the source's size, for each baseline and library."""
     if not (p.gpu and p.cpu):
         return
     rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}
+    for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
+        name = "other CPU" if change == subject.NONE else f"+ {change}"
+        times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
+        rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
     hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
     for name, run in hosts.items():
         for library, label in ON_GPU.items():
             times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
             rows[f"{name}; {label}"] = *times, results.gain(run, library)
-    for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
-        name = "other CPU" if change == subject.NONE else f"+ {change}"
-        times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
-        rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
     rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
     yield from figures.both_times(rows)
@@ -353,26 +352,20 @@ def sessions(p: Paper) -> Iterator[Dots]:
 
 @study.table()
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate NumPy's times of all runs on one thread, and of the host's sessions."""
+    """Tabulate NumPy's times on other CPUs and days, and of the host's sessions."""
     for run in p.by_role.values():
         record = run.stored.record
-        cases = run.of_numpy(SOURCE), run.of_numpy(WIDEST), run.of_numpy(SOURCE, subject.DOUBLE)
-        processes = [len(run.process_medians("time", case)) for case in cases]
-        if any(processes):
-            source, largest, double = (_if_timed(run, case) for case in cases)
+        cases = run.of_numpy(SOURCE), run.of_numpy(SOURCE, subject.DOUBLE)
+        if processes := len(run.process_medians("time", cases[0])):
+            single, double = (run.series("time", case) for case in cases)
             yield {
                 "NumPy on": "host" if run.on_gpu else record.environment.label.partition(",")[0],
                 "November": record.started[8:16].replace("T", ", "),
-                "Processes": processes[0] or processes[1],
-                "Source's (ms)": to_digits(source, 3),
-                "Largest (ms)": to_digits(largest, 2),
-                "Double": to_digits(double / source, 3),
+                "Threads": 1 if run.conditions else run.threads,
+                "Processes": processes,
+                "Time (ms)": to_digits(single, 3),
+                "Double": _NOT_TIMED if double.missing else to_digits(double / single, 3),
             }
-
-
-def _if_timed(run: Run, case: CaseFactors) -> Quantity:
-    time = run.series("time", case)
-    return absent("time", "s", "not timed") if time.missing else time
 
 
 @cpu.table("changes")
@@ -403,7 +396,9 @@ def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
 
 
 #: Rows omitted from the set-up table for its length; the records hold them.
-_OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches")
+_OMITTED: Final = (
+    "Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches", "Identity"
+)  # fmt: skip
 
 
 @study.shared_table()
