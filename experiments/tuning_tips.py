@@ -271,7 +271,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
     """Describe the layers of the network on the meta device, which allocates no memory."""
     import torch
 
-    from experiments.harness.capture import capture_layers
+    from experiments.networks.capture import capture_layers
 
     name, batch = str(factors["network"]), int(factors["batch"])
     with torch.device("meta"):

@@ -80,7 +80,10 @@ def _machine() -> Iterator[RecordCheck]:
 
     cpu, memory = machine.cpu(), psutil.virtual_memory()
     yield RecordCheck("Python", f"{platform.python_version()}, {machine.operating_system()}")
-    relevant = [f"{n}={v}" for n, v in variables("cuda").items() if not n.endswith("_NUM_THREADS")]
+    relevant = []
+    for name, value in variables("cuda").items():
+        if not name.endswith("_NUM_THREADS"):
+            relevant.append(f"{name}={value}")
     advice = "may change times or results; unset those you do not mean (records contain them)"
     unset = "none is set that changes times or results"
     yield note_if("variables", unset, f"{', '.join(relevant)} {advice}" if relevant else None)
@@ -88,8 +91,9 @@ def _machine() -> Iterator[RecordCheck]:
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
     yield free_memory(memory.available, memory.total, limits.memory_limit())
-    reasons = policies.unavailable("retained", "cpu"), policies.unavailable("jemalloc", "cpu")
-    yield note_if("policies", "all can be measured", "; ".join(filter(None, reasons)))
+    reasons = (policies.unavailable("retained", "cpu"), policies.unavailable("jemalloc", "cpu"))
+    missing = "; ".join(reason for reason in reasons if reason)
+    yield note_if("policies", "all can be measured", missing)
     governor = cpu.governor or "the system shows none"
     slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
     yield note_if("governor", governor, slow if cpu.governor in gates.SLOW_GOVERNORS else None)
@@ -128,7 +132,8 @@ def _now(records: Path) -> Iterator[RecordCheck]:
     runs = []
     for folder in records.glob("*"):
         journals, errors = unfinished_journals(folder)
-        if number := len(journals) + len(errors):
+        number = len(journals) + len(errors)
+        if number:
             runs.append(f"{folder.name} ({number})")
     remedy = "continue with --resume, or write a record with: python -m experiments close STUDY"
     unfinished = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
@@ -154,7 +159,7 @@ def _torch() -> Iterator[RecordCheck]:
         yield RecordCheck("PyTorch", str(error), "problem")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    names = ", ".join(map(torch.cuda.get_device_name, range(count)))
+    names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
     gpus = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
     unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
     yield note_if("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
@@ -177,7 +182,8 @@ def check_records(options: Namespace) -> int:
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
             items = [check.item() for check in checks if check.level != "ok"]
-            print(*items, *([""] if items else []), sep="\n")
+            lines = [*items, ""] if items else []
+            print(*lines, sep="\n")
             print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
             continue
         print(f"{path}: {verdict}", flush=True)
@@ -229,31 +235,31 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
     yield RecordCheck("quiet", text, "note" if unstable or disturbed is None else "ok")
-    best = gates.best_of(record.ceilings)
-    if reason := refusal(record):  # for example, a case is faster than the peak
+    peak_rate, reason = gates.best_of(record.ceilings), refusal(record)
+    if reason:  # for example, a case is faster than the peak
         yield RecordCheck("ceilings", reason, "problem")
-    elif best is None:
-        reason = "none was measured, so that no rate can be judged"
-        yield RecordCheck("ceilings", reason, "note")
+    elif peak_rate is None:
+        yield RecordCheck("ceilings", "none was measured, so that no rate can be judged", "note")
     else:
-        fastest = f"no case is faster than the best, {best / 1e9:.0f} GFLOP/s"
-        yield RecordCheck("ceilings", fastest)
+        text = f"no case is faster than the best, {peak_rate / 1e9:.0f} GFLOP/s"
+        yield RecordCheck("ceilings", text)
 
 
 def _plan(record: Record) -> RecordCheck:
     """Check that a record is a complete full run, with the cases of the study's current code."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
-        part = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
-        return RecordCheck("plan", f"{part}; hand in the others too", "note")
+        shard = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
+        return RecordCheck("plan", f"{shard}; hand in the other shards too", "note")
     if plan != "full" or record.study not in registry.STUDIES:
-        whole = "papers prefer a full run of the same machine"
-        return RecordCheck("plan", f"{plan}, {len(cases)} cases; {whole}", "note")
+        text = f"{plan}, {len(cases)} cases; papers prefer a full run of the same machine"
+        return RecordCheck("plan", text, "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
-    if absent := [factors for factors in planned if factors not in cases]:
-        missing = f"{len(absent)} of {len(planned)} cases are missing, such as "
-        return RecordCheck("plan", f"{missing}{factors_text(absent[0])}", "note")
+    absent = [factors for factors in planned if factors not in cases]
+    if absent:
+        text = f"{len(absent)} of {len(planned)} cases are missing, such as "
+        return RecordCheck("plan", f"{text}{factors_text(absent[0])}", "note")
     return RecordCheck("plan", f"all {len(planned)} cases of the full plan")
 
 

@@ -4,7 +4,6 @@ import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -44,65 +43,79 @@ class Submission:
     """Submitted file with its checks; ``fault`` is the reason if the file cannot be used."""
 
     path: Path
-    who: str
+    student: str
     fault: str = ""
     checks: list[RecordCheck] = field(default_factory=list)
     stored: Stored | None = None
 
     def line(self) -> str:
-        """Format a line of the table: who, machine, study, use, and the error or first note."""
+        """Format a line of the table: student, machine, study, use, and error or first note."""
         machine = study = "–"
         if self.stored:
             machine, study = self.stored.record.environment.label, self.stored.record.study
         use = "nothing"
         if self.stored and not self.fault:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
-        notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
-        remark = f"{self.path.name}: {self.fault}" if self.fault else (notes or [""])[0]
-        return _LINE.format(self.who, machine, study, use, " ".join(remark.split())).rstrip()
+        remark = f"{self.path.name}: {self.fault}" if self.fault else self._first_note()
+        return _LINE.format(self.student, machine, study, use, " ".join(remark.split())).rstrip()
+
+    def _first_note(self) -> str:
+        for check in self.checks:
+            if check.level == "note" and check.topic != "plan":
+                return check.text
+        return ""
 
 
 def collect(options: Namespace) -> int:
     """Print a table with a line per file; return 1 if a file cannot be used, else 0."""
-    files = [*chain.from_iterable(map(_files, options.folders))]
+    files: list[Submission] = []
+    for folder in options.folders:
+        files += _submissions(folder)
     if not files:
-        raise RecordError(f"{options.folders[0]}: holds no file; name the folder handed in.")
+        raise RecordError(
+            f"{options.folders[0]}: contains no record; name the folder of the submitted files."
+        )
     _refuse_links(options.into)
-    copies, machines = CopyDetector(), dict[tuple[str, str], Submission]()
+    copies = CopyDetector()
+    first_of_machine: dict[tuple[str, str], Submission] = {}  # by study and machine
     for file in files:
         file.fault = _fault_of_file(file) or _fault_of_record(file, copies, options.into)
         if file.stored and not file.fault:
             key = (file.stored.record.study, file.stored.record.environment.key)
-            if (first := machines.setdefault(key, file)) is not file:
-                text = f"the machine of {first.who} again; its runs are pooled or the newest counts"
+            first = first_of_machine.setdefault(key, file)
+            if first is not file:
+                text = f"same machine as {first.student}; its runs are pooled, or the newest counts"
                 file.checks.insert(0, RecordCheck("machine", text, "note"))
     print(_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
     for file in sorted(files, key=lambda file: bool(file.fault)):
         print(file.line())
-    bad, site = sum(bool(file.fault) for file in files), options.into / "site.yaml"
-    print(f"{len(files)} files: {len(files) - bad} usable, {bad} not; records in {options.into}.")
+    unusable = sum(bool(file.fault) for file in files)
+    usable, site = len(files) - unusable, options.into / "site.yaml"
+    print(f"{len(files)} files: {usable} usable, {unusable} not; records in {options.into}.")
     if options.notes:
         _write_notes(files, options.notes)
-    if bad < len(files) and not os.path.lexists(site):
+    if usable and not os.path.lexists(site):
         site.write_text(_SITE_TEXT, "utf-8")
         print(f"Wrote {site}: name the course and its teacher there.")
-    return int(bad > 0)
+    return int(unusable > 0)
 
 
-def _files(path: Path) -> Iterator[Submission]:
+def _submissions(path: Path) -> Iterator[Submission]:
     """Yield the records below a folder, or a single record; links are listed, never followed."""
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
     for folder, folders, names in os.walk(path):
-        attached = {name.removesuffix(ENDING) for name in names if name.endswith(ENDING)}
+        attachments = {name.removesuffix(ENDING) for name in names if name.endswith(ENDING)}
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        folders[:] = sorted(name for name in {*folders} - attached if name[0] != ".")
+        # os.walk enters only the folders that stay in this list.
+        folders[:] = sorted(name for name in {*folders} - attachments if name[0] != ".")
         for name in sorted((*names, *links)):
             file = Path(folder, name)
-            if name[0] != "." and (name.endswith((ENDING, *_ARCHIVES)) or file.is_symlink()):
-                parts = file.relative_to(path).parts
-                yield Submission(file, parts[0] if parts[1:] else file.stem)
+            is_submission = name.endswith((ENDING, *_ARCHIVES)) or file.is_symlink()
+            if is_submission and not name.startswith("."):
+                parts = file.relative_to(path).parts  # a student's folder and a path, or a file
+                yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
 
 
 def _fault_of_file(file: Submission) -> str:
@@ -119,16 +132,19 @@ def _fault_of_record(file: Submission, copies: CopyDetector, into: Path) -> str:
     """Compare a record with its study and the other records, then copy it; return the problem."""
     if not file.stored:
         return ""
-    if fault := _fault_of_study(file.path.parent.name, file.stored.record):
+    fault = _fault_of_study(file.path.parent.name, file.stored.record)
+    if fault:
         return fault
-    if reason := copies.reason(f"{file.path.name} ({file.who})", file.stored.record):
-        return f"{reason}; measure on your own machine"
+    copied = copies.reason(f"{file.path.name} ({file.student})", file.stored.record)
+    if copied:
+        return f"{copied}; measure on your own machine"
     return _fault_in_copying(file, file.stored, into)
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
     """Explain that a record's folder or cases are of another study; empty for a correct record."""
-    study, fitting = record.study, list[str]()
+    study = record.study
+    matching_studies: list[str] = []
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
     for name in registry.STUDIES:
@@ -136,11 +152,12 @@ def _fault_of_study(folder: str, record: Record) -> str:
         subjects = factors.get("subject", (None,))  # None: a study without this factor
         for case in record.cases:
             if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:
-                fitting.append(name)
+                matching_studies.append(name)
                 break
-    if study not in registry.STUDIES or not fitting or study in fitting:
+    if study not in registry.STUDIES or not matching_studies or study in matching_studies:
         return ""  # an older record may have factors that no current study varies
-    return f"its cases are not of {study}, but of {' or '.join(fitting)}; hand in the original file"
+    studies = " or ".join(matching_studies)
+    return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
 def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
@@ -152,7 +169,10 @@ def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
     try:
         _refuse_links(into, target.parent, target, attachments_folder(target))
         attachments = read_attachments(stored, ("*",), file.path.parent.resolve())
-        contents = {n: content for n, content in attachments.items() if isinstance(content, bytes)}
+        contents = {}
+        for name, content in attachments.items():
+            if isinstance(content, bytes):
+                contents[name] = content
         text = file.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
             write_attachments(target, contents)  # attachments may be submitted later
@@ -166,7 +186,9 @@ def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
 def _refuse_links(*paths: Path) -> None:
     for path in paths:
         if path.is_symlink():
-            raise RecordError(f"{path}: is a link, through which nothing is written; remove it.")
+            raise RecordError(
+                f"{path}: is a link, and no file is written through a link; remove it."
+            )
 
 
 def _write_notes(files: Sequence[Submission], folder: Path) -> None:
@@ -177,8 +199,8 @@ def _write_notes(files: Sequence[Submission], folder: Path) -> None:
     for file in files:
         verdict = f"cannot be used: {file.fault}" if file.fault else "can be used"
         lines = [f"{file.path.name}: {verdict}", *(check.line() for check in file.checks), ""]
-        texts.setdefault(file.who, []).extend(lines)
-    for who, lines in texts.items():
-        note = folder / f"{who}.txt"
+        texts.setdefault(file.student, []).extend(lines)
+    for student, lines in texts.items():
+        note = folder / f"{student}.txt"
         _refuse_links(note)
         note.write_text("\n".join(lines), "utf-8")

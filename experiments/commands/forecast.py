@@ -14,9 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from math import ceil, inf, prod
-from operator import truediv
 from pathlib import Path
 from statistics import fmean, median
 from typing import Final, NamedTuple, NoReturn, TypeAlias
@@ -78,7 +76,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
 
     Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
     """
-    started, used = time.monotonic(), time.process_time()
+    started, processor_time = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
     request.select_shard()
     if request.quick:  # printed before importing torch, which takes seconds
@@ -88,7 +86,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     threads = runtime.checked_threads(request.threads)
     torch = runtime.start_torch(request.device, threads)
     import_s = time.monotonic() - started
-    slowdown = max(1.0, import_s / (time.process_time() - used))  # by other programs
+    slowdown = max(1.0, import_s / (time.process_time() - processor_time))  # by other programs
     start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
     kinds = _by_kind(cases)
@@ -105,8 +103,11 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     request = _choose_pairs(request, study, session, round_s, start_s, note)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
-    seconds = _expected(study, expected, protocol, round_s, start_s, slowdown, noisy=bool(noise))
-    if study.subject and not (tool := TOOLS[request.device]).unavailable():
+    seconds = _expected_seconds(
+        study, expected, protocol, round_s, start_s, slowdown, noisy=bool(noise)
+    )
+    tool = TOOLS[request.device]
+    if study.subject and not tool.unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
         selection = select(study, request.device, numbered, choice, request.records, version)
@@ -162,8 +163,8 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
     """
     if study.subject is None:
         return
-    built, extremes = 0, [min(cases, key=_size), max(cases, key=_size)]
-    for factors in extremes:
+    built = 0
+    for factors in (min(cases, key=_size), max(cases, key=_size)):
         try:
             subject = build_subject(study, factors, "meta")
         except Exception as error:
@@ -173,7 +174,8 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
         built += 1
         tensors = (*subject.module.parameters(), *subject.module.buffers(), subject.inputs)
         needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        if needed > (available := limits.available_memory()):
+        available = limits.available_memory()
+        if needed > available:
             note(
                 f"{factors_text(factors)} needs more than {needed / 1e9:.1f} GB, and "
                 f"{available / 1e9:.1f} GB are free; the case will end as out of memory."
@@ -190,7 +192,8 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
     folder = next(path for path in (records, *records.resolve().parents) if path.exists())
     samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
     needed = _RECORD_B + _SAMPLE_B * samples
-    if (free := shutil.disk_usage(folder).free) < needed:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
         raise MeasurementError(
             f"{folder}: {free / 1e6:.0f} MB are free and the record needs about "
             f"{needed / 1e6:.0f} MB; delete files, or give --records a folder on another disk."
@@ -205,17 +208,18 @@ def _time_kinds(
     end = time.monotonic() + _CALLS_S
     if not worker.can_fork(session.device):
         return timed
-    for place in (0, -1):
+    for index in (0, -1):  # first the smallest cases of all kinds
         for kind, group in kinds.items():
-            left = end - time.monotonic()
-            if left > 0 and (place == 0 or len(group) > 1):
-                timed[kind] += _time_case(study, group[place], session, ceil(left))
+            seconds_left = end - time.monotonic()
+            if seconds_left > 0 and (index == 0 or len(group) > 1):
+                timed[kind] += _time_case(study, group[index], session, ceil(seconds_left))
     return timed
 
 
 def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
     """Time a case in a child process for at most ``limit_s``; return no times if the case fails."""
-    (reading, writing), start = os.pipe(), time.monotonic()
+    reading, writing = os.pipe()
+    start = time.monotonic()
 
     def end(number: int, frame: object) -> NoReturn:
         raise RuntimeError("the case takes too long")
@@ -244,19 +248,21 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
     if study.subject is None:
         if plan.memory:
             plan.memory(factors, session)
-        between = time.monotonic()
+        memory_end = time.monotonic()
         if plan.times and study.policies(factors, protocol):
             plan.times(factors, replace(session, process=1))
-        return Times(_size(factors), between - start, time.monotonic() - between)
+        return Times(_size(factors), memory_end - start, time.monotonic() - memory_end)
     workload = build_workload(study, factors, session.device)
-    ends, build = list[float](), time.monotonic() - start
-    while len(ends) < 2 or (len(ends) <= _TRIAL_CALLS and ends[-1] - ends[0] < _TRIAL_S):
+    build = time.monotonic() - start
+    workload.once()  # a warm-up
+    durations: list[float] = []
+    while not durations or (len(durations) < _TRIAL_CALLS and sum(durations) < _TRIAL_S):
+        start = time.monotonic()
         workload.once()
-        ends.append(time.monotonic())
-    durations = [end - begin for begin, end in pairwise(ends)]
+        durations.append(time.monotonic() - start)
     call = fmean(durations)
-    memory, times = 3 * (build + 2 * call), _case_time(build, call, protocol)
-    return Times(_size(factors), memory, times, median(durations))
+    memory = 3 * (build + 2 * call)  # three profiles, each of which builds and calls the case
+    return Times(_size(factors), memory, _case_time(build, call, protocol), median(durations))
 
 
 def _case_time(build: float, call: float, protocol: Protocol) -> float:
@@ -270,19 +276,22 @@ def _case_time(build: float, call: float, protocol: Protocol) -> float:
 def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors, protocol: Protocol) -> Times:
     """Interpolate a case's times from timed cases of its kind, else from the means of all kinds."""
     kind, size = next(iter(_by_kind([factors]))), _size(factors)
-    known = timed.get(kind, [])
-    if not known:
-        ends = zip(*((times[0], times[-1]) for times in timed.values() if times), strict=True)
-        known = [Times(*map(fmean, zip(*end, strict=True))) for end in ends]
-    if not known:
+    groups = [timed[kind]] if timed.get(kind) else [times for times in timed.values() if times]
+    if not groups:
         return Times(size, 0.3, (1 + WARMUP_SHARE) * protocol.case_budget_s)
-    small, large = known[0], known[-1]
+    small = _mean_times([times[0] for times in groups])
+    large = _mean_times([times[-1] for times in groups])
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
     memory = max(small.memory + share * (large.memory - small.memory), 0.0)
     return Times(size, memory, max(small.times + share * (large.times - small.times), 0.0))
 
 
-def _expected(
+def _mean_times(times: Sequence[Times]) -> Times:
+    columns = zip(*times, strict=True)
+    return Times(*(fmean(column) for column in columns))
+
+
+def _expected_seconds(
     study: Experiment,
     expected: Sequence[Times],
     protocol: Protocol,
@@ -329,18 +338,23 @@ def _choose_pairs(
         return request
     if request.pairs or request.shard or protocol.plan != "full":
         return request
-    cases = [c for c in study.cases(study.levels(quick=True)) if study.policies(c, protocol)]
-    case, calls = sorted(cases, key=_size)[len(cases) // 2], list[float]()
-    for _ in range(2 * _TRIALS):
-        times = _time_case(study, case, session, ceil(_CALLS_S))
-        calls += (case_times.call for case_times in times if case_times.call)
-    if len(calls) < 2 * _TRIALS:
-        return request
-    deviation = comparison.scatter(map(truediv, calls[::2], calls[1::2]))
+    quick_cases = study.cases(study.levels(quick=True))
+    cases = [factors for factors in quick_cases if study.policies(factors, protocol)]
+    middle = sorted(cases, key=_size)[len(cases) // 2]
+    ratios = []
+    for _ in range(_TRIALS):
+        first = _time_case(study, middle, session, ceil(_CALLS_S))
+        second = _time_case(study, middle, session, ceil(_CALLS_S))
+        if not (first and second and first[0].call and second[0].call):
+            return request
+        ratios.append(first[0].call / second[0].call)
+    deviation = comparison.scatter(ratios)
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
-    left = (protocol.budget_s or inf) - sum(n * round_s[p] for p, n in protocol.processes.items())
-    affordable = planned + max(left, 0.0) / sum(round_s[policy] + start_s for policy in compared)
+    planned_s = sum(count * round_s[policy] for policy, count in protocol.processes.items())
+    remaining_s = max((protocol.budget_s or inf) - planned_s, 0.0)
+    pair_s = sum(round_s[policy] + start_s for policy in compared)
+    affordable = planned + remaining_s / pair_s
     pairs = max(planned, int(min(needed, affordable)))
     power = comparison.power_text(deviation, pairs, margin)
     note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
@@ -354,26 +368,32 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     Trials are not part of the result.  Unless cases ``may_fail``, every other case is tried once.
     Raises ``MeasurementError`` if a tried case fails.
     """
-    study, planned, (*candidates, itself) = request.select()
+    study, planned, selected = request.select()
+    *candidates, baseline_again = selected
     threads = runtime.checked_threads(request.threads)
     protocol, _ = available_policies(planned, request.device)
     trial = msgspec.structs.replace(protocol, case_budget_s=_PAIR_S, maximum_samples=10)
     session = Session(request.device, trial, threads=threads, process=1)
-    (policy, pairs), *_ = protocol.processes.items()
-    cases = [*([] if may_fail else candidates), *[itself] * _TRIALS]
+    policy, pairs = next(iter(protocol.processes.items()))
+    cases = [baseline_again] * _TRIALS
+    if not may_fail:
+        cases = [*candidates, *cases]
     task = new_task(study, "time", session, dict(enumerate(cases)), policy)
     trials = []
     for result in run_cases(study, task, observer.debug):
-        if reason := result.round.reason:
+        reason = result.round.reason
+        if reason:
             function = cases[result.case]["function"]
             raise MeasurementError(f"{function}: {reason}. Correct it; nothing was measured.")
         trials.append(result.round)
-    deviation = comparison.scatter(map(comparison.ratio, trials[-_TRIALS:]))
-    observer.note(f"{comparison.power_text(deviation, pairs, float(itself['margin']))}.")
-    empty, call = (median(trials[-1].samples(name)) for name in ("round_trip_time", "time"))
+    deviation = comparison.scatter(comparison.ratio(trial) for trial in trials[-_TRIALS:])
+    margin = float(baseline_again["margin"])
+    observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
+    empty = median(trials[-1].samples("round_trip_time"))
+    call = median(trials[-1].samples("time"))
     if empty > _EMPTY_SHARE * call:
         observer.note(
-            f"A call takes {measured_text(call, 's')}, and one that computes nothing "
+            f"A call takes {measured_text(call, 's')}, and a call that computes nothing takes "
             f"{measured_text(empty, 's')}, so that ratios are too near to 1; let a call do more."
         )
     _note_noise(threads, observer.note)

@@ -36,12 +36,12 @@ def print_record(record: Record, path: Path, records: Path) -> int:
         if warning:
             print(warning, file=sys.stderr)
     print(f"Record: {path}")
-    usable, lines = purpose(record, path, records)
+    usable, lines = use_of_record(record, path, records)
     print(*lines, sep="\n")
     return int(not measured) if usable else USELESS
 
 
-def purpose(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
+def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
     """Return whether a build can use a record, with lines on its use and the next command."""
     file = f"{record.study}/{path.name}"
     try:
@@ -63,10 +63,11 @@ def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple
         return ("python", "build.py", "--comparison", os.fspath(path))
     # File names begin with the time, so the largest name is the newest record.
     newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name
-    named = () if newest else (f"{study}/{path.name}",)
+    replicate = ("--replicate",) if newest else ("--replicate", f"{study}/{path.name}")
+    command = ("python", "build.py", study)
     if records.resolve() != Path("data").resolve():
-        return ("python", "build.py", study, "--replicate", *named, "--data", os.fspath(records))
-    return ("python", "build.py", study, *(() if used else ("--replicate", *named)))
+        return (*command, *replicate, "--data", os.fspath(records))
+    return command if used else (*command, *replicate)
 
 
 def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
@@ -87,7 +88,8 @@ def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
         if isinstance(content, Missing):
             continue
         operators = case_operators.unpack(content, name)
-        theory, case = operators.theory(record.environment), factors_text(operators.factors)
+        case = factors_text(operators.factors)
+        theory = operators.theory(record.environment)
         if theory is None or theory.multiply_adds is None or theory.bytes is None:
             refused = ", ".join(theory.refused) if theory else ""
             yield f"theory of {case}: missing, {operators.reason or f'no theory of {refused}'}"
@@ -108,7 +110,8 @@ def instability(cases: Sequence[Case], named: int = 5) -> str | None:
     """
     unstable = []
     for case in cases:
-        if reason := _instability_of_case(case):
+        reason = _instability_of_case(case)
+        if reason is not None:
             unstable.append(f"{factors_text(case.factors)} ({reason})")
     if not unstable:
         return None
@@ -123,8 +126,9 @@ def instability(cases: Sequence[Case], named: int = 5) -> str | None:
 def _instability_of_case(case: Case) -> str | None:
     for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
-        if rounds and all(round_.disturbance for round_ in rounds):
-            return f"{rounds[0].disturbance}, memory {policy}"
+        disturbances = [round_.disturbance for round_ in rounds if round_.disturbance]
+        if rounds and len(disturbances) == len(rounds):
+            return f"{disturbances[0]}, memory {policy}"
     for policy, low, high in gates.bimodal_times(case):
         groups = f"{measured_text(low, 's')} to {measured_text(high, 's')}"
         return f"processes in two groups, {groups}, memory {policy}"
@@ -142,9 +146,11 @@ def case_results(case: Case) -> dict[str, str]:
 
     Median and interval are over processes; with a single process, the median is over calls.
     """
-    results = {**dict.fromkeys(_RESULTS, "–"), "outcome": outcome_text(case)}
+    results = dict.fromkeys(_RESULTS, "–")
+    results["outcome"] = outcome_text(case)
     policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
-    if times := case.samples("time", policy):
+    times = case.samples("time", policy)
+    if times:
         processes = gates.medians(case, "time", policy)
         estimate = median_interval(processes if len(processes) > 1 else times)
         results["median time"] = measured_text(estimate.value, "s")
@@ -152,11 +158,14 @@ def case_results(case: Case) -> dict[str, str]:
         if len(processes) > 1:
             level = estimate.confidence
             actual_level = "" if level >= CONFIDENCE else f" ({100 * level:.0f} %)"
-            ends = f"{measured_text(estimate.low, 's')} to {measured_text(estimate.high, 's')}"
-            results["95 % interval"] = f"{ends}{actual_level}"
+            low, high = measured_text(estimate.low, "s"), measured_text(estimate.high, "s")
+            results["95 % interval"] = f"{low} to {high}{actual_level}"
             results["measured by"] = f"{len(processes)} processes"
-    if peaks := next(filter(None, (case.samples(name, policy) for name in _PEAKS)), ()):
-        results["peak memory"] = measured_text(max(peaks), "B")
+    for quantity in _PEAKS:
+        peaks = case.samples(quantity, policy)
+        if peaks:
+            results["peak memory"] = measured_text(max(peaks), "B")
+            break
     return results
 
 
@@ -167,9 +176,9 @@ def case_table(cases: Sequence[Case]) -> str:
     rows = [{**case.factors, **case_results(case)} for case in cases]
     frame = pd.DataFrame(rows, dtype=object)
     # Appended outside the frame, so that the longest reason does not widen every row.
-    ends = ("outcome", *frame.pop("outcome"))
+    outcomes = ("outcome", *frame.pop("outcome"))
     lines = frame.to_string(index=False, na_rep="–").splitlines()
-    return "\n".join(f"{line}  {end}" for line, end in zip(lines, ends, strict=True))
+    return "\n".join(f"{line}  {outcome}" for line, outcome in zip(lines, outcomes, strict=True))
 
 
 # ------------------------------------------------------------------------------- review
@@ -187,22 +196,30 @@ def review(record: Record) -> Iterator[str]:
     part = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
     plan = f"{protocol.plan}{part}, {len(record.cases)} cases"
     software = f"{machine.operating_system}; torch {machine.torch.version}"
-    rows = (
+    facts = (
         ("Study", code_text(f"{record.study}, {record.started} to {record.finished}")),
         ("Machine", code_text(f"{machine.label}; {software}")),
         ("Plan", code_text(f"{plan}; processes: {processes or 'one'}")),
         ("Code", code_text(f"{commit}{changed}")),
     )
-    head, cases = ("case", *_RESULTS), []
+    yield from map(_markdown_row, (("", ""), ("---", "---"), *facts))
+    yield ""
+    titles = ("case", *_RESULTS)
+    yield from map(_markdown_row, (titles, ("---",) * len(titles)))
     for case in record.cases[:_MOST_CASES]:
-        *cells, outcome = case_results(case).values()
-        cases.append((code_text(factors_text(case.factors)), *cells, code_text(outcome)))
-    for row in (("", ""), ("---",) * 2, *rows, (), head, ("---",) * len(head), *cases):
-        yield f"| {' | '.join(row)} |" if row else ""
-    if more := record.cases[_MOST_CASES:]:
-        yield f"\nand {len(more)} more cases"
+        *results, outcome = case_results(case).values()
+        cells = (code_text(factors_text(case.factors)), *results, code_text(outcome))
+        yield _markdown_row(cells)
+    omitted = len(record.cases) - _MOST_CASES
+    if omitted > 0:
+        yield f"\nand {omitted} more cases"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def code_text(text: str) -> str:
     """Format text as code, so that a forge renders no markup, link or mention in the text."""
-    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+    line = " ".join(text.split())
+    return "`" + line.replace("`", "'").replace("|", r"\|") + "`"

@@ -36,20 +36,21 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
     """
     listed: list[tuple[Head, dict[int, ShardState]]] = []
 
-    def add(head: Head, part: ShardState) -> None:
+    def add(head: Head, state: ShardState) -> None:
         if head.shard is None:
             return
-        for first, parts in listed:
-            if tags(first) == tags(head) and why_not_pooled(first, head) is None:
-                parts[head.shard.number] = part
+        for earlier, states in listed:
+            if tags(earlier) == tags(head) and why_not_pooled(earlier, head) is None:
+                states[head.shard.number] = state
                 return
-        parts = dict.fromkeys(range(1, head.shard.of + 1), ShardState())
-        listed.append((head, parts | {head.shard.number: part}))
+        states = {number: ShardState() for number in range(1, head.shard.of + 1)}
+        states[head.shard.number] = state
+        listed.append((head, states))
 
     for journal in unfinished_journals(records / study)[0]:
-        state = "running" if is_in_use(journal.path) else "unfinished"
+        name = "running" if is_in_use(journal.path) else "unfinished"
         saved = len(journal.finished) + len(journal.rounds)
-        add(journal.header, ShardState(state, journal.path.name, saved))
+        add(journal.header, ShardState(name, journal.path.name, saved))
     # Records after journals: the state "measured" replaces "running" and "unfinished".
     for stored in survey(study, records)[0]:
         add(stored.record, ShardState("measured", Path(stored.file).name))
@@ -59,10 +60,11 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
 def shards(study: str, records: Path, sweep: str) -> Mapping[int, ShardState]:
     """Return the shards of the newest sweep with this tag and the current measuring code."""
     current = code.identify(study)[0].measuring_code
-    for head, parts in reversed(sweeps(study, records)):
+    for head, states in reversed(sweeps(study, records)):
         if sweep in tags(head) and head.code.measuring_code == current:
-            return parts
-    return dict.fromkeys(range(1, int(sweep.split(":")[3]) + 1), ShardState())
+            return states
+    total = int(sweep.split(":")[3])
+    return {number: ShardState() for number in range(1, total + 1)}
 
 
 def status(options: Namespace) -> int:
@@ -76,53 +78,39 @@ def status(options: Namespace) -> int:
         waiting = {}
         print(f"{error} A shard that is missing here may wait in the queue.")
     existing = sweeps(study, records)
-    for head, parts in existing:
+    for head, states in existing:
         print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
         jobs: dict[int, str] = {}
         for name in tags(head):
             jobs |= waiting.pop(name, {})
-        print(*_lines(head, parts, options_of_records, jobs), sep="\n")
+        print(*_lines(head, states, options_of_records, jobs), sep="\n")
     for sweep, jobs in waiting.items():
         total = sweep.split(":")[3]
         print(f"{study}: {len(jobs)} of {total} shards are in the queue, none is measured yet")
         for number, text in sorted(jobs.items()):
             print(f"  shard {number}/{total}  {text}")
     if not existing and not waiting:
-        words = (
-            "python",
-            "-m",
-            "experiments",
-            "run",
-            study,
-            *options_of_records,
-            SHARD_OPTION,
-            "1/4",
-        )
-        print(f"No shard of {study} is measured in {records}; start with:\n  {shlex.join(words)}")
+        command = ("python", "-m", "experiments", "run", study, *options_of_records)
+        first = shlex.join((*command, SHARD_OPTION, "1/4"))
+        print(f"No shard of {study} is measured in {records}; start with:\n  {first}")
     return 0
 
 
 def _lines(
-    head: Head, parts: Mapping[int, ShardState], records: Sequence[str], jobs: Mapping[int, str]
+    head: Head, states: Mapping[int, ShardState], records: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
     """Yield a line per shard, and the next commands; ``jobs`` is the state of queued shards."""
     commands = []
-    for number, (state, file, saved) in sorted(parts.items()):
-        shard, job = f"{number}/{len(parts)}", jobs.get(number)
+    for number, (state, file, saved) in sorted(states.items()):
+        shard, job = f"{number}/{len(states)}", jobs.get(number)
         is_waiting = state in ("missing", "unfinished")
         if is_waiting and not job:
-            words = (
-                *without_shard_option(head.command),
-                *records,
-                SHARD_OPTION,
-                shard,
-                "--if-missing",
-            )
-            commands.append(f"  {shlex.join(words)}")
+            command = (*without_shard_option(head.command), *records)
+            commands.append(f"  {shlex.join((*command, SHARD_OPTION, shard, '--if-missing'))}")
         state_text = f"{'queued' if is_waiting and job else state:10}"
         results = f"{saved} measurements in" if saved else ""
         cells = (f"  shard {shard}", state_text, results, file, job and f"({job})")
-        yield "  ".join(filter(None, cells)).rstrip()
+        yield "  ".join(cell for cell in cells if cell).rstrip()
     if commands:
         yield from ("Next:", *commands)
 
@@ -155,10 +143,12 @@ def queued(study: str) -> dict[str, dict[int, str]]:
         raise MeasurementError(f"SLURM does not answer ({last_line(queue.stderr)}); try later.")
     jobs: dict[str, dict[int, str]] = {}
     for line in queue.stdout.splitlines():
-        name, state, node, limit, why, comment = line.split("|", 5)
+        job_id, state, node, limit, reason, comment = line.split("|", 5)
         if comment.startswith(f"ridgepoint:{study}:"):
             sweep, colon, numbers = comment.rpartition(":")
-            number = int(numbers.split(",")[int(name.partition("_")[2] or 0)])
-            text = f"{state.lower()} {f'on {node}' if node else f'({why})'}, time limit {limit}"
-            jobs.setdefault(sweep + colon, {})[number] = text
+            index = int(job_id.partition("_")[2] or 0)  # an array's job is JOB_INDEX
+            shard = int(numbers.split(",")[index])
+            at = f"on {node}" if node else f"({reason})"
+            text = f"{state.lower()} {at}, time limit {limit}"
+            jobs.setdefault(sweep + colon, {})[shard] = text
     return jobs

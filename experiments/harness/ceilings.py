@@ -122,15 +122,18 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
-    ceilings, reason, start = [], None, quiet.read_counters()
+    runs, sides, images = RUNS[size], SIDES[device, size], _IMAGES[device]
+    if moment == "during" and device == "cpu":
+        runs, sides, images = _REMEASURED_RUNS, _REMEASURED_SIDES, 1
+    ceilings: list[Ceiling] = []
+    reason = None
+    start = quiet.read_counters()
     with torch.device(device), torch.no_grad(), timing.collector_off():
-        runs, sides, images = RUNS[size], SIDES[device, size], _IMAGES[device]
-        if moment == "during" and device == "cpu":
-            runs, sides, images = _REMEASURED_RUNS, _REMEASURED_SIDES, 1
-        arithmetic = _arithmetic(torch, device, sides, images)
         # Programs are generated one by one, so that only one has its arrays in memory.
-        bandwidth = () if moment == "during" else _bandwidth(torch, device, threads)
-        for program in chain(arithmetic, bandwidth):
+        programs = _arithmetic_programs(torch, device, sides, images)
+        if moment != "during":
+            programs = chain(programs, _bandwidth_programs(torch, device, threads))
+        for program in programs:
             ceilings.append(program.ceiling(moment, program.durations(device, runs)))
         if device == "cpu" and moment != "during":
             durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
@@ -138,16 +141,18 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
             if reason is None:
                 ceilings.append(_PAGE_MAPPING.ceiling(moment, durations))
     disturbance = quiet.disturbance(start, quiet.read_counters(), threads)
-    ceilings = [msgspec.structs.replace(item, disturbance=disturbance) for item in ceilings]
-    return Ceilings(ceilings=tuple(ceilings), reason=reason)
+    replace = msgspec.structs.replace
+    disturbed = tuple(replace(ceiling, disturbance=disturbance) for ceiling in ceilings)
+    return Ceilings(ceilings=disturbed, reason=reason)
 
 
-def _arithmetic(
+def _arithmetic_programs(
     torch: Any, device: Device, sides: tuple[int, ...], images: int
 ) -> Iterator[Program]:
     """Yield products and a convolution in each type that the device can multiply."""
     for dtype in _dtypes(torch, device):
-        tf32, torch_dtype = dtype == "tfloat32", getattr(torch, dtype.replace("tfloat", "float"))
+        tf32 = dtype == "tfloat32"  # in torch a mode of float32, not a type
+        torch_dtype = torch.float32 if tf32 else getattr(torch, dtype)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         for side in sides:
             for name, call in _products(torch, torch_dtype, device, side):
@@ -172,7 +177,8 @@ def _products(
     torch: Any, torch_dtype: Any, device: Device, side: int
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield the name and the call of each function that multiplies square matrices."""
-    left, right = torch.randn(side, side).to(torch_dtype), torch.randn(side, side).to(torch_dtype)
+    left = torch.randn(side, side).to(torch_dtype)
+    right = torch.randn(side, side).to(torch_dtype)
     out = torch.empty(side, side, dtype=torch_dtype)
     yield "torch.mm", partial(torch.mm, left, right, out=out)
     if device == "cpu" and torch.backends.mkldnn.is_available():
@@ -188,21 +194,23 @@ def _convolution(torch: Any, batch: int, dtype: str, torch_dtype: Any) -> Progra
     layer = layer.to(memory_format=layout)
     images = torch.randn(batch, channels, _SIDE, _SIDE).to(torch_dtype).to(memory_format=layout)
     size = f"{batch}x{channels}x{_SIDE}x{_SIDE}, {_KERNEL}x{_KERNEL} to {channels} channels"
-    work = 2 * batch * (channels * _KERNEL * (_SIDE - _KERNEL + 1)) ** 2  # without padding
+    elements = batch * channels * (_SIDE - _KERNEL + 1) ** 2  # of the output, without padding
+    work = elements * 2 * channels * _KERNEL**2
     return Program(partial(layer, images), "convolution", "torch.nn.Conv2d", size, work, dtype)
 
 
-def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
+def _bandwidth_programs(torch: Any, device: Device, threads: int) -> Iterator[Program]:
     """Yield the programs that measure bandwidth, for each working set."""
-    sets: tuple[int, ...] = (_GPU_WORKING_SET,)
+    sizes: tuple[int, ...] = (_GPU_WORKING_SET,)
     cache_size = 0
     if device == "cpu":
         import psutil  # type: ignore[import-untyped]
 
-        caches, largest = machine.caches(), int(psutil.virtual_memory().available) // 4
-        sets = working_sets(caches, threads, runtime.cores_available(), largest)
+        caches = machine.caches()
+        largest = int(psutil.virtual_memory().available) // 4
+        sizes = working_sets(caches, threads, runtime.cores_available(), largest)
         cache_size = last_capacity(caches, threads) or 0
-    for working_set in sets:
+    for working_set in sizes:
         if working_set >= _SMALLEST_FOR_TORCH:
             yield from _torch_programs(torch, device, working_set)
         if working_set <= cache_size:
@@ -212,7 +220,10 @@ def _bandwidth(torch: Any, device: Device, threads: int) -> Iterator[Program]:
 def working_sets(
     caches: tuple[Cache, ...], threads: int, cores: int, largest: int
 ) -> tuple[int, ...]:
-    """Choose working sets (B): half of each cache, and beyond all caches, up to ``largest``."""
+    """Return the sizes (B) of working sets: half of each cache, and far beyond all caches.
+
+    No working set is larger than ``largest``.
+    """
     sizes = [capacity // 2 for capacity in capacities(caches, threads).values()]
     sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or LAST_CACHE))
     return tuple(sorted({min(size, largest) for size in sizes}))
@@ -222,12 +233,14 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
     """Yield programs of PyTorch; all arrays are written first, so that their pages are mapped."""
 
     def arrays(count: int) -> list[Any]:
-        return [torch.ones(-(-working_set // (_FLOAT_BYTES * count))) for _ in range(count)]
+        elements = -(-working_set // (_FLOAT_BYTES * count))  # rounded up
+        return [torch.ones(elements) for _ in range(count)]
 
     def program(
         call: Callable[[], object], name: PeakOperation, instrument: str, *moved: Any
     ) -> Program:
-        size, work = f"{len(moved[0])} elements", _FLOAT_BYTES * sum(map(len, moved))
+        size = f"{len(moved[0])} elements"
+        work = _FLOAT_BYTES * sum(len(array) for array in moved)
         return Program(call, name, instrument, size, work, work_unit="B", working_set=work)
 
     a, b = arrays(2)
@@ -248,11 +261,11 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
     """
     import numpy as np
 
-    block = working_set // (2 * threads)
-    copies = -(-_COPIED_BYTES // (2 * block))
+    block_bytes = working_set // (2 * threads)
+    copies = -(-_COPIED_BYTES // (2 * block_bytes))  # rounded up
 
     def repeated_block() -> Any:
-        element = np.ones(block, np.uint8).view(np.dtype((np.void, block)))
+        element = np.ones(block_bytes, np.uint8).view(np.dtype((np.void, block_bytes)))
         return np.lib.stride_tricks.as_strided(element, (copies,), (0,))
 
     blocks = [repeated_block() for _ in range(2 * threads)]
@@ -263,10 +276,10 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
             list(pool.map(np.copyto, targets, sources))
 
         call = partial(np.copyto, targets[0], sources[0]) if threads == 1 else copy_all
-        size, moved = f"{block // _FLOAT_BYTES} elements a thread", 2 * block * threads
-        yield Program(
-            call, "copy", "numpy.copyto", size, moved * copies, work_unit="B", working_set=moved
-        )
+        size = f"{block_bytes // _FLOAT_BYTES} elements a thread"
+        moved = 2 * block_bytes * threads
+        work = moved * copies
+        yield Program(call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=moved)
 
 
 _PAGES: Final = _MAPPED_BYTES // mmap.PAGESIZE

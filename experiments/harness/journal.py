@@ -105,7 +105,7 @@ class Journal:
     def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
-        self.ceilings_again = 0
+        self.ceilings_again = 0  # number of later measurements of ceilings
         self.finished: dict[int, Case] = {}
         self.files: dict[str, CaseFile] = {}
         self.unfiled: dict[str, str] = {}
@@ -144,7 +144,8 @@ class Journal:
         """Add an entry to the results without writing it."""
         match entry:
             case Ceilings():
-                self.ceilings_again += self.ceilings is not None
+                if self.ceilings is not None:
+                    self.ceilings_again += 1
                 earlier = self.ceilings or Ceilings(reason=entry.reason)
                 ceilings = (*earlier.ceilings, *entry.ceilings)
                 self.ceilings = msgspec.structs.replace(earlier, ceilings=ceilings)
@@ -195,7 +196,8 @@ def read_journal(path: Path) -> Journal:
         try:
             journal.apply(_decode(line, _entry_decoder))
         except _DAMAGE:  # an interruption may cut off the last line
-            journal.damaged += line not in (b"", lines[-1])
+            if line and line != lines[-1]:
+                journal.damaged += 1
     return journal
 
 

@@ -44,7 +44,7 @@ def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
         return study.plan.layers(factors)
     if study.subject is None:
         return ()
-    from experiments.harness.capture import UndescribedError, capture_layers
+    from experiments.networks.capture import UndescribedError, capture_layers
 
     subject = build_subject(study, factors, "meta")
     try:
@@ -71,7 +71,7 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
     if not isinstance(subject.mode, str):
         return Workload(subject.mode)
     if subject.mode == "step":
-        step = training_step(subject, device)[1]
+        _, step = training_step(subject, device)
         step.call()  # allocates momentum and gradients, which stay in memory
         return step
     module, inputs = in_layout(subject)
@@ -164,7 +164,7 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
     optimizer = torch.optim.SGD(
         module.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY
     )
-    (*_, classifier) = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
+    classifier = [part for part in module.modules() if isinstance(part, torch.nn.Linear)][-1]
     labels = torch.randint(classifier.out_features, images.shape[:1]).to(device)
 
     def step() -> torch.Tensor:

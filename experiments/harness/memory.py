@@ -43,12 +43,13 @@ HistoryEntry: TypeAlias = Mapping[str, Any]
 def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
     profiles = [split_events(_profile(build)) for _ in range(repeats)]
-    levels = [tuple(accumulate(call, initial=sum(built))) for built, call in profiles]
+    # Allocated bytes before the first event of each call, and after every event.
+    histories = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
     return {
         "memory_events": profiles[0][1],
-        "allocated_before": tuple(map(itemgetter(0), levels)),
-        "allocated_after": tuple(map(itemgetter(-1), levels)),
-        "allocated_peak": tuple(map(max, levels)),
+        "allocated_before": tuple(history[0] for history in histories),
+        "allocated_after": tuple(history[-1] for history in histories),
+        "allocated_peak": tuple(max(history) for history in histories),
     }
 
 
@@ -111,7 +112,9 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Serie
         workload.once()  # libraries allocate workspaces, which remain
         start = len(history())
         first, entries = _measure_call(workload, history)
-    calls = [first, *(_measure_call(workload, tuple)[0] for _ in range(repeats - 1))]
+    calls = [first]
+    for _ in range(repeats - 1):
+        calls.append(_measure_call(workload, tuple)[0])  # tuple() stands for no history
     series = request_series(entries, start, emptied)
     for name in first:
         series[name] = tuple(call[name] for call in calls)
@@ -124,7 +127,7 @@ def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
-        yield tuple
+        yield tuple  # tuple() stands for no history
         return
     memory, device = torch.cuda.memory, torch.cuda.current_device()
     memory._record_memory_history("all", context=None)  # without call stacks
@@ -163,32 +166,34 @@ def _measure_call(
 
 
 def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> SeriesByQuantity:
-    """Derive the series of requests from the allocator's history.
+    """Derive the series of requests (B, frees < 0) from the allocator's history.
 
-    The first ``start`` entries precede the call.  If the allocator was not ``emptied`` before the
-    history, or an entry frees an unknown block, the result has only the events of the call.
+    ``memory_owners`` has the number of the block that each request allocates or frees.  The first
+    ``start`` entries precede the call.  If the allocator was not ``emptied`` before the history, or
+    an entry frees an unknown block, the result has only the events of the call.
     """
     if not entries:
         return {}
-    number, alive = count(), dict[int, int]()
-    before, call, owners = list[int](), list[int](), list[int]()
-    complete = emptied
+    block_numbers = count()
+    number_at: dict[int, int] = {}  # address of each allocated block -> its number
+    events, owners, events_before = list[int](), list[int](), 0
+    is_complete = emptied
     for position, entry in enumerate(entries):
-        match entry["action"]:
-            case "alloc":
-                alive[entry["addr"]] = next(number)
-                owners.append(alive[entry["addr"]])
-                change = entry["size"]
-            case "free_completed":
-                complete = complete and entry["addr"] in alive
-                owners.append(alive.pop(entry["addr"], -1))
-                change = -entry["size"]
-            case _:  # not a request, such as a new segment
-                continue
-        (before if position < start else call).append(change)
-    series: SeriesByQuantity = {"memory_events": tuple(call)}
-    if complete:
-        series |= {"memory_events_before": tuple(before), "memory_owners": tuple(owners)}
+        address, action = entry["addr"], entry["action"]
+        if action == "alloc":
+            number_at[address] = next(block_numbers)
+            owners.append(number_at[address])
+            events.append(entry["size"])
+        elif action == "free_completed":
+            is_complete = is_complete and address in number_at
+            owners.append(number_at.pop(address, -1))
+            events.append(-entry["size"])
+        if position < start:
+            events_before = len(events)
+    series: SeriesByQuantity = {"memory_events": tuple(events[events_before:])}
+    if is_complete:
+        series["memory_events_before"] = tuple(events[:events_before])
+        series["memory_owners"] = tuple(owners)
     return series
 
 

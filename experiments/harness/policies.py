@@ -4,9 +4,10 @@ By default glibc returns large blocks to the system as soon as they are freed, a
 a network causes a page fault for each page again.  For a convolution on a processor, these faults
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
-time, and show that the settings work.  ``mmap_threshold`` and ``trim_threshold`` raise only one of
-glibc's two thresholds, ``thresholds`` both.  ``traced`` is the default policy plus a library
-(``policies.c``) that records allocated and freed blocks.
+time, and show that the settings work.  glibc maps a block above its mapping threshold separately,
+and returns the free top of its heap above its trimming threshold.  ``mmap_threshold`` and
+``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
+default policy plus a library (``policies.c``) that records allocated and freed blocks.
 """
 
 import atexit
@@ -18,7 +19,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from ctypes.util import find_library
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -115,8 +115,8 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
         call_times.append(_return_time(events[:events_of_call]))
         result_times.append(_return_time(events[events_of_call : count.value]))
     return {
-        "block_bytes": tuple(map(itemgetter(0), events[: count.value])),
-        "block_changes": tuple(map(itemgetter(1), events[: count.value])),
+        "block_bytes": tuple(size for size, _, _ in events[: count.value]),
+        "block_changes": tuple(change for _, change, _ in events[: count.value]),
         "return_time": tuple(call_times[_WARMUP:]),
         "result_return_time": tuple(result_times[_WARMUP:]),
         "mmap_threshold": (threshold.value,),

@@ -54,7 +54,8 @@ class Worker:
                     self.process.wait(TICK_S)
                     running = False
                 *lines, incomplete = (incomplete + stream.read()).split(b"\n")
-                yield from map(_decoder.decode, lines)
+                for line in lines:
+                    yield _decoder.decode(line)
 
     def output(self) -> str:
         """Read what the worker and its wrapper have printed."""
@@ -71,17 +72,15 @@ def start_worker(
         task_file, results = folder / "task.json", folder / "lines.jsonl"
         task_file.write_bytes(msgspec.json.encode(task))
         results.touch()
-        command = (sys.executable, "-m", worker.__name__, str(task_file), str(results))
-        threads = dict.fromkeys(_THREAD_VARIABLES, str(task.session.threads))
+        command = [sys.executable, "-m", worker.__name__, str(task_file), str(results)]
+        if wrapper is not None:
+            command = [*wrapper(folder), *command]
+        threads = {variable: str(task.session.threads) for variable in _THREAD_VARIABLES}
+        environment = {**os.environ, **threads, **variables}
         with (
             (folder / "output.txt").open("wb") as output,
             managed_process(
-                (*(wrapper(folder) if wrapper else ()), *command),
-                cwd=ROOT,
-                env={**os.environ, **threads, **variables},
-                stdin=DEVNULL,
-                stdout=output,
-                stderr=output,
+                command, cwd=ROOT, env=environment, stdin=DEVNULL, stdout=output, stderr=output
             ) as process,
         ):
             yield Worker(process, folder)
@@ -122,25 +121,25 @@ def run_cases(
     waiting = dict(task.cases)
     while waiting:
         batch = _next_batch(study, task, waiting)
-        last = None
-        with start_worker(batch, policies.variables(task.policy), wrapper) as running:
-            for message in running.messages(end):
-                last = time.monotonic()
+        last_message = None  # its time (s)
+        with start_worker(batch, policies.variables(task.policy), wrapper) as started:
+            for message in started.messages(end):
+                last_message = time.monotonic()
                 if isinstance(message, Result):
                     del waiting[message.case]
                     yield message
-            code, output = running.process.returncode, running.output()
+            code, output = started.process.returncode, started.output()
         if show_output is not None:
             show_output(output)
         if time.monotonic() >= end:
             return
-        if last is None:
+        if last_message is None:
             raise MeasurementError(f"The worker process could not start: {last_line(output)}.")
         for case, factors in batch.cases:
             if case in waiting:  # the first case without a result ended the worker
                 del waiting[case]
                 reason = worker.exit_reason(code) or "Its process ended early."
-                seconds = time.monotonic() - last
+                seconds = time.monotonic() - last_message
                 yield worker.unmeasured(study, batch, (case, factors), "failed", reason, seconds)
                 break
 
@@ -152,7 +151,7 @@ def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -
     for case, factors in waiting.items():
         if study.imports(factors, task.session) == imports:
             batch.append((case, factors))
-        if not (imports or task.forks):
+        if not (imports or task.forks):  # nothing is shared, so the case has a separate worker
             break
     return msgspec.structs.replace(task, cases=tuple(batch))
 
@@ -160,7 +159,7 @@ def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -
 def measure_ceilings(
     study: Experiment, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
-    """Measure all ceilings in a new process, under the policy ``retained`` if available."""
+    """Measure the ceilings (peak rates) in a new process, under ``retained`` if available."""
     size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")
@@ -169,10 +168,10 @@ def measure_ceilings(
     retained = policies.unavailable("retained", session.device) is None
     variables = policies.variables("retained") if retained else {}
     task = Task(role="ceilings", session=session, ceilings=(size, moment))
-    with start_worker(task, variables) as running:
-        for message in running.messages():
+    with start_worker(task, variables) as started:
+        for message in started.messages():
             if isinstance(message, Ceilings):
                 return message
-        reason = f"The ceilings could not be measured: {last_line(running.output())}"
+        reason = f"The ceilings could not be measured: {last_line(started.output())}"
     note(reason)
     return Ceilings(reason=reason)

@@ -30,7 +30,8 @@ class Observer:
         """With ``debug``, also print the output of worker processes."""
         self._debug = debug
         self._expected: dict[Stage, float] = {}
-        self._past, self._step, self._done = 0.0, 1.0, 0.0
+        # Shares of the run's time: earlier steps, the current step, and everything finished.
+        self._earlier_share, self._step_share, self._finished_share = 0.0, 1.0, 0.0
         self._start = time.monotonic()
         self._printed_at, self._line = -_LINE_EVERY_S, ""
 
@@ -58,10 +59,11 @@ class Observer:
         if not self._expected:  # the share then counts this step alone
             self._start = time.monotonic()
         total = sum(self._expected.values())
-        names = list(self._expected)
-        before = names[: names.index(step)] if step in names else []
-        self._past = sum(self._expected[name] for name in before) / total if total else 0.0
-        self._step = self._expected.get(step, 0.0) / total if total else 1.0
+        if total:
+            steps = list(self._expected)
+            earlier = steps[: steps.index(step)] if step in steps else []
+            self._earlier_share = sum(self._expected[name] for name in earlier) / total
+            self._step_share = self._expected.get(step, 0.0) / total
         self._printed_at = -_LINE_EVERY_S
         self.note(text)
 
@@ -72,14 +74,17 @@ class Observer:
 
     def progressed(self, text: str, done: float) -> None:
         """Print a finished case with the remaining time; ``done`` is the step's finished share."""
-        self._done, self._line = min(self._past + self._step * done, _LARGEST_SHARE), text
+        finished = self._earlier_share + self._step_share * done
+        self._finished_share = min(finished, _LARGEST_SHARE)
+        self._line = text
         self.show()
 
     def show(self) -> None:
         """Print the latest progress with the remaining time, if a line is due."""
         now = time.monotonic()
-        left = period_text((now - self._start) / max(self._done, 1e-3) * (1 - self._done))
-        line = f"[{self._done:.0%}, {left} left] {self._line}"
+        share = self._finished_share
+        left = period_text((now - self._start) / max(share, 1e-3) * (1 - share))
+        line = f"[{share:.0%}, {left} left] {self._line}"
         if sys.stderr.isatty() and self._line:
             self.note(line[: shutil.get_terminal_size().columns - 1], end="")
         elif self._line and now - self._printed_at >= _LINE_EVERY_S:

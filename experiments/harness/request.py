@@ -68,14 +68,14 @@ class Request:
             "--threads": threads,
             "--quick": "" if self.quick else None,
             "--counters": self.counters,
-            SHARD_OPTION: self.shard and "{}/{}".format(*self.shard),
+            SHARD_OPTION: self.shard and f"{self.shard[0]}/{self.shard[1]}",
             "--label": self.label,
             "--pairs": self.pairs,
             "--wait-quiet": self.wait_quiet and f"{self.wait_quiet:g}",
             "--data": self.images and self.images.resolve().name,
         }
         words = []
-        for option, value in options.items():
+        for option, value in options.items():  # None: not given; empty: an option without a value
             if value is not None:
                 words += [option, str(value)] if value else [option]
         for setting in self.settings:
@@ -116,16 +116,19 @@ class Request:
             return None
         if self.pairs is not None:
             raise UsageError("--pairs: shards have the plan's processes; drop the option.")
-        (number, of), (study, protocol, cases) = self.shard, self.select()
+        number, shards = self.shard
+        study, protocol, cases = self.select()
         processes = available_policies(protocol, self.device)[0].processes
         largest = max(processes.values(), default=1) if study.has_times else len(cases)
-        if of > largest:
+        if shards > largest:
             unit = "processes" if study.has_times else "cases"
             raise UsageError(
-                f"{of} shards are too many: the run has {largest} {unit}; give {largest} or less."
+                f"{shards} shards are too many: the run has {largest} {unit}; "
+                f"give {largest} or less."
             )
-        parts = (self.study, self.device, protocol, cases, self.counter_choice)
-        return Shard(number=number, of=of, sweep=digest(msgspec.json.encode(parts, order="sorted")))
+        sweep = (self.study, self.device, protocol, cases, self.counter_choice)
+        sweep_hash = digest(msgspec.json.encode(sweep, order="sorted"))
+        return Shard(number=number, of=shards, sweep=sweep_hash)
 
 
 def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tuple[Level, ...]]:
@@ -143,7 +146,7 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
             raise UsageError(f"--set {setting}: expected {name}=LEVEL or {name}=LEVEL,LEVEL.")
         if name in levels_of:
             raise UsageError(f"--set {name} is repeated; give all levels in one, with commas.")
-        levels = set(map(factors[name].parse, values.split(",")))
+        levels = {factors[name].parse(value) for value in values.split(",")}
         # Numbers by size, words by alphabet: the order must not depend on how they were typed.
         levels_of[name] = tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
     return levels_of
@@ -154,14 +157,17 @@ def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dic
 
     If only one policy is available, it gets the largest planned number of processes.
     """
-    processes, missing = dict[Policy, int](), {}
+    processes: dict[Policy, int] = {}
+    missing = {}
     for policy, number in planned.processes.items():
-        if reason := policies.unavailable(policy, device):
-            missing[f"policies.{policy}"] = reason
-        else:
+        reason = policies.unavailable(policy, device)
+        if reason is None:
             processes[policy] = number
+        else:
+            missing[f"policies.{policy}"] = reason
     if planned.processes and len(processes) <= 1:
-        processes = dict.fromkeys(processes or ("default",), max(planned.processes.values()))
+        only_policy: Policy = next(iter(processes), "default")
+        processes = {only_policy: max(planned.processes.values())}
     variables: dict[Policy, dict[str, str]] = {policy: {} for policy in processes}
     for policy in processes:
         for name, value in policies.variables(policy).items():

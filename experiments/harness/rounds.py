@@ -73,16 +73,18 @@ def affordable_cases(
     ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
     are always selected, then the cases with the least time so far, so long cases get fewer rounds.
     """
-    spent, latest, tried = defaultdict[int, float](float), dict[int, float](), set[int]()
+    spent = defaultdict[int, float](float)  # in all rounds (s)
+    latest_duration: dict[int, float] = {}
+    measured: set[int] = set()
     for result in results:
         spent[result.case] += result.seconds
-        latest[result.case] = result.seconds
+        latest_duration[result.case] = result.seconds
         if result.round.policy == policy:
-            tried.add(result.case)
+            measured.add(result.case)
     budget, selected = seconds_left / rounds_left, set()
-    for case in sorted(cases, key=lambda case: (case in tried, spent[case])):
-        duration = latest.get(case, 0.0)
-        if case not in tried or duration <= budget:
+    for case in sorted(cases, key=lambda case: (case in measured, spent[case])):
+        duration = latest_duration.get(case, 0.0)
+        if case not in measured or duration <= budget:
             budget -= duration
             selected.add(case)
     return selected
@@ -98,8 +100,10 @@ def disturbed_cases(
     missing = Counter[int]()
     for result in results:
         if result.round.policy == policy and result.round.status == "ok":
-            missing[result.case] += result.round.process <= planned
-            missing[result.case] -= result.round.disturbance is None
+            if result.round.process <= planned:
+                missing[result.case] += 1
+            if result.round.disturbance is None:
+                missing[result.case] -= 1
     return tuple(case for case in cases if missing[case] > 0)
 
 
@@ -132,20 +136,23 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
 
     for number, round_id in enumerate(assigned):
-        eligible = [n for n in cases if round_id.policy in study.policies(cases[n], protocol)]
-        sharing = [r for r in assigned[number:] if r in planned or round_id not in planned]
-        left, rounds_left = seconds_left(), len(sharing)
-        selected = affordable_cases(eligible, journal.rounds, round_id.policy, rounds_left, left)
+        policy, remaining = round_id.policy, assigned[number:]
+        eligible = [case for case in cases if policy in study.policies(cases[case], protocol)]
+        if round_id in planned:  # rounds for additional pairs come last, in the time that is left
+            remaining = [later for later in remaining if later in planned]
+        seconds, rounds_left = seconds_left(), len(remaining)
+        selected = affordable_cases(eligible, journal.rounds, policy, rounds_left, seconds)
         run(round_id, selected, _PLANNED * number / len(assigned), _PLANNED / len(assigned))
-    further = []
+    repeats = []
     for policy, count in processes.items():
-        repeats = min(REPEATS, sum(round_id.policy == policy for round_id in assigned))
-        further += [(RoundId(count + 1 + repeat, policy), count) for repeat in range(repeats)]
-    for number, (round_id, count) in enumerate(further):
+        most = min(REPEATS, sum(round_id.policy == policy for round_id in assigned))
+        for process in range(count + 1, count + 1 + most):
+            repeats.append((RoundId(process, policy), count))
+    for number, (round_id, count) in enumerate(repeats):
         disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, count)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
             observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
-            share = (1 - _PLANNED) / len(further)
+            share = (1 - _PLANNED) / len(repeats)
             run(round_id, disturbed, _PLANNED + share * number, share)
 
 
@@ -157,15 +164,16 @@ def recheck_ceilings(
     observer: Observer,
 ) -> None:
     """Measure the ceilings of arithmetic again if a result is faster than every ceiling."""
-    best = gates.best_of(journal.ceilings.ceilings if journal.ceilings else ())
-    if best is None or journal.ceilings_again >= _MAX_RECHECKS:
+    peak_rate = gates.best_of(journal.ceilings.ceilings if journal.ceilings else ())
+    if peak_rate is None or journal.ceilings_again >= _MAX_RECHECKS:
         return
     fastest = 0.0
     for result in results:
-        if case := journal.finished.get(result.case):
+        case = journal.finished.get(result.case)
+        if case is not None:
             timed = msgspec.structs.replace(case, rounds=(result.round,))
             fastest = max(fastest, gates.forward_rate(timed))
-    if fastest > best:
+    if fastest > peak_rate:
         journal.append(measure_ceilings(study, session, "during", observer.note))
 
 

@@ -10,15 +10,9 @@ import msgspec
 
 from experiments import registry
 from experiments.counters import counting
+from experiments.harness import journal as journal_files
 from experiments.harness import rounds
-from experiments.harness.journal import (
-    Ceilings,
-    Header,
-    Journal,
-    is_in_use,
-    new_journal,
-    unfinished_journals,
-)
+from experiments.harness.journal import Ceilings, Header, Journal
 from experiments.harness.measure import unmeasured_case
 from experiments.harness.processes import measure_ceilings, new_task, run_cases
 from experiments.harness.progress import Observer, outcome_text
@@ -112,10 +106,12 @@ def _new_header(
 
 def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | None:
     """Find the newest record of the shard that a run would measure; None if there is none."""
-    for item in reversed(survey(header.study, records)[0]):
-        record = item.record
-        if record.shard == header.shard is not None and why_not_pooled(record, header) is None:
-            return record, records / item.file
+    if header.shard is None:
+        return None
+    for stored in reversed(survey(header.study, records)[0]):
+        record = stored.record
+        if record.shard == header.shard and why_not_pooled(record, header) is None:
+            return record, records / stored.file
     return None
 
 
@@ -125,7 +121,7 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
     Raises ``MeasurementError`` if no journal can be resumed.
     """
     folder, key = request.records / header.study, header.environment.key
-    journals, errors = unfinished_journals(folder)
+    journals, errors = journal_files.unfinished_journals(folder)
     other, same = None, None  # newest journal of another run on this device, and of this run
     for journal in journals:
         if journal.header.environment.key == key and differences(journal.header, header):
@@ -139,7 +135,7 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
         if same is not None:
             name = same.path.name
             observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
-        return new_journal(folder, header)
+        return journal_files.new_journal(folder, header)
     if other is not None:
         changes = "; ".join(differences(other.header, header)[:_MAX_DIFFERENCES])
         raise MeasurementError(
@@ -157,9 +153,10 @@ def _note_damage(journal: Journal, observer: Observer) -> None:
 
 def differences(earlier: Header, new: Header) -> tuple[str, ...]:
     """List the values that differ between two headers; if any differ, the runs are not the same."""
-    before, after, texts = _identity(earlier), _identity(new), []
-    for name in {**before, **after}:
-        old_value, new_value = before.get(name, "unset"), after.get(name, "unset")
+    earlier_values, new_values = _identity(earlier), _identity(new)
+    texts = []
+    for name in {**earlier_values, **new_values}:
+        old_value, new_value = earlier_values.get(name, "unset"), new_values.get(name, "unset")
         if old_value != new_value:
             texts.append(f"{name} was {old_value} and is now {new_value}")
     return tuple(texts)
@@ -200,8 +197,8 @@ def _measure_cases(
     for index, factors in enumerate(cases):
         if index not in journal.finished and measures_case(shard, index):
             waiting[index] = factors
-    of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
-    observer.begin(f"Measuring {of}{len(cases)} cases.")
+    number_of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
+    observer.begin(f"Measuring {number_of}{len(cases)} cases.")
     results = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
     for number, result in enumerate(results, 1):
         name = study.case_name(cases[result.case])
@@ -269,33 +266,36 @@ def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
     if case is None:
         missing = f"{_UNFINISHED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
-            of = header.shard.of
-            missing = f"This was left to shard {index % of + 1} of {of}."
+            shards = header.shard.of
+            missing = f"This was left to shard {index % shards + 1} of {shards}."
         case = unmeasured_case(study, factors, "unavailable", missing)
     timed = tuple(result.round for result in journal.rounds if result.case == index)
     status, reason = outcome(timed) if timed else (case.status, case.reason)
-    series = case.series | (journal.counts[index].series if index in journal.counts else {})
+    series = case.series
+    if index in journal.counts:
+        series = series | journal.counts[index].series
     return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason, series=series)
 
 
 def _utc(moment: datetime) -> str:
-    """Format a moment as records do."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def close(
-    name: str, records: Path, observer: Observer, apart: Collection[Path] = ()
+    name: str, records: Path, observer: Observer, excluded: Collection[Path] = ()
 ) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study whose process has ended.
 
     Meant for runs that cannot be resumed, because their machine is gone.  The record's end time is
-    the time of the last result.  Journals in ``apart`` are not closed.  Raises ``MeasurementError``
+    the time of the last result.  ``excluded`` journals are not closed.  Raises ``MeasurementError``
     if no run can be closed.
     """
-    study, (journals, errors) = registry.load(name), unfinished_journals(records / name)
+    study = registry.load(name)
+    journals, errors = journal_files.unfinished_journals(records / name)
     closed = []
     for journal in journals:
-        if journal.path in apart or is_in_use(journal.path) or not journal.finished:
+        is_used = journal.path in excluded or journal_files.is_in_use(journal.path)
+        if is_used or not journal.finished:
             continue
         _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)

@@ -147,7 +147,8 @@ class Subject:
 
 def all_combinations(levels: Levels) -> tuple[Factors, ...]:
     """Combine every level of each factor with every level of the others."""
-    return tuple(dict(zip(levels, case, strict=True)) for case in product(*levels.values()))
+    combinations = product(*levels.values())
+    return tuple(dict(zip(levels, combination, strict=True)) for combination in combinations)
 
 
 @dataclass(frozen=True)
@@ -241,8 +242,11 @@ class Experiment:
 
     def levels(self, *, quick: bool) -> Levels:
         """Return the levels that a plan measures without ``--set``."""
-        return {f.name: (quick and f.quick) or f.levels for f in self.factors}
+        levels = {}
+        for factor in self.factors:
+            levels[factor.name] = factor.quick if quick and factor.quick else factor.levels
+        return levels
 
     def on(self, device: Device) -> Experiment:
         """Return the study as ``device`` measures it."""
-        return self.on_gpu or self if device == "cuda" else self
+        return self.on_gpu if device == "cuda" and self.on_gpu is not None else self

@@ -131,8 +131,8 @@ def warm_up(
 
 def is_steady(durations: Sequence[float]) -> bool:
     """Return whether no recent call was faster than the earlier calls by more than the noise."""
-    before, last = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
-    return bool(before) and min(last) >= (1 - _GAIN) * min(before)
+    earlier, last = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
+    return bool(earlier) and min(last) >= (1 - _GAIN) * min(earlier)
 
 
 def repeat_calls(
@@ -151,8 +151,9 @@ def repeat_calls(
         len(calls) < protocol.maximum_samples and now() < deadline
     ):
         calls.append(clock(workload))
-    times, faults = zip(*calls, strict=True)
-    return {"time": times} if None in faults else {"time": times, "page_faults": faults}
+    series: SeriesByQuantity = {"time": tuple(call.wall for call in calls)}
+    faults = tuple(call.page_faults for call in calls if call.page_faults is not None)
+    return series | {"page_faults": faults} if faults else series
 
 
 @contextmanager

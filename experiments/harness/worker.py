@@ -9,14 +9,14 @@ On a GPU, whose driver does not survive a fork, and on systems other than Linux,
 after the other in the worker itself.  Messages are appended to LINES, one line of JSON each; every
 case has a last message, even if it fails.
 
-Under valgrind's lackey, a case's process forks two children that end at once: the first after the
-first call, the second after the second call.  A child inherits the counts of its parent and writes
-them into a separate log, so that the two logs differ by one warm call.
+Under lackey, valgrind's tool that counts operations, a case's process forks two children that end
+at once: one after the first call, one after the second call.  A child inherits the counts of its
+parent and writes them into a separate log, so that the two logs differ by one warm call.
 
-Under ncu, started with ``--profile-from-start off``, kernels between ``cudaProfilerStart`` and
-``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end range, which also applies to
-all threads, encloses the kernels; a push/pop range would miss the backward pass, whose kernels
-autograd launches from another thread.
+Under ncu (NVIDIA Nsight Compute), started with ``--profile-from-start off``, kernels between
+``cudaProfilerStart`` and ``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end
+range, which also applies to all threads, encloses the kernels; a push/pop range would miss the
+backward pass, whose kernels autograd launches from another thread.
 """
 
 import gc
@@ -42,7 +42,15 @@ from experiments.machine import quiet, runtime, sensors
 from experiments.machine.limits import is_out_of_memory
 from experiments.machine.text import first_line
 from report.core.errors import MeasurementError
-from report.core.records.record import Case, Factors, Moment, Policy, Round, Status
+from report.core.records.record import (
+    Case,
+    Factors,
+    Moment,
+    Policy,
+    Round,
+    SeriesByQuantity,
+    Status,
+)
 from report.instruments.counters.ncu import case_range, products
 
 #: Time limit of a case in one process (s), far above any case's time.
@@ -131,8 +139,9 @@ def _run_in_children(
     start = time.monotonic()
 
     def wait_for_child() -> None:
-        child, code = os.wait()
-        case, reason = running.pop(child, None), exit_reason(os.waitstatus_to_exitcode(code))
+        child, status = os.wait()
+        case = running.pop(child, None)
+        reason = exit_reason(os.waitstatus_to_exitcode(status))
         if case is not None and reason is not None:
             send(unmeasured(study, task, case, "failed", reason, time.monotonic() - start))
 
@@ -220,9 +229,9 @@ def fork(action: Callable[[], object], limit_s: int = 0) -> int:
 
 def exit_reason(code: int) -> str | None:
     """Explain the exit code of a process that measured; None if it succeeded."""
-    if code == -9:
+    if code == -signal.SIGKILL:
         return "Its process was killed, most likely for lack of memory."
-    if code == -14:
+    if code == -signal.SIGALRM:
         return f"Its process did not end within {LIMIT_S} s."
     end = f"signal {-code}" if code < 0 else f"exit code {code}"
     return f"Its process ended with {end}." if code else None
@@ -234,11 +243,13 @@ def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors)
     layers = measure.layers_of_case(study, factors)
     if study.subject:
         measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
-    measure_bytes = plan.memory or partial(measure.measure_memory, study)
-    # A study without a subject and without a memory function measures only times.
-    series = measure_bytes(factors, session) if plan.memory or study.subject else {}
-    outcome = Case(factors=factors, layers=layers, series=series)
-    result = CaseResult(case=index, outcome=outcome)
+    series: SeriesByQuantity = {}  # stays empty in a study that measures only times
+    if plan.memory is not None:
+        series = plan.memory(factors, session)
+    elif study.subject is not None:
+        series = measure.measure_memory(study, factors, session)
+    case = Case(factors=factors, layers=layers, series=series)
+    result = CaseResult(case=index, outcome=case)
     try:
         files = plan.files(factors, session) if plan.files else ()
         return msgspec.structs.replace(result, files=files)
@@ -253,12 +264,14 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
     start, before = time.monotonic(), quiet.read_counters()
     if task.policy == "traced":
         series = policies.trace_blocks(measure.build_workload(study, factors, session.device))
+    elif study.plan.times is not None:
+        series = study.plan.times(factors, session)
     else:
-        series = (study.plan.times or partial(measure.measure_time, study))(factors, session)
+        series = measure.measure_time(study, factors, session)
     cause = quiet.disturbance(before, quiet.read_counters(), session.threads)
-    cause, process = cause or sensors.throttling(series), session.process
-    round_ = Round(process=process, policy=task.policy, disturbance=cause, series=series)
-    return RoundResult(case=index, round=round_, seconds=time.monotonic() - start)
+    cause = cause or sensors.throttling(series)
+    times = Round(process=session.process, policy=task.policy, disturbance=cause, series=series)
+    return RoundResult(case=index, round=times, seconds=time.monotonic() - start)
 
 
 def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Factors) -> Count:
@@ -339,4 +352,4 @@ def main(task_path: Path, lines_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

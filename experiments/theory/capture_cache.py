@@ -26,7 +26,8 @@ from experiments.machine.processor import host
 from experiments.machine.runtime import cores_available
 from report.theory.network import Theory
 
-#: Captures a network at a batch (None: the inputs' own) with a probe at another (None: no probe).
+#: Captures a network at a batch (None: the inputs' own), and checks that its operators scale by a
+#: call at a second batch, the probe (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
 #: Most entries in the folder; the oldest entries are deleted first.
@@ -55,9 +56,9 @@ def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})
-        known = _read(path)
-        if known is not None:
-            return known
+        theory = _read(path)
+        if theory is not None:
+            return theory
         _watch_files()
         theory = capture_at(batch, probe)
         with suppress(OSError, OverflowError, TypeError, msgspec.MsgspecError):
@@ -78,16 +79,15 @@ def _folder() -> Path:
 def _key(request: Mapping[str, object]) -> str:
     """Hash a request with everything but files on which the result depends."""
     distributions: list[str] = []
-    for place in sys.path:
-        distributions += [path.name for path in Path(place).glob("*.*-info")]
+    for folder in sys.path:
+        distributions += [path.name for path in Path(folder).glob("*.*-info")]
+    variables = sorted(os.environ.items())
     facts = {
         "request": request,
         "distributions": sorted(distributions),
         "python": [sys.version, sys.path, str(Path.cwd())],
         "machine": [platform.node(), host().flags, cores_available()],
-        "variables": [
-            pair for pair in sorted(os.environ.items()) if pair[0].startswith(_VARIABLES)
-        ],
+        "variables": [[name, value] for name, value in variables if name.startswith(_VARIABLES)],
     }
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 

@@ -64,17 +64,17 @@ DEFAULT: Final = CapturePolicy()
 
 @dataclass(frozen=True)
 class Input:
-    """Shape, element type, layout and batch axes (``grows``) of one argument of a network."""
+    """Shape, element type, layout and batch axes of one argument of a network."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     channels_last: bool = False
-    grows: tuple[int, ...] = (0,)
+    batch_axes: tuple[int, ...] = (0,)
 
     @property
     def batch(self) -> int:
         """Extent of the first batch axis; 0 without a batch axis."""
-        return self.shape[self.grows[0]] if self.grows and self.shape else 0
+        return self.shape[self.batch_axes[0]] if self.batch_axes and self.shape else 0
 
     def tensor(self, device: torch.device) -> torch.Tensor:
         """Allocate a tensor of this shape, type and layout with undefined elements."""
@@ -94,7 +94,7 @@ def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
     changed = []
     for source in inputs:
         shape = [
-            batch if axis in source.grows and extent == old else extent
+            batch if axis in source.batch_axes and extent == old else extent
             for axis, extent in enumerate(source.shape)
         ]
         changed.append(replace(source, shape=tuple(shape)))
@@ -145,10 +145,10 @@ def capture_theory(
         probe=() if probe is None else at_batch(inputs, probe),
     )
     theory = agreed_theory(captured)
-    grows = probe is None or scales(theory.network, captured.probe, probe)
+    is_scalable = probe is None or scales(theory.network, captured.probe, probe)
     options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
-    again = partial(capture_theory, build, inputs, **options)
-    return replace(theory, roof=roof, captured=again, scales=grows)
+    capture_again = partial(capture_theory, build, inputs, **options)
+    return replace(theory, roof=roof, captured=capture_again, scales=is_scalable)
 
 
 def agreed_theory(captured: Capture) -> Theory:
@@ -174,11 +174,14 @@ def _refuse_complex(theory: Theory) -> None:
 
     PyTorch computes a complex convolution as three real ones, but a complex product as one product.
     """
-    numbers: set[int] = set()
+    complex_storages: set[int] = set()
     for operator, work in zip(theory.network.operators, theory.work, strict=True):
-        numbers |= {t.storage for t in operator.read if t.dtype.startswith("complex")}
-        storages = {tensor.storage for tensor in operator.read}
-        if work and work.multiply_adds and numbers & storages:
+        storages = set()
+        for tensor in operator.read:
+            storages.add(tensor.storage)
+            if tensor.dtype.startswith("complex"):
+                complex_storages.add(tensor.storage)
+        if work and work.multiply_adds and complex_storages & storages:
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
                 "complex numbers: PyTorch does so by one, three or four real products, so that "
@@ -197,5 +200,6 @@ def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
         return (flops,)
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)
-    parts = (1 if mask[0] else 0) + (groups if mask[1] else 0)
-    return flops, flops * sum(map(bool, mask[:2])) // parts if parts else flops
+    counted = (1 if mask[0] else 0) + (groups if mask[1] else 0)  # input and weight gradient
+    computed = sum(1 for is_computed in mask[:2] if is_computed)
+    return flops, flops * computed // counted if counted else flops

@@ -25,6 +25,7 @@ from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, options_of
 from report.theory.network import Theory, fits
 
+#: An input of the command line, with an optional type: ``int64:N,128``.
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that are fields of ``CapturePolicy``, and other options on which a capture depends.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
@@ -79,7 +80,7 @@ def theory(options: argparse.Namespace) -> int:
     if options.figures is not None:
         printed.write(options.figures, printed.drawings(result, limit_name))
     if isinstance(result, Theory):
-        _refuse(result, options.network)
+        _refuse_unknown_work(result, options.network)
     return 0
 
 
@@ -116,12 +117,12 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
     return theory_at
 
 
-def _refuse(theory: Theory, network: str) -> None:
+def _refuse_unknown_work(theory: Theory, network: str) -> None:
     """Raise ``MeasurementError`` if the work of an operator or the peak on a GPU is unknown."""
     if theory.refused:
         raise MeasurementError(
-            f"{network}: {', '.join(theory.refused)}: the work of this operator is not known, "
-            "nor is the sum; add it to report/theory/operators.py."
+            f"{network}: {', '.join(theory.refused)}: the work of this operator is unknown, and "
+            "so is the network's; add the operator to report/theory/operators.py."
         )
     if theory.unlike_gpu:
         raise MeasurementError(
@@ -137,15 +138,15 @@ def allocator_options(device: str, text: str | None) -> Options | None:
     """
     if device == "cpu":
         if text is not None:
-            raise UsageError("--allocator is that of a GPU; add --device cuda.")
+            raise UsageError("--allocator describes a GPU's allocator; add --device cuda.")
         return None
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
         raise UsageError(
-            "PYTORCH_NO_CUDA_MEMORY_CACHING turns the allocator off, which is modelled; unset it."
+            "PYTORCH_NO_CUDA_MEMORY_CACHING turns off the modelled allocator; unset it."
         )
     if text is None:
-        old = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-        text = os.environ.get("PYTORCH_ALLOC_CONF", old)
+        by_old_name = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        text = os.environ.get("PYTORCH_ALLOC_CONF", by_old_name)
     return options_of(text)
 
 
@@ -181,10 +182,12 @@ def inputs_of_shapes(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
     """Return inputs of these shapes; ``N`` is the batch, or without ``N`` the first extent."""
-    marked = any("N" in shape for shape in shapes)
+    names_batch = any("N" in shape for shape in shapes)
     inputs = []
     for shape, dtype in zip(shapes, types, strict=True):
         extents = tuple(batch if n == "N" else int(n) for n in shape)
-        grows = tuple(axis for axis, n in enumerate(shape) if n == "N") if marked else (0,)
-        inputs.append(Input(extents, dtype, channels_last and len(shape) == 4, grows))
+        batch_axes: tuple[int, ...] = (0,)
+        if names_batch:
+            batch_axes = tuple(axis for axis, n in enumerate(shape) if n == "N")
+        inputs.append(Input(extents, dtype, channels_last and len(shape) == 4, batch_axes))
     return inputs

@@ -107,7 +107,7 @@ def _of_file(path: Path, function: str) -> NamedNetwork:
     try:
         return NamedNetwork(function_of(module, function), ())
     except LookupError as error:
-        raise UsageError(f"{error}; name one that returns a module.") from None
+        raise UsageError(f"{error}; name a function that returns a module.") from None
 
 
 def _of_studies(name: str) -> NamedNetwork:
@@ -115,8 +115,8 @@ def _of_studies(name: str) -> NamedNetwork:
     from experiments.networks import catalogue
 
     if name not in catalogue.INPUT_SHAPES:
-        known = ", ".join(catalogue.INPUT_SHAPES)
-        raise UsageError(f"No study has a network {name!r}; possible are {known}.")
+        names = ", ".join(catalogue.INPUT_SHAPES)
+        raise UsageError(f"No study has a network {name!r}; possible are {names}.")
     return NamedNetwork(partial(catalogue.network, name), catalogue.INPUT_SHAPES[name])
 
 
@@ -190,40 +190,41 @@ def named_limit(name: str) -> MemoryLimit:
         return MemoryLimit(size, environment.label, gpu is not None)
     if name[:1].isdigit():
         return MemoryLimit(bytes_of(name), name)
-    device, capacity = _sheet("--fits", name, "capacity")
+    device, capacity = _rates_of_device("--fits", name, "capacity")
     return MemoryLimit(int(capacity), f"{device} (data sheet)", gpu=True)
 
 
 def named_roof(name: str, dtype: str) -> Roof:
-    """Return the roof of a device of ``data/devices.yaml``, or of the record in a file.
+    """Return the peak rates of a device of ``data/devices.yaml``, or of the record in a file.
 
     Raises ``UsageError`` if the peak of arithmetic in ``dtype`` is unknown.
     """
     if name.endswith(ENDING):
         return _measured_roof(Path(name), dtype)
-    device, arithmetic, memory = _sheet("--device-peaks", name, dtype, "memory")
+    device, arithmetic, memory = _rates_of_device("--device-peaks", name, dtype, "memory")
     return sheet_roof(arithmetic, memory, device)
 
 
-def _sheet(option: str, name: str, *operations: str) -> tuple[Any, ...]:
+def _rates_of_device(option: str, name: str, *operations: str) -> tuple[Any, ...]:
     """Return name and rates of a device in ``data/devices.yaml``; raise if a rate is unknown."""
     devices = read_devices(ROOT / "data" / "devices.yaml")
     rates = {}
     for sheet in devices.devices:
-        rates[sheet.key] = [sheet.peak(operation) for operation in operations]  # type: ignore[arg-type]
-    known = [key for key, peaks in rates.items() if all(peaks)]
+        peaks = [sheet.peak(operation) for operation in operations]  # type: ignore[arg-type]
+        if all(peaks):
+            rates[sheet.key] = [peak.rate for peak in peaks if peak]
     key = name.casefold().replace(" ", "-")
     prefix_matches = (device for device in devices.devices if device.key.startswith(key))
     device = devices.find(name) or next(prefix_matches, None)
-    if device is None or device.key not in known:
+    if device is None or device.key not in rates:
         missing_value, other_forms = f"peaks in {operations[0]}", ""
         if option == "--fits":
             missing_value, other_forms = "memory", "a size such as 8GB, record:FILE.json, or "
         raise UsageError(
-            f"{option} {name}: no data sheet gives its {missing_value}; give {other_forms}one of "
-            f"{', '.join(known)}."
+            f"{option} {name}: no data sheet states its {missing_value}; give {other_forms}one of "
+            f"{', '.join(rates)}."
         )
-    return device.name, *(peak.rate for peak in rates[device.key] if peak)
+    return device.name, *rates[device.key]
 
 
 def _record(option: str, file: str) -> Stored:
@@ -236,7 +237,8 @@ def _record(option: str, file: str) -> Stored:
 def _measured_roof(path: Path, dtype: str) -> Roof:
     stored = _record(f"--device-peaks {path}", str(path))
     record = stored.record
-    peak, bandwidth = bounding_rate(record, "matrix_product", dtype), bounding_rate(record, "copy")
+    peak = bounding_rate(record, "matrix_product", dtype)
+    bandwidth = bounding_rate(record, "copy")
     if peak is None or bandwidth is None:
         raise UsageError(
             f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "

@@ -100,7 +100,7 @@ class FakeMode(FakeTensorMode):
             if not _TYPE_CHECKS[func](types_read):
                 names = " with ".join(sorted(map(str, types_read)))
                 raise RuntimeError(
-                    f"{func} takes no {names}; convert its tensors to one type of floats."
+                    f"{func} cannot compute {names}; convert its tensors to one type of floats."
                 )
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
@@ -141,12 +141,12 @@ def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
 
 def _is_permuted_on_cpu(tensor: Any) -> bool:
     """Return whether a tensor without gaps is neither contiguous nor channels last."""
-    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
     return (
         isinstance(tensor, FakeTensor)
         and tensor.fake_device.type == "cpu"
         and not tensor.is_contiguous()
-        and not (last and tensor.is_contiguous(memory_format=last))
+        and not (channels_last and tensor.is_contiguous(memory_format=channels_last))
         and bool(_aten.is_non_overlapping_and_dense.default(tensor))
     )
 
@@ -269,7 +269,7 @@ class Recorder(TorchDispatchMode):
         self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
         self.records, self.forward_count = True, 0
-        self._state = tuple(map(self._tensor, state))
+        self._state = tuple(self._tensor(tensor) for tensor in state)
         parameters = self._step.module.named_parameters(remove_duplicate=False)
         self._parameters = {name: self._tensor(p, watch=False) for name, p in parameters}
         buffers = self._step.module.named_buffers(remove_duplicate=False)
@@ -308,8 +308,10 @@ class Recorder(TorchDispatchMode):
     def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
         """Raise ``MeasurementError`` if a module's sequences grow instead of the batch."""
         for tensor in tensors_in(arguments[:1]):
-            length, batch, *_ = (*tensor.shape, 1, 1)
-            if tensor.dim() == 3 and length % self.batch == 0 != batch % self.batch:
+            if tensor.dim() != 3:
+                continue
+            length, batch, _ = tensor.shape
+            if length % self.batch == 0 and batch % self.batch != 0:
                 raise MeasurementError(
                     f"{self._module_stack[-1] or type(module).__name__} takes the sequence first, "
                     f"so that its length would grow in place of the batch; {_BATCH_ADVICE}."
@@ -326,8 +328,8 @@ class Recorder(TorchDispatchMode):
         keywords, phase = kwargs or {}, self._step.phase
         if isinstance(func, HigherOrderOperator) and func.name() not in _ATTENTION:
             raise MeasurementError(
-                f"The network cannot be captured: {func.name()} takes a function, in which no "
-                "operator is seen; call the function itself."
+                f"The network cannot be captured: {func.name()} calls a function whose operators "
+                "cannot be recorded; call the function itself."
             )
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
             return args[0].fake_device  # called thousands of times
@@ -350,11 +352,9 @@ class Recorder(TorchDispatchMode):
         """
         freed = self._storages.take_freed()
         last = self.operators[-1] if self.operators else None
-        if last is None or (last.phase, last.name, len(last.allocated)) != (
-            "backward",
-            _ADDITION,
-            1,
-        ):
+        if last is None or last.phase != "backward" or last.name != _ADDITION:
+            return tuple(freed)
+        if len(last.allocated) != 1:
             return tuple(freed)
         (storage,), (result,) = last.allocated, last.writes
         for operand in (last.tensor("self"), last.tensor("other")):
@@ -384,21 +384,27 @@ class Recorder(TorchDispatchMode):
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
-        for name, value in (dict(zip(names, args, strict=False)) | dict(keywords)).items():
-            if tensors := tuple(tensors_in(value)):
-                reads[name] = tuple(map(self._tensor, tensors))
-                if isinstance(value, list) and any(item is None for item in value):
-                    settings[name] = tuple(None if item is None else True for item in value)
-            else:
+        arguments = {**dict(zip(names, args, strict=False)), **keywords}
+        for name, value in arguments.items():
+            tensors = tuple(self._tensor(tensor) for tensor in tensors_in(value))
+            if not tensors:
                 settings[name] = _convert_setting(value)
+                continue
+            reads[name] = tensors
+            if isinstance(value, list) and any(item is None for item in value):
+                settings[name] = tuple(None if item is None else True for item in value)
         first_new = len(self._storages.sizes)
-        writes = tuple(map(self._tensor, tensors_in(result)))
+        writes = tuple(self._tensor(tensor) for tensor in tensors_in(result))
         allocated = tuple(range(first_new, len(self._storages.sizes)))
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **keywords, out_val=result)
         if phase == "backward":
             self._gradients |= set(allocated)
-        written = (a for a in schema if a.alias_info is not None and a.alias_info.is_write)
+        updates = []  # arguments that the operator writes in place
+        for argument in schema:
+            is_written = argument.alias_info is not None and argument.alias_info.is_write
+            if is_written and argument.name in reads:
+                updates.append(argument.name)
         self.operators.append(
             Operator(
                 name=_name(func),
@@ -407,7 +413,7 @@ class Recorder(TorchDispatchMode):
                 reads=reads,
                 settings=settings,
                 writes=writes,
-                updates=tuple(a.name for a in written if a.name in reads),
+                updates=tuple(updates),
                 allocated=allocated,
                 freed=freed,
             )
@@ -418,8 +424,8 @@ class Recorder(TorchDispatchMode):
         self.forward_count += 1
         if self.forward_count > self.forward_limit:
             raise MeasurementError(
-                f"The network calls ever more operators in a larger batch ({name} was one too "
-                f"many): it loops over it, or what grows is a sequence; {_BATCH_ADVICE}."
+                "The network calls more operators for a larger batch, the last of them "
+                f"{name}: it loops over the batch, or a sequence grows instead; {_BATCH_ADVICE}."
             )
 
     def _module(self) -> str:
@@ -435,10 +441,11 @@ class Recorder(TorchDispatchMode):
         node = torch._C._current_autograd_node() if self._step.phase == "backward" else None
         if node is None:
             return operations.LOSS
-        if (parameter := getattr(node, "variable", None)) is not None:
+        parameter = getattr(node, "variable", None)
+        if parameter is not None:
             return self._owners.get(id(parameter), operations.LOSS)
-        place = bisect(self._modules_by_node, node._sequence_nr(), key=itemgetter(0))
-        return self._modules_by_node[place - 1][1] if place else operations.LOSS
+        earlier = bisect(self._modules_by_node, node._sequence_nr(), key=itemgetter(0))
+        return self._modules_by_node[earlier - 1][1] if earlier else operations.LOSS
 
     def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -448,8 +455,8 @@ class Recorder(TorchDispatchMode):
                 "whose bytes ridgepoint does not know."
             )
         number = self._storages.number(tensor, watch=watch)
-        place = tensor.storage_offset()
-        return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, place)
+        offset = tensor.storage_offset()
+        return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, offset)
 
     def network(self) -> Network:
         """Return the network with all operators recorded since ``restart``."""
@@ -484,8 +491,9 @@ def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:
     """Yield parameters and buffers in the order of ``Module._apply``, children first."""
     for child in module.children():
         yield from _tensors_in_apply_order(child)
-    for table in (module._parameters, module._buffers):
-        yield from (tensor for tensor in table.values() if tensor is not None)
+    for tensor in (*module._parameters.values(), *module._buffers.values()):
+        if tensor is not None:
+            yield tensor
 
 
 def _convert_setting(value: object) -> OperatorSetting:
@@ -493,5 +501,5 @@ def _convert_setting(value: object) -> OperatorSetting:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return tuple(map(_convert_setting, value))
+        return tuple(_convert_setting(item) for item in value)
     return str(value).removeprefix("torch.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import product, starmap, zip_longest
+from itertools import product, zip_longest
 from typing import Any, Final, get_args
 from unittest.mock import patch
 
@@ -25,8 +25,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.capture import capture_layers
 from experiments.harness.timing import collector_off
+from experiments.networks.capture import capture_layers
 from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, changed, network
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
 from experiments.theory.networks import with_layout
@@ -110,7 +110,7 @@ def _record(
 ) -> tuple[Recorder, Recorder]:
     """Run a step on fake tensors; return the recorders of the step and of the probe."""
     mode = FakeMode()
-    recorder, probe_recorder, third = (Recorder(step) for _ in range(3))
+    recorder, probe_recorder, third = Recorder(step), Recorder(step), Recorder(step)
     try:
         _materialise(step.module, inputs)
         make_fake(step.module, mode, device)
@@ -160,10 +160,10 @@ def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[O
     passes = max(1, round(len(forward) / max(1, len(third))))
     for operator, repeated in zip_longest(forward, [*third] * passes):
         if not (operator and repeated and signature(operator) == signature(repeated)):
-            names = " in place of ".join(o.name if o else "nothing" for o in (repeated, operator))
+            before, now = (call.name if call else "nothing" for call in (operator, repeated))
             raise MeasurementError(
-                f"The network computes otherwise from call to call ({names}), as where code draws "
-                "lots or counts its calls; fix what it chooses."
+                f"The network calls different operators in each call ({now} in place of {before}), "
+                "for example because its code is random or counts calls; make all calls equal."
             )
 
 
@@ -176,8 +176,8 @@ def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
     has_gpu = gpu and torch.cuda.is_available()
     if gpu and not has_gpu and policy.autocast:
         raise MeasurementError(
-            "autocast for a GPU computes other operators in the short type than on a processor; "
-            "capture it where PyTorch has a GPU, or give the type of all tensors (--dtype)."
+            "autocast computes other operators in 16 bits on a GPU than on a processor; capture "
+            "the network where PyTorch has a GPU, or set the type of all tensors (--dtype)."
         )
     return torch.device("cuda" if has_gpu else "cpu")
 
@@ -218,8 +218,10 @@ def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
     parts = dict(module.named_modules())
     for name in names:
         if name not in parts or not name:
-            known = ", ".join(child for child, _ in module.named_children())
-            raise MeasurementError(f"The network has no module {name!r}; it consists of {known}.")
+            names_of_children = ", ".join(child for child, _ in module.named_children())
+            raise MeasurementError(
+                f"The network has no module {name!r}; it consists of {names_of_children}."
+            )
         part = parts[name]
         part.forward = partial(  # type: ignore[method-assign]
             checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False
@@ -236,8 +238,8 @@ def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     for name, part in list(module.named_modules()):
         if type(part).__module__.startswith("torch.ao.nn.quantized"):
             raise MeasurementError(
-                f"{name or 'The network'} is quantised: its weights lie packed where no operator "
-                "shows them; give the network before it is quantised."
+                f"{name or 'The network'} is quantised, so that no operator shows its weights; "
+                "give the network before it is quantised."
             )
         if part._compiled_call_impl is not None:
             part._compiled_call_impl = None
@@ -252,7 +254,7 @@ def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
 def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
     """Initialise lazy modules by a first call on the meta device."""
     tensors = (*module.parameters(), *module.buffers())
-    if any(map(nn.parameter.is_lazy, tensors)):
+    if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
         with torch.no_grad():
             module(*(source.tensor(tensors[0].device) for source in inputs))
 
@@ -268,16 +270,14 @@ def _reason(error: Exception) -> str:
         return "it asks for the value of a tensor; leave out .item() and conditions on values."
     if isinstance(error, DynamicOutputShapeException):
         return (
-            f"the shape that {error.func} gives follows from values; give it a fixed shape, such "
-            "as torch.where in place of a mask, or padded sequences in place of packed ones."
+            f"the shape of {error.func} depends on values; give it a fixed shape, for example by "
+            "torch.where in place of a mask, or padded sequences in place of packed sequences."
         )
     words = words_of(error)
     if "overflow" in words.casefold():
-        return "a tensor has more bytes than 64 bits tell; give a smaller batch or image."
+        return "the size of a tensor exceeds 64 bits; give a smaller batch or image."
     if "NestedTensor" in words:
-        return (
-            "it makes a nested tensor; build nn.TransformerEncoder with enable_nested_tensor=False."
-        )
+        return "it creates a nested tensor; give nn.TransformerEncoder enable_nested_tensor=False."
     return shorten(" ".join(words.removeprefix(f"{type(error).__name__}: ").split()), 200)
 
 
@@ -408,19 +408,21 @@ def _loss(result: object) -> torch.Tensor:
 def write_networks() -> None:
     """Capture every network of the papers, and write a file per network and image size."""
     layouts: tuple[Layout, ...] = get_args(Layout)
-    unchanged = tuple(starmap(Variant, product(layouts, ("float32", "bfloat16"))))
+    unchanged = []  # variants that compute the network itself, not one of its changes
+    for layout in layouts:
+        unchanged += [Variant(layout, "float32"), Variant(layout, "bfloat16")]
     for name, (channels, extent, _) in INPUT_SHAPES.items():
         for image in (extent, *_MORE_IMAGES.get(name, ())):
             with torch.device("meta"):
                 inputs = torch.empty((1, channels, image, image))
                 layers = capture_layers(network(name).eval(), inputs)
-            variants = () if name in _LAYERS_ONLY else unchanged
+            variants = [] if name in _LAYERS_ONLY else list(unchanged)
             if image == extent:
-                changes = product(layouts, ("float32",), CHANGES.get(name, ()))
-                variants += tuple(starmap(Variant, changes))
-            networks = {
-                variant.key: _capture_scalable(name, image, variant) for variant in variants
-            }
+                for layout, change in product(layouts, CHANGES.get(name, ())):
+                    variants.append(Variant(layout, "float32", change))
+            networks = {}
+            for variant in variants:
+                networks[variant.key] = _capture_scalable(name, image, variant)
             text = msgspec.json.encode(NetworkFile(layers, networks))
             file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
 
@@ -430,16 +432,16 @@ def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
 
     Raises ``MeasurementError`` if the operators do not grow in proportion to the batch.
     """
-    captured, at_three = (at_batch(name, image, variant, batch) for batch in (BATCH, 3))
-    if CapturedNetwork(captured).at(3) != at_three:
+    captured = at_batch(name, image, variant, BATCH)
+    if CapturedNetwork(captured).at(3) != at_batch(name, image, variant, 3):
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
     return captured
 
 
 def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
     """Capture an inference of ``batch`` images by a variant of a network."""
-    nhwc = variant.layout == "channels_last"
-    source = Input((batch, INPUT_SHAPES[name][0], image, image), channels_last=nhwc)
+    channels, channels_last = INPUT_SHAPES[name][0], variant.layout == "channels_last"
+    source = Input((batch, channels, image, image), channels_last=channels_last)
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
-    build = with_layout(partial(changed, name, variant.change), "float32", nhwc)
+    build = with_layout(partial(changed, name, variant.change), "float32", channels_last)
     return capture(build, [source], policy=policy).theory.network

@@ -91,17 +91,18 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
 def _fits_as_text(frontier: Fits, limit: str) -> str:
     """Write the largest batches, and the peak memory by category just below and above them."""
     certain, largest = frontier.certain, frontier.largest
-    known = f"batch {certain:,}" if certain else "no batch is known to"
-    lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors", f"Fits by the rules: {known}"]
+    largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
+    lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors"]
+    lines.append(f"Fits by the rules: {largest_certain}")
     if certain < largest:
         lines.append(f"Undecided: from batch {certain + 1:,} to {largest:,}")
     for batch, theory in frontier.bracket.items():
         lines.append(f"Batch {batch:,}: {frontier.verdict(batch)}")
         alive = theory.peak.alive.items() if theory.peak else ()
-        held = ", ".join(f"{name} {size:,} B" for name, size in alive if size)
-        sums_of = (("Input", theory.inputs), *theory.memory_sums(), ("Held by", held))
-        sums = (f"  {name}: {value}" for name, value in sums_of)
-        lines += (textwrap.fill(line, _WIDTH, subsequent_indent="    ") for line in sums)
+        categories = ", ".join(f"{name} {size:,} B" for name, size in alive if size)
+        sums = (("Input", theory.inputs), *theory.memory_sums(), ("Held by", categories))
+        for name, value in sums:
+            lines.append(textwrap.fill(f"  {name}: {value}", _WIDTH, subsequent_indent="    "))
     if not frontier.largest:
         lines.append("No batch fits.")
     return "\n".join(lines)
@@ -109,10 +110,13 @@ def _fits_as_text(frontier: Fits, limit: str) -> str:
 
 def _fields(row: Row) -> dict[str, object]:
     """Return the fields of a row with its intensity; time and rate only if a roof is known."""
-    timed = {"attainable_flops_per_s": row.rate} if row.seconds is not None else {}
-    fields = {**asdict(row), "intensity": row.intensity, **timed}
+    fields = {**asdict(row), "intensity": row.intensity}
+    if row.seconds is None:
+        del fields["seconds"]
+    else:
+        fields["attainable_flops_per_s"] = row.rate
     fields["made"] = fields.pop("allocated")  # users' scripts read this key
-    return fields if timed else {name: value for name, value in fields.items() if name != "seconds"}
+    return fields
 
 
 def _theory_as_tables(theory: Theory) -> str:
@@ -133,8 +137,11 @@ def _theory_as_tables(theory: Theory) -> str:
 def _table(first: str, rows: Sequence[Row]) -> str:
     """Align rows in columns, with numbers right-aligned."""
     cells = [{first: row.name} | row.cells for row in rows]
-    lines = [tuple(cells[0]) if cells else (first,), *(tuple(row.values()) for row in cells)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    header = tuple(cells[0]) if cells else (first,)
+    lines = [header, *(tuple(row.values()) for row in cells)]
+    widths = []
+    for column in zip(*lines, strict=True):
+        widths.append(max(len(cell) for cell in column))
     return "\n".join(_aligned(line, widths) for line in lines)
 
 
@@ -172,7 +179,8 @@ def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
     height = frontier.limit / _MEGA
     line = Band(limit, height, height, height, series=1)
-    peaks = Points("Peak at least", tuple(map(float, batches)), sizes, joined=True)
+    x = tuple(float(batch) for batch in batches)
+    peaks = Points("Peak at least", x, sizes, joined=True)
     return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
 
 
@@ -180,14 +188,13 @@ def _draw_memory(theory: Theory) -> Drawing:
     """Draw the live bytes at each operator, in one colour per phase."""
     phases = []
     for number, phase in enumerate(("forward", "backward", "update")):
-        alive = [
-            (float(place), moment.total / _MEGA)
-            for place, moment in enumerate(theory.moments)
-            if moment.operator.phase == phase
-        ]
+        x, alive = [], []
+        for position, moment in enumerate(theory.moments):
+            if moment.operator.phase == phase:
+                x.append(float(position))
+                alive.append(moment.total / _MEGA)
         if alive:
-            x, y = zip(*alive, strict=True)
-            phases.append(Points(phase, x, y, series=number, many=True))
+            phases.append(Points(phase, tuple(x), tuple(alive), series=number, many=True))
     panel = Scaling(
         "Operators", "Alive (MB)", tuple(phases),
         x_scale="linear", y_scale="linear", y_from_zero=True,
@@ -202,7 +209,8 @@ def _draw_roofline(theory: Theory, roof: Roof) -> Drawing:
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)
         for number, row in enumerate(counted)
     )
-    peak, bandwidth = ((rate.value / _GIGA,) * 3 for rate in (roof.peak, roof.bandwidth))
-    line = RoofLine(roof.device, peak, bandwidth)
+    # Low, typical and high rate are equal, since only the bounding rates are used.
+    peak, bandwidth = roof.peak.value / _GIGA, roof.bandwidth.value / _GIGA
+    line = RoofLine(roof.device, (peak, peak, peak), (bandwidth, bandwidth, bandwidth))
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

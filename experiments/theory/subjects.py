@@ -42,11 +42,13 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     try:
         if not isinstance(subject.mode, str):
             raise MeasurementError("the study calls a function of its own, not the module")
-        build = with_layout(
-            lambda: build_subject(study, factors, "meta").module, "float32", channels_last
-        )
+
+        def build() -> Any:
+            return build_subject(study, factors, "meta").module
+
         train = subject.mode != "forward"
-        network = capture_theory(build, [source], train=train, policy=policy).network
+        built = with_layout(build, "float32", channels_last)
+        network = capture_theory(built, [source], train=train, policy=policy).network
     except MeasurementError as error:
         reason = str(error)
     return CaseOperators(
@@ -70,12 +72,15 @@ def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]
     try:
         arguments = load(str(factors["inputs"]))(0)
         shapes = []
-        for tensor in arguments if isinstance(arguments, tuple | list) else (arguments,):
+        tensors = arguments if isinstance(arguments, tuple | list) else (arguments,)
+        for tensor in tensors:
             if not isinstance(tensor, torch.Tensor):
                 raise MeasurementError(NO_TENSORS)
-            shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-            is_last = tensor.ndim == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-            shapes.append(Input(shape, dtype, is_last and not tensor.is_contiguous()))
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            channels_last = False
+            if tensor.ndim == 4 and not tensor.is_contiguous():
+                channels_last = tensor.is_contiguous(memory_format=torch.channels_last)
+            shapes.append(Input(tuple(tensor.shape), dtype, channels_last))
         module: Any = torch.nn.Module()
         module.forward = load(str(factors["function"]))
         network = capture_theory(lambda: module, shapes).network

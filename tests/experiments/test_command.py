@@ -167,7 +167,7 @@ def test_a_run_ends_with_the_next_command(tmp_path: Path, monkeypatch: pytest.Mo
         path = write_record(record, Path(data))
         if record is other_machine:
             Path("data/editions.yaml").write_text("conv_scaling: {roles: {cpu: example-2t}}")
-        usable, (first, *others, last) = outcome.purpose(record, path, Path(data))
+        usable, (first, *others, last) = outcome.use_of_record(record, path, Path(data))
         assert usable and first.startswith(use) and last == f"Next: {command}"
         assert not others or record is full
         # Only the first run is compared with the paper's values, since this takes long.

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.harness.capture import capture_layers
+from experiments.networks.capture import capture_layers
 from experiments.networks.catalogue import INPUT_SHAPES, network
 from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic, cifar_resnet, option_a

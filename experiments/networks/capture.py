@@ -71,7 +71,7 @@ def _describe(name: str, module: nn.Module, source: torch.Tensor, output: torch.
         case _:
             raise UndescribedError(
                 f"Layer {name}: ridgepoint cannot describe {type(module).__name__}; "
-                "add it to report/core/records/layers.py and experiments/harness/capture.py."
+                "add it to report/core/records/layers.py and experiments/networks/capture.py."
             )
     shapes = {"input_shape": tuple(source.shape), "output_shape": tuple(output.shape)}
     dtype = str(output.dtype).removeprefix("torch.")
@@ -106,9 +106,10 @@ def _pooling(name: str, module: Any, source: torch.Tensor, output: torch.Tensor)
     """Describe pooling; the input size of adaptive pooling must be a multiple of the output's."""
     mode = "max" if isinstance(module, nn.MaxPool2d | nn.AdaptiveMaxPool2d) else "average"
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
-        kernel, stride, padding = map(_pair, (module.kernel_size, module.stride, module.padding))
-        return {"mode": mode, "kernel": kernel, "stride": stride, "padding": padding}
-    (*_, height, width), (*_, rows, columns) = source.shape, output.shape
+        kernel, stride = _pair(module.kernel_size), _pair(module.stride)
+        return {"mode": mode, "kernel": kernel, "stride": stride, "padding": _pair(module.padding)}
+    height, width = source.shape[-2:]
+    rows, columns = output.shape[-2:]
     if height % rows or width % columns:
         raise MeasurementError(
             f"Layer {name}: adaptive pooling from {height}x{width} to {rows}x{columns} has windows "
