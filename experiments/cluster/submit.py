@@ -37,21 +37,22 @@ class Jobs:
     def __init__(self, request: Request, options: argparse.Namespace) -> None:
         """Derive the sweep's tag; raises ``UsageError`` for too many shards."""
         self.request, self.options = request, options
-        self.of = options.shards or options.nodes
-        shard = replace(request, shard=(1, self.of)).select_shard()
+        self.shards = options.shards or options.nodes
+        shard = replace(request, shard=(1, self.shards)).select_shard()
         self.sweep = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}
         # SLURM sends the signal to the run itself, which saves the finished cases and ends.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
-            if value := getattr(options, name):
+            value = getattr(options, name)
+            if value:
                 self.flags[name] = value
 
     def command(self, number: int | str) -> list[str]:
         """Return the command of a shard's job."""
         words = (*self.request.command(self.request.threads)[3:], *self.request.folder_options)
-        return [*PROGRAM, *words, SHARD_OPTION, f"{number}/{self.of}", "--if-missing"]
+        return [*PROGRAM, *words, SHARD_OPTION, f"{number}/{self.shards}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
         """Submit a job for each shard in ``numbers``."""
@@ -109,19 +110,21 @@ def submit(request: Request, options: argparse.Namespace, observer: Observer) ->
 
 def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
     study, records, minutes = jobs.request.study, jobs.request.records, jobs.options.time
-    attempts, best, printed = 0, (-jobs.of, -1), ""
+    # Progress: number of missing shards (negative), then the number of saved results.
+    attempts, most_progress, printed = 0, (-jobs.shards, -1), ""
     while True:
-        active, parts = jobs.active(), status.shards(study, records, jobs.sweep)
-        text = "; ".join(f"shard {n} of {jobs.of}: {active[n]}" for n in sorted(active))
+        active, states = jobs.active(), status.shards(study, records, jobs.sweep)
+        text = "; ".join(f"shard {n} of {jobs.shards}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
         printed = text
-        missing = [number for number, part in parts.items() if part.state != "measured"]
+        missing = [number for number, shard in states.items() if shard.state != "measured"]
         if not missing:
-            return records / study / parts[1].file
+            return records / study / states[1].file
         if not active:
-            progress = -len(missing), sum(part.saved for part in parts.values())
-            attempts, best = (1, progress) if progress > best else (attempts + 1, best)
+            progress = -len(missing), sum(shard.saved for shard in states.values())
+            attempts = 1 if progress > most_progress else attempts + 1
+            most_progress = max(progress, most_progress)
             if attempts > _ATTEMPTS:
                 number = min(jobs.submitted.keys() & missing or jobs.submitted)
                 log = jobs.submitted[number].paths.stderr
@@ -132,8 +135,8 @@ def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
             if jobs.options.cluster == "local":
                 missing = missing[: jobs.options.nodes]
             jobs.start(missing)
-            shards = f"{', '.join(map(str, missing))} of {jobs.of}"
-            observer.note(f"Submitted shards {shards}; time limit {minutes} min.")
+            numbers = ", ".join(str(number) for number in missing)
+            observer.note(f"Submitted shards {numbers} of {jobs.shards}; time limit {minutes} min.")
         time.sleep(2)
 
 
@@ -143,11 +146,11 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
     jobs.logs.mkdir(parents=True, exist_ok=True)
     flags = {
         "job-name": f"ridgepoint-{request.study}",
-        "array": f"1-{jobs.of}%{options.nodes}",
+        "array": f"1-{jobs.shards}%{options.nodes}",
         "time": options.time,
         "chdir": Path.cwd(),
         "output": f"{jobs.logs}/%A_%a.log",
-        "comment": jobs.sweep + ",".join(map(str, range(jobs.of + 1))),
+        "comment": jobs.sweep + ",".join(str(number) for number in range(jobs.shards + 1)),
         **jobs.flags,
     }
     directives = [f"#SBATCH --{name}={shlex.quote(str(value))}" for name, value in flags.items()]

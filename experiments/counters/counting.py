@@ -80,26 +80,30 @@ def select(
 
     ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
     """
-    tool, selection, work = TOOLS[device], Selection({}, {}, {}), []
+    tool, selection = TOOLS[device], Selection({}, {}, {})
+    uncounted = []  # multiply-adds and number of each case
     if choice == "none" or study.subject is None:
         return selection
-    known = {}
+    counts_by_case = {}
     if device == "cpu":
-        known = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
+        counts_by_case = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
     for index, factors in cases.items():
         if not study.counts(factors):
             continue
         with suppress(Exception):
             key = (frozenset(factors.items()), layers_of_case(study, factors))
-            if key in known:
-                selection.earlier[index] = known[key]
-            elif size := multiply_adds(study, factors):  # unknown for layers without a description
-                work.append((size, index))
-    left = inf if choice == "all" else tool.BUDGET_S - tool.START_S
-    for size, index in sorted(work):
-        predicted = tool.seconds(size)
-        left -= predicted
-        (selection.new if left >= 0 else selection.omitted)[index] = predicted
+            if key in counts_by_case:
+                selection.earlier[index] = counts_by_case[key]
+                continue
+            work = multiply_adds(study, factors)
+            if work:  # unknown, and so 0, for layers without a description
+                uncounted.append((work, index))
+    seconds_left = inf if choice == "all" else tool.BUDGET_S - tool.START_S
+    for work, index in sorted(uncounted):
+        predicted = tool.seconds(work)
+        seconds_left -= predicted
+        selected = selection.new if seconds_left >= 0 else selection.omitted
+        selected[index] = predicted
     return selection
 
 
@@ -140,7 +144,8 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     for index, (samples, record) in selection.earlier.items():
         series = {tool.QUANTITIES[0]: samples}
         journal.append(Count(case=index, series=series, logs={"record": record}))
-    if number := len(selection.earlier):
+    if selection.earlier:
+        number = len(selection.earlier)
         observer.note(f"The executed work of {number} cases is known from earlier records.")
     if not selection.new and not selection.omitted:
         return None
@@ -183,7 +188,8 @@ def _count_new(
             journal.append(counted)
             done += selection.new[counted.case]
             result = next(iter(counted.missing.values()), "nothing")
-            if samples := counted.series.get(tool.QUANTITIES[0]):
+            samples = counted.series.get(tool.QUANTITIES[0])
+            if samples:
                 result = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
             case = factors_text(header.factors[counted.case])
             observer.progressed(f"{case}: {result}", done / expected)
@@ -208,7 +214,7 @@ def multiply_adds(study: Experiment, factors: Factors) -> int:
     """Estimate the multiply-adds of one call; a backward pass needs twice those of the forward."""
     mode = build_subject(study, factors, "meta").mode
     passes = 3 if mode in ("forward_backward", "step") else 1
-    return passes * sum(map(macs, layers_of_case(study, factors)))
+    return passes * sum(macs(layer) for layer in layers_of_case(study, factors))
 
 
 def missing(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:

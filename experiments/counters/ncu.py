@@ -69,10 +69,12 @@ def seconds(multiply_adds: int) -> float:
 
 def find_ncu() -> str | None:
     """Return the path of ncu: from the PATH, else the newest version in NVIDIA's folders."""
-    if on_path := shutil.which("ncu"):
+    on_path = shutil.which("ncu")
+    if on_path:
         return on_path
-    for place in PLACES:
-        if versions := sorted(Path("/").glob(place[1:])):
+    for pattern in PLACES:
+        versions = sorted(Path("/").glob(pattern.removeprefix("/")))
+        if versions:
             return os.fspath(versions[-1])
     return None
 
@@ -111,7 +113,8 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
         env={**os.environ, **_LANGUAGE},
         check=False,
     )
-    if names := metric_names(query.stdout):
+    names = metric_names(query.stdout)
+    if names:
         return metrics_for(compute_capability, names)
     raise RecordError(
         explain_error(query.stdout + query.stderr)
@@ -125,14 +128,16 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
     If the process ends early, the running case has failed, and later cases are not in the result.
     """
     finished: dict[int, Count] = {}
-    with start_worker(
-        task, _LANGUAGE, lambda folder: (*options, "--log-file", f"{folder}/ncu.csv")
-    ) as running:
-        for message in running.messages():
+
+    def under_ncu(folder: Path) -> tuple[str, ...]:
+        return (*options, "--log-file", f"{folder}/ncu.csv")
+
+    with start_worker(task, _LANGUAGE, under_ncu) as started:
+        for message in started.messages():
             if isinstance(message, Count):
                 finished[message.case] = message
-        log = read_text(running.folder / "ncu.csv")
-        reason = _explain_failure(log, running.output())
+        log = read_text(started.folder / "ncu.csv")
+        reason = _explain_failure(log, started.output())
     try:
         profiled = {row.range for row in read_table(log)}
     except RecordError as error:

@@ -66,12 +66,14 @@ def read_any(source: ImportSource) -> tuple[str, Imported]:
 
     Raises ``RecordError`` for an unknown format or a damaged file.
     """
-    name = next((name for name, (detects, _) in FORMATS.items() if detects(source)), None)
-    if name is None:
+    detected = [name for name, (detects, _) in FORMATS.items() if detects(source)]
+    if not detected:
         formats = ", ".join(FORMATS)
         raise source.error(f"found no file of a format that can be imported ({formats}); check it")
+    name = detected[0]
+    _, read = FORMATS[name]
     try:
-        return name, FORMATS[name][1](source)
+        return name, read(source)
     except _READER_ERRORS as error:
         reason = f"not a valid file of {name} ({type(error).__name__}: {error})"
         raise source.error(f"{reason}; fetch it again") from error

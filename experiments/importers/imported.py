@@ -74,7 +74,8 @@ class ImportSource:
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
             raise self.error(f"{option}{given}: the file says {by_file}; drop the option")
-        if value := given or by_file:
+        value = given or by_file
+        if value:
             return value
         raise self.error(f"it does not say the {name}; give it with {option}…")
 
@@ -125,8 +126,8 @@ def scaled(text: str, factor: str, *, whole: bool = False) -> Sample | None:
         number = Decimal(text.strip()) * Decimal(factor)
     except ArithmeticError:
         return None
-    if not (number.is_finite() and 0 <= number <= LARGEST) or (
-        whole and number != number.to_integral_value()
-    ):
+    if not number.is_finite() or not 0 <= number <= LARGEST:
+        return None
+    if whole and number != number.to_integral_value():
         return None
     return int(number) if whole else float(number)

@@ -44,9 +44,12 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
             cells[name].add(cell.strip())
     series_by_levels: dict[tuple[tuple[str, Level], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
-        pairs = ((columns[name], _level(cell, cells[name])) for name, cell in row.items())
-        levels = tuple((factor, level) for factor, level in pairs if isinstance(factor, str))
-        series = series_by_levels.setdefault(levels, {})
+        factors = {}
+        for name, cell in row.items():
+            factor = columns[name]
+            if isinstance(factor, str):
+                factors[factor] = _level(cell, cells[name])
+        series = series_by_levels.setdefault(tuple(factors.items()), {})
         for name, column in columns.items():
             if isinstance(column, MeasuredColumn) and row.get(name):
                 number = scaled(row[name], column.to_unit, whole=QUANTITIES[column.quantity].whole)
@@ -94,17 +97,25 @@ _UNITS: Final[dict[str, tuple[str, str]]] = {
     "us": ("s", "1e-6"),
     "µs": ("s", "1e-6"),
     "ns": ("s", "1e-9"),
-    **{f"{p}B": ("B", f) for p, f in (("k", "1e3"), ("M", "1e6"), ("G", "1e9"))},
-    **{f"{p}iB": ("B", str(2**n)) for p, n in (("K", 10), ("M", 20), ("G", 30))},
-    **{f"{p}{u}": (u, f) for u in ("MAC", "FLOP") for p, f in (("M", "1e6"), ("G", "1e9"))},
-    **{f"{p}Hz": ("Hz", f) for p, f in (("M", "1e6"), ("G", "1e9"))},
+    "kB": ("B", "1e3"),
+    "MB": ("B", "1e6"),
+    "GB": ("B", "1e9"),
+    "KiB": ("B", str(2**10)),
+    "MiB": ("B", str(2**20)),
+    "GiB": ("B", str(2**30)),
+    "MMAC": ("MAC", "1e6"),
+    "GMAC": ("MAC", "1e9"),
+    "MFLOP": ("FLOP", "1e6"),
+    "GFLOP": ("FLOP", "1e9"),
+    "MHz": ("Hz", "1e6"),
+    "GHz": ("Hz", "1e9"),
 }
 _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
 def is_tidy(source: ImportSource) -> bool:
     """Return whether a column of the first line names a unit in brackets."""
-    return any(map(_HEADING.fullmatch, source.columns))
+    return any(_HEADING.fullmatch(column) for column in source.columns)
 
 
 def read_tidy(source: ImportSource) -> Imported:
@@ -114,7 +125,8 @@ def read_tidy(source: ImportSource) -> Imported:
     measured = [
         column.quantity for column in columns.values() if isinstance(column, MeasuredColumn)
     ]
-    if duplicate := repeated(measured):
+    duplicate = repeated(measured)
+    if duplicate:
         raise source.error(f"two columns hold {duplicate}; remove one")
     _refuse_guesses(source, columns)
     kind = source.condition("kind")
@@ -135,8 +147,8 @@ def read_tidy(source: ImportSource) -> Imported:
 def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     """Return the quantity of a measured column, or the name of a factor."""
     matched = _HEADING.fullmatch(name)
-    if matched is None and {*"[]()"} & {*name}:
-        raise source.error(f"column {name}: no quantity and unit; write time [ms] or so")
+    if matched is None and re.search(r"[\[\]()]", name):
+        raise source.error(f"column {name}: no quantity and unit; write for example time [ms]")
     if matched is None:
         return name
     quantity, unit = matched["quantity"], matched["unit"]
@@ -145,8 +157,8 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
             f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
             "rename it"
         )
-    wanted, factor = _UNITS.get(unit, ("", ""))
-    if wanted != QUANTITIES[quantity].unit:
+    base_unit, factor = _UNITS.get(unit, ("", ""))
+    if base_unit != QUANTITIES[quantity].unit:
         raise source.error(
             f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
         )
@@ -160,7 +172,7 @@ _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "
 
 def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
     """Raise ``RecordError`` for a factor that is a measurement or names another device."""
-    device, named = source.condition("device"), set()
+    device, named_devices = source.condition("device"), set()
     for line, row in source.table()[1]:
         for name, cell in row.items():
             if not isinstance(columns[name], str) or not cell.strip():
@@ -170,8 +182,8 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
                     reason = f"column {name}: its unit is not known"
                     raise source.error(f"{reason}; head it with a quantity and its unit")
             elif name.casefold() in _DEVICES:
-                named.add(cell.casefold())
-                if len(named) > 1 or cell.casefold() not in device.casefold():
+                named_devices.add(cell.casefold())
+                if len(named_devices) > 1 or cell.casefold() not in device.casefold():
                     reason = f"line {line}, {name}: found {cell}, --device {device}"
                     raise source.error(f"{reason}; import the rows of one device at a time")
 
@@ -210,7 +222,9 @@ def is_timm(source: ImportSource) -> bool:
 
 
 def _kinds(source: ImportSource) -> list[str]:
-    return [k for k in _DIRECTIONS if {"model", f"{k}_step_time"} <= set(source.columns)]
+    """List the kinds of runs, ``infer`` and ``train``, whose columns the table has."""
+    columns = set(source.columns)
+    return [kind for kind in _DIRECTIONS if columns >= {"model", f"{kind}_step_time"}]
 
 
 def read_timm(source: ImportSource) -> Imported:
@@ -223,13 +237,16 @@ def read_timm(source: ImportSource) -> Imported:
     for name, plain in names.items():
         if plain not in _COLUMNS:
             raise source.error(f"column {name}: its unit is not known; remove the column")
-    if absent := set(_REQUIRED) - {*names.values()}:
+    absent = set(_REQUIRED) - set(names.values())
+    if absent:
         raise source.error(f"column {min(absent)}: not found; fetch the file again")
     columns = {name: _COLUMNS[plain] for name, plain in names.items()}
     rows = list(_rows(source, columns))
     cases = _cases(source, rows, columns)
     _refuse_exchanged(source, cases)
-    known = {name for case in cases for name in case.series}
+    quantities: set[str] = set()
+    for case in cases:
+        quantities |= case.series.keys()
     measured = [column for column in columns.values() if isinstance(column, MeasuredColumn)]
     return Imported(
         instrument="benchmark.py of timm",
@@ -237,7 +254,7 @@ def read_timm(source: ImportSource) -> Imported:
         cases=tuple(_checked(source, row, case) for row, case in zip(rows, cases, strict=True)),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
-        rounding={c.quantity: c.step for c in measured if c.quantity in known},
+        rounding={c.quantity: c.step for c in measured if c.quantity in quantities},
         missing=_MISSING,
     )
 

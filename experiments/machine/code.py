@@ -49,8 +49,10 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
             finder.load_file(os.fspath(path))
     sources = set[Path]()
     for module in finder.modules.values():
-        if file := getattr(module, "__file__", None):
+        file = getattr(module, "__file__", None)
+        if file:
             sources.add(Path(file))
-            if (c_source := Path(file).with_suffix(".c")).is_file():
+            c_source = Path(file).with_suffix(".c")
+            if c_source.is_file():
                 sources.add(c_source)
     return tuple(sorted(sources))

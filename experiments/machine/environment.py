@@ -88,11 +88,14 @@ def gather(
     for field, value in flatten(facts):
         if value is None and field not in _ALLOWED_TO_BE_NULL:
             missing[field] = _REASONS.get(field, "the system does not say it")
-    if (reason := quiet.unavailable()) is not None:
+    reason = quiet.unavailable()
+    if reason is not None:
         missing["disturbance"] = reason
-    if device == "cuda" and (reason := sensors.unavailable()) is not None:
+    reason = sensors.unavailable() if device == "cuda" else None
+    if reason is not None:
         missing["device_clock"] = reason
-    if isinstance(energy := sensors.read_energy(device), Missing):
+    energy = sensors.read_energy(device)
+    if isinstance(energy, Missing):
         missing["energy"] = energy.reason
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
@@ -102,11 +105,12 @@ def _gpu(torch: types.ModuleType) -> Gpu:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     cudnn = torch.backends.cudnn.version()
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    drivers = (program_output(*query) or "").split()
     return Gpu(
         model=properties.name,
         memory_bytes=properties.total_memory,
         compute_capability=f"{properties.major}.{properties.minor}",
-        driver=next(iter((program_output(*query) or "").split()), None),
+        driver=drivers[0] if drivers else None,
         cuda=str(torch.version.cuda or torch.version.hip or "unknown"),
         cudnn=None if cudnn is None else str(cudnn),
     )

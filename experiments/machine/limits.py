@@ -32,6 +32,9 @@ _GROUP: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
 #: Files of memory limit and use in versions 2 and 1; in version 1, 2⁶² B or more means no limit.
 _MEMORY: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
 _NO_LIMIT: Final = 2**62
+#: Files of the processor time per period in version 1; version 2 has both numbers in one file.
+_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+#: Bytes of cached files, which the system can free.
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
@@ -49,8 +52,9 @@ def processor_quota() -> float | None:
     """Return the mean number of processors that the container may use; None without a limit."""
     quotas: list[float] = []
     for folder in _groups():
-        version_1 = (read_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-        for fields in (read_text(folder / "cpu.max").split(), " ".join(version_1).split()):
+        version_1 = f"{read_text(folder / _QUOTA)} {read_text(folder / _PERIOD)}"
+        for text in (read_text(folder / "cpu.max"), version_1):
+            fields = text.split()
             if len(fields) == 2 and fields[0].isdecimal() and fields[1].isdecimal():  # not «max»
                 quotas.append(int(fields[0]) / int(fields[1]))
     return min(quotas, default=None)
@@ -64,10 +68,12 @@ def memory_limit() -> int | None:
 def container_limits() -> dict[str, str]:
     """Return the container's limits for the record; runs with different limits are not pooled."""
     quota, limit = processor_quota(), memory_limit()
-    return {
-        **({} if quota is None else {"cgroup.processors": f"{quota:g}"}),
-        **({} if limit is None else {"cgroup.memory_bytes": str(limit)}),
-    }
+    limits = {}
+    if quota is not None:
+        limits["cgroup.processors"] = f"{quota:g}"
+    if limit is not None:
+        limits["cgroup.memory_bytes"] = str(limit)
+    return limits
 
 
 def _group_memory() -> Iterator[tuple[int, int]]:
@@ -83,10 +89,10 @@ def _group_memory() -> Iterator[tuple[int, int]]:
 
 def _groups() -> Iterator[Path]:
     """Yield the folders of this process's control groups and of all parent groups."""
-    for resources, own in _GROUP.findall(read_text(_OWN_GROUPS)):
-        for folder in {"", resources, *resources.split(",")}:
-            for group in (Path(own), *Path(own).parents):
-                yield _GROUPS / folder / group
+    for resources, own_group in _GROUP.findall(read_text(_OWN_GROUPS)):
+        for tree in {"", resources, *resources.split(",")}:
+            for group in (Path(own_group), *Path(own_group).parents):
+                yield _GROUPS / tree / group
 
 
 @contextmanager

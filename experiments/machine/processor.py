@@ -71,8 +71,9 @@ def _model(name: str | None) -> str:
 
     On ARM, where /proc/cpuinfo names no model, ``lscpu`` does; on Macs, ``sysctl`` does.
     """
-    if not name and (listed := re.search(r"Model name:\s*(.+)", program_output("lscpu") or "")):
-        name = listed[1]
+    if not name:
+        listed = re.search(r"Model name:\s*(.+)", program_output("lscpu") or "")
+        name = listed[1] if listed else None
     name = name or program_output("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
     plain = re.sub(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor)\b|\b\d+-Core\b", " ", name)
     return " ".join(plain.split()) or "unknown"
@@ -100,7 +101,8 @@ def host() -> Host:
 
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
     """List the processor's features."""
-    return tuple(sorted(set((info.get("flags") or info.get("Features", "")).lower().split())))
+    flags = info.get("flags") or info.get("Features", "")
+    return tuple(sorted(set(flags.lower().split())))
 
 
 def _whole(text: str | None) -> int | None:
@@ -113,11 +115,12 @@ def _whole(text: str | None) -> int | None:
 
 def caches() -> tuple[Cache, ...]:
     """List the first core's caches, with the number of cores per cache; empty if not shown."""
-    fields = ("level", "type", "size", "shared_cpu_map")
     existing = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
-        level, kind, size, shared = (read_text(folder / name).strip().lower() for name in fields)
-        kib, mask = size.removesuffix("k"), shared.replace(",", "")  # hexadecimal, a bit per core
+        level = read_text(folder / "level").strip()
+        kind = read_text(folder / "type").strip().lower()
+        kib = read_text(folder / "size").strip().lower().removesuffix("k")
+        mask = read_text(folder / "shared_cpu_map").strip().replace(",", "")  # a bit per core
         if level.isdecimal() and kib.isdecimal() and mask and kind in _KINDS:
             sizes = {"size_bytes": 1024 * int(kib), "cores": int(mask, 16).bit_count()}
             facts = {"level": int(level), "kind": kind, **sizes}
@@ -139,29 +142,35 @@ def operating_system() -> str:
 
 def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     """Describe the state of the ``usable`` processors for the record, in the terms of Linux."""
-    cpus, state = root / "sys/devices/system/cpu", dict[str, str]()
+    cpus = root / "sys/devices/system/cpu"
+    state: dict[str, str] = {}
     present = parse_list(read_text(cpus / "present"))
     if present and len(usable) < len(present):
         state["affinity"] = f"{format_list(usable)} of {len(present)}"
     shared = set[int]()  # usable processors on the same core (SMT)
     for number in usable:
         siblings = parse_list(read_text(cpus / f"cpu{number}/topology/thread_siblings_list"))
-        if len(siblings.intersection(usable)) > 1:
-            shared |= siblings.intersection(usable)
+        usable_siblings = siblings.intersection(usable)
+        if len(usable_siblings) > 1:
+            shared |= usable_siblings
     if shared:
         state["siblings"] = f"{format_list(shared)} share cores"
     kinds = kinds_of_core(usable, root)
     if len(kinds) > 1:
-        state["kinds"] = "; ".join(f"{kind}: {format_list(cpus)}" for kind, cpus in kinds.items())
+        texts = [f"{kind}: {format_list(members)}" for kind, members in kinds.items()]
+        state["kinds"] = "; ".join(texts)
     governors = {read_text(cpus / f"cpu{n}/cpufreq/scaling_governor").strip() for n in usable}
-    if named := sorted(governors - {""}):
-        state["governor"] = ", ".join(named)
+    governors.discard("")
+    if governors:
+        state["governor"] = ", ".join(sorted(governors))
     for name, on in _TURBO.items():
-        if switch := read_text(cpus / name).strip():
+        switch = read_text(cpus / name).strip()
+        if switch:
             state["turbo"] = "on" if switch == on else "off"
-    nodes = 0
+    nodes = 0  # of memory, with usable processors
     for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
-        nodes += not parse_list(read_text(folder / "cpulist")).isdisjoint(usable)
+        if not parse_list(read_text(folder / "cpulist")).isdisjoint(usable):
+            nodes += 1
     if nodes > 1:
         state["nodes"] = str(nodes)
     if "microsoft" in read_text(root / "proc/version").lower():
@@ -176,7 +185,8 @@ def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[
     """
     kinds = {}
     for kind, file in _INTEL_KINDS.items():
-        if members := parse_list(read_text(root / file)).intersection(usable):
+        members = parse_list(read_text(root / file)).intersection(usable)
+        if members:
             kinds[kind] = members
     capacities = _counters(usable, "cpu_capacity", root)
     for size in sorted(set(capacities.values()), reverse=True):
@@ -225,8 +235,8 @@ def pin_to_one_kind(root: Path = _ROOT) -> str | None:
         return None
     kind, members = next(iter(kinds.items()))
     os.sched_setaffinity(0, members)
-    place = f"{kind}: {format_list(members)}"
-    return f"The processor has cores of {len(kinds)} kinds; measuring on {place}."
+    cores = f"{kind}: {format_list(members)}"
+    return f"The processor has cores of {len(kinds)} kinds; measuring on {cores}."
 
 
 def parse_list(text: str) -> set[int]:
@@ -239,10 +249,11 @@ def parse_list(text: str) -> set[int]:
 
 def format_list(numbers: Iterable[int]) -> str:
     """Write processors as Linux does: ``0-3,8``."""
-    ranges: list[list[int]] = []
+    ranges: list[tuple[int, int]] = []  # first and last number
     for number in sorted(numbers):
-        if ranges and number == ranges[-1][-1] + 1:
-            ranges[-1][1:] = [number]
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], number)
         else:
-            ranges.append([number])
-    return ",".join("-".join(map(str, part)) for part in ranges)
+            ranges.append((number, number))
+    texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    return ",".join(texts)

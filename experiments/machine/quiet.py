@@ -69,7 +69,8 @@ def read_counters() -> Reading:
         name, *fields = line.split()
         if name[:3] == "cpu" and name[3:].isdecimal() and int(name[3:]) in processors:
             # The fields after steal (guests) are already included in the user's time.
-            user, nice, system, _, _, irq, softirq, stolen = map(int, fields[:8])
+            ticks = [int(field) for field in fields[:8]]
+            user, nice, system, _idle, _iowait, irq, softirq, stolen = ticks
             busy += user + nice + system + irq + softirq
             steal += stolen
     spent = os.times()
@@ -156,7 +157,8 @@ def busiest_programs() -> tuple[str, ...]:
     used: Counter[str] = Counter()
     for process in psutil.process_iter(["name", "cpu_percent"]):
         if process.pid != os.getpid():
-            name = "".join(filter(str.isprintable, process.info["name"] or "?"))
+            characters = process.info["name"] or "?"
+            name = "".join(character for character in characters if character.isprintable())
             used[name] += process.info["cpu_percent"] or 0
     return tuple(name for name, percent in used.most_common(3) if percent >= 5)
 
@@ -166,14 +168,17 @@ def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> Non
 
     ``note`` prints the disturbances; a run of ``threads`` threads is assumed.
     """
-    if (reason := unavailable()) is not None:
+    reason = unavailable()
+    if reason is not None:
         note(f"Not waiting for a quiet machine: {reason}.")
         return
-    now = time.monotonic()
-    end, quiet_seconds, last_cause, noted_at = now + 60 * minutes, 0, "", -math.inf
+    end = time.monotonic() + 60 * minutes
+    quiet_seconds, last_cause, noted_at = 0, "", -math.inf
     while quiet_seconds < QUIET_S:
-        cause, now = watch(threads), time.monotonic()
-        quiet_seconds, last_cause = (0, cause) if cause else (quiet_seconds + 1, last_cause)
+        cause = watch(threads)
+        now = time.monotonic()
+        quiet_seconds = 0 if cause else quiet_seconds + 1
+        last_cause = cause or last_cause
         if end <= now and quiet_seconds < QUIET_S:
             reason = last_cause or f"it was watched for less than {QUIET_S} s"
             text = f"The machine did not become quiet within {minutes:g} min: {reason}."

@@ -68,7 +68,8 @@ def exit_raises() -> Iterator[None]:
 
 def import_file(path: Path) -> ModuleType:
     """Import a user's file; the file can import modules from its own folder."""
-    if (folder := str(path.parent)) not in sys.path:
+    folder = str(path.parent)
+    if folder not in sys.path:
         sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -82,7 +83,7 @@ def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
     """Return a function of a file; raises ``LookupError`` with the names of its functions."""
     function = getattr(module, name, None)
     if not callable(function):
-        names = [n for n, _ in inspect.getmembers(module, inspect.isfunction)]
+        names = [member for member, _ in inspect.getmembers(module, inspect.isfunction)]
         file, listed = Path(str(module.__file__)).name, first_names(names) or "none"
         raise LookupError(f"{file} has no function {name!r}; it has {listed}")
     return function  # type: ignore[no-any-return]

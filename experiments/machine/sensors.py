@@ -47,7 +47,8 @@ def unavailable() -> str | None:
 
 def _gpu() -> tuple[Any, Any]:
     """Return NVML and its handle of PyTorch's GPU."""
-    torch, nvml = map(importlib.import_module, ("torch", "pynvml"))
+    torch: Any = importlib.import_module("torch")
+    nvml: Any = importlib.import_module("pynvml")
     nvml.nvmlInit()
     properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
     return nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}")
@@ -74,7 +75,8 @@ def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
     known = [state for state in states if state is not None]
     if len(known) < len(states):
         return {}
-    return dict(zip(GpuState._fields, zip(*known, strict=True), strict=True))
+    samples_by_quantity = zip(*known, strict=True)
+    return dict(zip(GpuState._fields, samples_by_quantity, strict=True))
 
 
 def throttling(series: SeriesByQuantity) -> str | None:
@@ -88,7 +90,8 @@ def throttling(series: SeriesByQuantity) -> str | None:
 
 def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
     """Read the energy counter of the GPU, or of each processor package."""
-    if device == "cuda" and (reason := unavailable()):
+    reason = unavailable() if device == "cuda" else None
+    if reason is not None:
         return Missing(reason)
     readings = []
     try:
@@ -97,9 +100,9 @@ def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
             return ((nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3, inf),)
         for folder in sorted(_POWERCAP.glob("intel-rapl:*")):
             if (folder / "name").read_text().startswith("package-"):  # not a part of a package
-                files = (folder / f"{name}_uj" for name in ("energy", "max_energy_range"))
-                energy, range_ = (int(file.read_text()) / 1e6 for file in files)
-                readings.append((energy, range_))
+                microjoules = int((folder / "energy_uj").read_text())
+                range_ = int((folder / "max_energy_range_uj").read_text())
+                readings.append((microjoules / 1e6, range_ / 1e6))
     except Exception as error:  # NVML and Linux refuse single readings; times are valid without
         cause = getattr(error, "strerror", None) or error
         return Missing(f"the energy counter cannot be read ({cause})")
@@ -117,7 +120,7 @@ def energy_series(
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}
-    energy = sum(
-        (end - start) % range_ for (start, range_), (end, _) in zip(before, after, strict=True)
-    )
+    energy = 0.0
+    for (start, range_), (end, _) in zip(before, after, strict=True):
+        energy += (end - start) % range_
     return {"energy": (energy / calls,), "energy_calls": (calls,)} if energy else {}

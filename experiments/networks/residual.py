@@ -131,9 +131,9 @@ class Residual(nn.Module):
         last: tuple[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        named = ("shortcut", shortcut or nn.Identity())
-        for part in (*parts, named, ("add", Add()), last or ("last", nn.Identity())):
-            self.add_module(*part)
+        ending = ("shortcut", shortcut or nn.Identity()), ("add", Add())
+        for name, part in (*parts, *ending, last or ("last", nn.Identity())):
+            self.add_module(name, part)
 
     @property
     def trunk(self) -> list[nn.Module]:

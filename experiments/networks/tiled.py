@@ -34,11 +34,10 @@ _POINTWISE: Final = (nn.BatchNorm2d, nn.ReLU, nn.Identity)
 
 def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
     """Cut the region ``wanted`` from a tensor ``(N, C, H, W)`` that holds the region ``held``."""
-    rows, columns = (
-        slice(inner.start - outer.start, inner.stop - outer.start)
-        for inner, outer in zip(wanted, held, strict=True)
-    )
-    return tensor[:, :, rows, columns]
+    (wanted_rows, wanted_columns), (held_rows, held_columns) = wanted, held
+    top, left = wanted_rows.start - held_rows.start, wanted_columns.start - held_columns.start
+    bottom, right = top + len(wanted_rows), left + len(wanted_columns)
+    return tensor[:, :, top:bottom, left:right]
 
 
 def _geometry(module: nn.Conv2d) -> tuple[int, int, int]:
@@ -58,9 +57,10 @@ class Tiled(nn.Module):
         """Return the chain's result on ``(N, C, H, W)``, equal up to the order of summation."""
         chain = tuple(self.chain)
         maps = _maps(chain, (source.shape[2], source.shape[3]))
-        whole_input, whole_output = ((range(h), range(w)) for h, w in (maps[0], maps[-1]))
+        whole_input, whole_output = _whole(maps[0]), _whole(maps[-1])
         result: torch.Tensor | None = None
-        for wanted in product(*(self._spans(extent) for extent in maps[-1])):
+        height, width = maps[-1]
+        for wanted in product(self._spans(height), self._spans(width)):
             needed, compute = _plan(chain, maps, wanted)
             part = compute(_cut(source, whole_input, needed))
             if result is None:
@@ -72,6 +72,11 @@ class Tiled(nn.Module):
     def _spans(self, extent: int) -> list[range]:
         """Divide an axis into tiles; the last one may be smaller."""
         return [range(extent)[start : start + self.tile] for start in range(0, extent, self.tile)]
+
+
+def _whole(extents: Extents) -> Region:
+    height, width = extents
+    return range(height), range(width)
 
 
 def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
@@ -123,9 +128,9 @@ def _plan_module(module: nn.Module, extents: Extents, wanted: Region) -> TilePla
     """Plan the region ``wanted`` of a module's output; ``extents`` are the input's."""
     match module:
         case nn.Conv2d():
-            rows, columns = (_window(module, *axis) for axis in zip(wanted, extents, strict=True))
-            zeros = (*columns[1:], *rows[1:])
-            return (rows[0], columns[0]), partial(_convolve, module, zeros)
+            rows, top, bottom = _window(module, wanted[0], extents[0])
+            columns, left, right = _window(module, wanted[1], extents[1])
+            return (rows, columns), partial(_convolve, module, (left, right, top, bottom))
         case Residual():
             held, trunk = _plan(module.trunk, _maps(module.trunk, extents), wanted)
 
@@ -171,7 +176,8 @@ def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
     """
     if form == "tiled_layers":
         twin = copy.deepcopy(network)
-        for module in [twin, *(m for m in twin.modules() if isinstance(m, Residual))]:
+        blocks = [module for module in twin.modules() if isinstance(module, Residual)]
+        for module in [twin, *blocks]:
             for name, child in module.named_children():
                 if isinstance(child, nn.Conv2d):
                     setattr(module, name, Tiled([child], tile))
