@@ -75,7 +75,6 @@ def doctor(options: Namespace) -> int:
 
 
 def _machine() -> Iterator[RecordCheck]:
-    """Check the permanent properties of this machine."""
     import psutil  # type: ignore[import-untyped]
 
     cpu, memory = machine.cpu(), psutil.virtual_memory()
@@ -152,7 +151,6 @@ def _now(records: Path) -> Iterator[RecordCheck]:
 
 
 def _torch() -> Iterator[RecordCheck]:
-    """Check PyTorch and its GPUs."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:

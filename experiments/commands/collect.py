@@ -192,7 +192,6 @@ def _refuse_links(*paths: Path) -> None:
 
 
 def _write_notes(files: Sequence[Submission], folder: Path) -> None:
-    """Write a note for each student, with all checks of the student's files."""
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, list[str]] = {}

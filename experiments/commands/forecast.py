@@ -188,7 +188,6 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
 
 
 def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
-    """Raise ``MeasurementError`` if the disk has no room for the record."""
     folder = next(path for path in (records, *records.resolve().parents) if path.exists())
     samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
     needed = _RECORD_B + _SAMPLE_B * samples

@@ -136,10 +136,7 @@ def is_steady(durations: Sequence[float]) -> bool:
 
 
 def repeat_calls(
-    workload: Workload,
-    protocol: Protocol,
-    clock: Clock,
-    now: Callable[[], float] = time.monotonic,
+    workload: Workload, protocol: Protocol, clock: Clock, now: Callable[[], float] = time.monotonic
 ) -> SeriesByQuantity:
     """Call until the budget is spent; return ``time`` and, if counted, ``page_faults`` per call.
 

@@ -155,7 +155,6 @@ def _run_in_children(
 
 
 def _free_memory(device: Device) -> None:
-    """Free the memory that a failed case may still reference."""
     gc.collect()
     if device == "cuda":
         runtime.import_torch().cuda.empty_cache()

@@ -149,7 +149,6 @@ def read_ncu(source: ImportSource) -> Imported:
 
 
 def _launch(number: int, row: KernelRow) -> Case:
-    """Return the case of one launch with its known counters."""
     if not _CAPABILITY.fullmatch(row.compute_capability):
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
     known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))

@@ -60,7 +60,6 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
 
 
 def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
-    """Return the case of rows with equal factors; a case without numbers is unavailable."""
     return Case(
         factors=factors,
         status="ok" if series else "unavailable",
@@ -145,7 +144,6 @@ def read_tidy(source: ImportSource) -> Imported:
 
 
 def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
-    """Return the quantity of a measured column, or the name of a factor."""
     matched = _HEADING.fullmatch(name)
     if matched is None and re.search(r"[\[\]()]", name):
         raise source.error(f"column {name}: no quantity and unit; write for example time [ms]")

@@ -101,7 +101,6 @@ def gather(
 
 
 def _gpu(torch: types.ModuleType) -> Gpu:
-    """Describe the GPU that torch uses and its driver."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     cudnn = torch.backends.cudnn.version()
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")

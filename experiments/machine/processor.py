@@ -100,7 +100,6 @@ def host() -> Host:
 
 
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
-    """List the processor's features."""
     flags = info.get("flags") or info.get("Features", "")
     return tuple(sorted(set(flags.lower().split())))
 

@@ -80,7 +80,6 @@ def _whole(extents: Extents) -> Region:
 
 
 def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
-    """Allocate a whole map with the channels, type and layout of the tile ``part``."""
     last = part.is_contiguous(memory_format=torch.channels_last) and not part.is_contiguous()
     layout = torch.channels_last if last else torch.contiguous_format
     shape = (*part.shape[:2], *extents)

@@ -160,7 +160,6 @@ def _source(path: str) -> str:
 
 
 def _hash(path: str) -> str:
-    """Hash the content of a file; empty if it cannot be read."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest() if Path(path).is_file() else ""
     except OSError:

@@ -118,7 +118,6 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
 
 
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
-    """Raise ``MeasurementError`` if the work of an operator or the peak on a GPU is unknown."""
     if theory.refused:
         raise MeasurementError(
             f"{network}: {', '.join(theory.refused)}: the work of this operator is unknown, and "

@@ -32,22 +32,13 @@ from torch import nn
 from torch._higher_order_ops.utils import registered_hop_fake_fns
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from report.core.errors import MeasurementError
 from report.core.records import operations
-from report.core.records.operations import (
-    ITEM_BYTES,
-    Network,
-    Operator,
-    OperatorSetting,
-    Tensor,
-)
+from report.core.records.operations import ITEM_BYTES, Network, Operator, OperatorSetting, Tensor
 
 if TYPE_CHECKING:
     from experiments.theory.operators import ReplayedStep
@@ -497,7 +488,6 @@ def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _convert_setting(value: object) -> OperatorSetting:
-    """Convert an argument without tensors to a type that records can store."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

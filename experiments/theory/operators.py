@@ -42,14 +42,7 @@ from report.core.records.operations import Network, Operator, Phase
 from report.theory.allocator import Options
 from report.theory.conditions import Conditions, Layout, vector_block
 from report.theory.network import Theory
-from report.theory.networks import (
-    BATCH,
-    CapturedNetwork,
-    NetworkFile,
-    Variant,
-    file_of,
-    signature,
-)
+from report.theory.networks import BATCH, CapturedNetwork, NetworkFile, Variant, file_of, signature
 
 _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "sgd": partial(torch.optim.SGD, lr=0.1),

@@ -28,7 +28,6 @@ def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
 
 
 def _theory_as_json(theory: Theory) -> str:
-    """Write a theory as one JSON object; unknown numbers are null."""
     content: dict[str, Any] = {
         "inputs": _inputs(theory),
         "parameters": theory.parameters,
@@ -120,7 +119,6 @@ def _fields(row: Row) -> dict[str, object]:
 
 
 def _theory_as_tables(theory: Theory) -> str:
-    """Write a table of modules, a table of operators, and the sums."""
     by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
     modules = by_work[:_MOST_MODULES]
     shown = [row for row in theory.by_module if row in modules]
@@ -135,7 +133,6 @@ def _theory_as_tables(theory: Theory) -> str:
 
 
 def _table(first: str, rows: Sequence[Row]) -> str:
-    """Align rows in columns, with numbers right-aligned."""
     cells = [{first: row.name} | row.cells for row in rows]
     header = tuple(cells[0]) if cells else (first,)
     lines = [header, *(tuple(row.values()) for row in cells)]
@@ -174,7 +171,6 @@ def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
 
 
 def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
-    """Draw the peak memory over the batch, with the limit as a line."""
     batches = sorted(frontier.predicted)
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
     height = frontier.limit / _MEGA
