@@ -1,11 +1,11 @@
-/* Which blocks a program takes from glibc's allocator, and what the system maps for it.
+/* Record the blocks that a program allocates with glibc, and the memory that the system maps.
 
-   Loaded before glibc, it stands between a program and posix_memalign, malloc and free.  Of blocks
-   of 64 KiB and more it notes the size, the time inside glibc, and how much more memory glibc holds
-   of the system afterwards, in its heap and in blocks mapped by themselves.  It follows glibc's own
-   rule for returning memory (mallopt(3)) from the start of the process: the threshold for mapping a
-   block by itself rises to the largest such block that was freed, up to 32 MiB, and the free top of
-   the heap is returned where it exceeds twice that. */
+   The library is loaded before glibc and calls glibc's posix_memalign, malloc and free.  For each
+   block of 64 KiB or more it records the size, the time inside glibc, and the change of the memory
+   that glibc holds: its heap and the separately mapped blocks.  It also computes glibc's mapping
+   threshold (mallopt(3)) since the start of the process: the threshold rises to the largest freed
+   block that was mapped separately, up to 32 MiB.  glibc returns the free top of its heap to the
+   system above twice this threshold. */
 
 #define _GNU_SOURCE
 #include <errno.h>
