@@ -95,7 +95,7 @@ def test_jobs_without_progress_end_the_submission(
     options = SimpleNamespace(cluster="local", nodes=1, time=1)
     job = SimpleNamespace(paths=SimpleNamespace(stderr=log))
     jobs: Any = SimpleNamespace(
-        request=request, options=options, submitted={2: job}, sweep="", of=2, active=dict,
+        request=request, options=options, submitted={2: job}, sweep="", shards=2, active=dict,
         start=started.extend,
     )  # fmt: skip
     monkeypatch.setattr(submit.status, "shards", shards)
