@@ -192,7 +192,7 @@ def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
     (folder / "packed" / "run.zip").write_bytes(b"PK")
     return {
         "anna": ("paper, report", "not beside the record: lackey.json.gz"),
-        "second": ("paper, report", "the machine of anna again"),
+        "second": ("paper, report", "same machine as anna"),
         "damaged": ("nothing", "not valid JSON"),
         "edited": ("nothing", "hand in the file that the experiment wrote"),
         "foreign": ("nothing", "not of conv_scaling, but of training_roofline"),
