@@ -23,18 +23,18 @@ def clocks(source: Source) -> Iterator[Scaling]:
         lines.append(Points(name, tuple(rated), heights, series=series, joined=True))
         curves.append(Curve("", ends, (0.0, slope * ends[1]), series=series))
     printed = Points("", ends[1:], (value_of(source.value("paradox")),), hollow=True)
-    least = value_of(results.needed_clock(source, by_rate=False))
+    least = value_of(results.needed_clock(source))
     yield Scaling(
         "Laptop's clock (MHz)",
         "The T4's efficiency ÷ the laptop's",
         (*lines, printed),
         tuple(curves),
         (Band("equal", least, 1, 1, series=6),),
-        x_ticks=(rated[0], rated[-1], round(ends[1], -1)),
+        x_ticks=(0, rated[0], rated[-1], round(ends[1], -1)),
         x_scale="linear",
         y_scale="linear",
         y_from_zero=True,
         direct=True,
         legend=False,
-        regions=(("points: rated clocks", 50, 2.0), ("printed peak", 1_900, 3.15)),
+        regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_900, 3.15)),
     )

@@ -18,9 +18,10 @@ IMAGE: Final = 224
 SOURCE_BATCH: Final = 128
 #: Processes that load images by default in PyTorch's ImageNet example.
 WORKERS: Final = 4
-#: Images of a step on loaded images, and the pixels along their sides.
+#: Images of a step on loaded images, the pixels along their sides, and the timed steps a process.
 LOADED_BATCH: Final = 16
 LOADED_IMAGE: Final = 32
+LOADED_STEPS: Final = 20
 #: The network that waits for its images, with the side of the files; and last those that do not.
 WAITING: Final = (SMALL, "1080")
 LOADED: Final = (WAITING, (SMALL, "320"), (HEAVY, "1080"))

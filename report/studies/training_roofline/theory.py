@@ -73,8 +73,8 @@ def overstated(loader: Quantity, step: Quantity) -> Quantity:
     """Predict by how much the mean of step throughputs exceeds the total throughput, less 1.
 
     ``loader`` is the time a batch of all workers together and ``step`` that of a step on images in
-    memory.  If the loader is slower, its workers finish together, since they wait for each other's
-    turn: one step waits for them, the others find their batches ready.
+    memory.  If the loader is slower, workers that share a core finish together: one step waits for
+    them, the others find their batches ready.
     """
     others = WORKERS - 1
     waiting = largest(WORKERS * loader - others * step, step)
