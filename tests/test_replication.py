@@ -203,9 +203,12 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     command = "python -m experiments run conv_scaling --device cpu --threads 2"
     assert facts["commands"] == [f"# 27 min:\n{command}"] and "--label" not in text
     assert f"git checkout {facts['commit']}" in text
-    assert facts["record"].startswith("data/conv_scaling/*-") and len(facts["record"]) < 40
+    assert "\npython build.py conv_scaling --replicate d52c0ad3\n" in text
+    elsewhere = printed("conv_scaling", report(original("conv_scaling"), [xeon()], (), "FOLDER"))
+    assert "\npython build.py conv_scaling --replicate d52c0ad3 --data FOLDER\n" in elsewhere
     unmeasured = [claim for claim in facts["claims"] if claim["outcome"] == "N"]
-    assert all(claim["reasons"] == ["no record holds such cases"] for claim in unmeasured)
+    assert all(claim["reasons"] == ["needed cases or counts are missing"] for claim in unmeasured)
+    assert {claim["remedy"] for claim in unmeasured} >= {"--set subject=top", "--set subject=cliff"}
     rows = {str(row[0]).partition(" (expected")[0]: row for row in found.tables["tbl-claims"].rows}
     theory = "A CPU executes exactly the multiply-adds of theory, forward and backward"
     assert rows[theory][1] == "same in part: 2 comparisons, 10 in the paper"
@@ -216,6 +219,22 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     assert not {*rows} & {claim["title"] for claim in unmeasured}
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
     assert len(captions) == len(found.tables)
+
+
+def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
+    """All processes of one of two series were disturbed, or all of both."""
+    quiet, noisy = series(2.0, 2.1), replace(series(1.0, 1.1, disturbed=True), name="busy")
+    claim = replace(judge("id", [noisy / quiet < 1]), title="It shrinks", about="a CPU")
+    paper = original("conv_scaling")
+    changed = replace(paper, findings=replace(paper.findings, claims={"id": claim}))
+    for statement, where in ((noisy / quiet < 1, " of some cases"), (noisy > 0, "")):
+        own = replace(claim, statements=(statement,), files=(xeon().stored.file,))
+        one = replace(xeon(), findings=replace(xeon().findings, claims={"id": own}))
+        found = report(changed, [one])
+        assert f"; all processes{where} were disturbed" in str(found.tables["tbl-claims"].rows)
+        text = printed("conv_scaling", found)
+        assert "processes were all disturbed: 1." in text
+        assert "Disturbed processes of a case are left out" not in text
 
 
 def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_explained() -> None:

@@ -57,7 +57,8 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     origin["devices"] = [replica.label for replica in unique]
     chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing)
-    return chosen, report(read_original(study), unique, left_out)
+    folder = "" if data == PROJECT else "FOLDER"
+    return chosen, report(read_original(study), unique, left_out, folder)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:

@@ -155,7 +155,9 @@ class Run(MeasuredDevice):
         samples = case.samples(quantity, self.policy)
         if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
-            sentence = f"no {_words(quantity)} recorded on {self.label}"
+            other = self.policies and self.policy not in self.policies
+            under = f" under memory policy {_words(self.policy)}" if other else ""
+            sentence = f"no {_words(quantity)} recorded{under} on {self.label}"
             return Missing(f"{sentence}: {reason}" if reason else sentence)
         return self._too_short(quantity, samples) or samples
 

@@ -99,6 +99,8 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
             if len({*verdicts}) > 1:
                 names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
             numbers = [f"{text} ({name})" for text, name in zip(numbers, names, strict=True)]
+        elif len({*numbers}) < count:
+            return f"{'; '.join(dict.fromkeys(numbers))} in {count} comparisons"
         return "; ".join(numbers)
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     undecided = verdicts.count("undecided")
@@ -129,15 +131,15 @@ def _expected(statements: Sequence[Statement]) -> str:
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
     names = _comparison_names([statement.quantity.formula for statement in statements])
-    measured = any(statement.quantity.missing is None for statement in statements)
+    # Of a claim that was not measured, only different comparisons need names.
+    named = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
         verdict, value = verdict_of(statement), point(statement.quantity)
         if verdict == "supported":
             continue
         if isinstance(value, Missing):
-            # A claim of which nothing was measured needs no names of its comparisons.
-            groups.setdefault(value.reason, []).extend([name] if measured else [])
+            groups.setdefault(value.reason, []).extend([name] if named else [])
             continue
         reason = f"undecided: {undecided_reason(statement)[1]}"
         text = f"{name}: {_compared(statement)}, expected {_expected_text(statement.range)}"

@@ -6,6 +6,7 @@ measured peak rates.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ from figures.panels import Dots, Drawing
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.choice import plan_text
-from report.core.records.record import Environment
+from report.core.records.record import Environment, Record
 from report.core.records.store import Stored
 from report.core.text.escape import markdown
 from report.core.text.format import quantity_text
@@ -101,14 +102,22 @@ def _measuring(stored: Stored) -> dict[str, TableCell]:
     """Describe how a record was sampled, and count its disturbed measurements."""
     record, protocol = stored.record, stored.record.protocol
     processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
-    disturbed = gates.disturbed(run.record for run in stored.runs)
     return {
         "Processes planned": ", ".join(processes) or Missing("not recorded"),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
-        "Disturbed": "{} of {}".format(*disturbed) if disturbed else Missing("not monitored"),
+        "Disturbed": disturbed_of([run.record for run in stored.runs]),
         "Measured": f"{record.started[:10]}, {plan_text(stored)}",
     }
+
+
+def disturbed_of(records: Sequence[Record]) -> TableCell:
+    """Count the disturbed of all timed measurements, or the disturbed if none was timed."""
+    if counts := gates.disturbed(records):
+        return "{} of {}".format(*counts)
+    rounds = chain.from_iterable(case.rounds for record in records for case in record.cases)
+    noted = sum(round_.disturbance is not None for round_ in rounds)
+    return f"{noted:,}, none timed" if noted else Missing("not monitored")
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -18,13 +19,13 @@ from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import NO_BREAK, printed, quantity_text, scale_for
-from report.evidence.runs import Run, machine_id
-from report.instruments import gates
+from report.evidence.runs import Run, described, machine_id
 from report.paper.claims import first_few
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
     MeasuredMachine,
+    disturbed_of,
     drawing_of,
     in_order,
     measure,
@@ -61,9 +62,12 @@ class Original:
 
 
 def report(
-    original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = ()
+    original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = (), folder: str = ""
 ) -> Findings:
-    """Compute the findings of the report; ``left_out`` says why records are not used."""
+    """Compute the findings of the report; ``left_out`` says why records are not used.
+
+    ``folder``: name of the records' folder in commands, if it is not the project's.
+    """
     rows = compare(replicas, original.findings)
     measured = {id: row for id, row in rows.items() if row.outcome != "N"}
     if len(replicas) == 1:
@@ -75,6 +79,7 @@ def report(
     newest = max(of_original or records, key=attrgetter("started"))
     tested = sum(id in original.headline and measured[id].outcome != "B" for id in measured)
     days = sorted(record.started[:10] for record in records)
+    claims = chain.from_iterable(row.claims.values() for row in rows.values())
     facts |= {
         "summary": summary(rows.values(), replicas),
         "records": str(len(replicas) or ""),
@@ -84,18 +89,29 @@ def report(
         "claims": _claims(original, replicas, rows),
         "headline": str(len(original.headline) or ""),
         "tested": str(tested or "none"),
+        "disturbed": str(sum(map(bool, map(_disturbance, claims))) or ""),
+        "folder": folder,
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
         "commit": (newest.code.commit or "unknown")[:12],
     }
     return Findings(
         values={},
-        tables={table.id: table for table in tables if table.rows},
+        tables={table.id: replace(table, outward=True) for table in tables if table.rows},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
         key_figure=next(reversed(drawings), ""),  # not the map, which is too wide for lists
     )
+
+
+def _disturbance(claim: Claim) -> str:
+    """Say that disturbed processes alone measured series of a claim; "" if others did, too."""
+    alone = list[bool]()
+    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
+        alone.append(all(process.disturbed for process in series.processes))
+    where = "" if all(alone) else " of some cases"
+    return f"all processes{where} were disturbed" if claim.known and any(alone) else ""
 
 
 def _is_used(replica: Replica, original: Original) -> bool:
@@ -115,8 +131,22 @@ def _claims(
             "main": id in original.headline,
             "outcome": row.outcome if row else "",
             "reasons": _reasons(replicas, row) if row else [],
+            "remedy": _remedy(original, claim),
         })  # fmt: skip
     return sorted(claims, key=itemgetter("about", "reasons"))
+
+
+def _remedy(original: Original, claim: Claim) -> str:
+    """Name the run that measures what the paper's claim reads."""
+    records = [original.records[file].record for file in claim.files if file in original.records]
+    _, *chosen = max(map(_run, records), key=len, default="").split(" --set ")
+    return " ".join(f"--set {level}" for level in chosen) or "a full run of the newest program"
+
+
+def _run(record: Record) -> str:
+    """Return the command of a run with the options that choose its cases."""
+    levels = re.findall("--set[\0=]([^\0]*)", "\0".join(record.command))
+    return " --set ".join((f"python -m experiments run {record.study}", *levels))
 
 
 def _reasons(replicas: Iterable[Replica], row: Row) -> list[str]:
@@ -150,30 +180,37 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
                 reasons.setdefault(why, []).append(name)
         for case in record.cases:
             if case.status != "ok":
-                levels = " ".join(f"{name} {level}" for name, level in case.factors.items())
-                reasons.setdefault(case.reason or case.status, []).append(levels)
+                # The name of a series leaves out the factor subject.
+                factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
+                name = described("case ", factors)
+                reasons.setdefault(case.reason or case.status, []).append(name)
         for why, names in reasons.items():
-            text = f"{', '.join(first_few(names))}: {why.rstrip('.')}"
+            reason = re.sub(r"(\d{4,}) B\b", lambda n: quantity_text(int(n[1]), "B"), why)
+            text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
             labels.setdefault(text, []).append(replica.label)
     return _with_machines(labels, len(replicas))
 
 
-def _records(replicas: Iterable[Replica]) -> Table:
+def _records(original: Original, replicas: Iterable[Replica]) -> Table:
     """Tabulate the records: plan, measured cases, disturbances, and the measuring code."""
     rows: list[_Cells] = []
+    # A changed file does not matter if a run of the paper measured with the same code.
+    codes = [stored.record.code for stored in original.records.values()]
+    clean = {code.measuring_code for code in codes if code.tree_clean}
     for replica in replicas:
         for shard in replica.shards:
-            record, disturbed = shard.record, gates.disturbed([shard.record])
+            record, disturbed = shard.record, disturbed_of([shard.record])
             measured = sum(case.status == "ok" for case in record.cases)
-            changed = "" if record.code.tree_clean else ", changed"
+            committed = record.code.tree_clean or record.code.measuring_code in clean
+            commit = (record.code.commit or "unknown")[:8]
             rows.append({
                 "Machine": replica.label,
                 "Record": shard.file[-13:-5],
                 "Plan": record.protocol.plan,
                 "Minutes": str(record.minutes),
                 "Cases": f"{measured} of {len(record.cases)}",
-                "Disturbed": "{} of {}".format(*disturbed) if disturbed else "not monitored",
-                "Commit": (record.code.commit or "unknown")[:8] + changed,
+                "Disturbed": disturbed,
+                "Commit": commit if committed else f"{commit}, changed",
                 "Code hash": record.code.measuring_code[:8],
             })  # fmt: skip
     return table_of("tbl-records", rows, wide=True)
@@ -210,10 +247,10 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         "where": one.label,
         "beside": beside,
         "commands": [*dict.fromkeys(_command(shard.record) for shard in one.shards)],
-        "record": re.sub(r"[^/]*-(?=[0-9a-f]{8}\.json$)", "*-", f"data/{one.stored.file}"),
+        "record": one.stored.file[-13:-5],
         "tables_of_paper": {id: _words(id.removeprefix("tbl-paper-")) for id in of_paper},
     }
-    tables = [_claims_of_one(original, one, rows), setup(runs), _records([one])]
+    tables = [_claims_of_one(original, one, rows), setup(runs), _records(original, [one])]
     return [*tables, *of_paper.values()], figures, facts
 
 
@@ -236,7 +273,7 @@ def _claims_of_one(original: Original, one: Replica, rows: Iterable[Row]) -> Tab
         cells.append({
             "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
             "Agreement": agreement,
-            "This machine": _verdict(claim),
+            "This machine": "; ".join(filter(None, (_verdict(claim), _disturbance(claim)))),
             "Paper": _verdict(row.paper) + (f" on {'; '.join(first_few(names))}" if names else ""),
         })  # fmt: skip
     return table_of("tbl-claims", cells, wide=True)
@@ -299,7 +336,7 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
     no_interval = _reason_against_interval(replicas, rows.values())
     facts = {
         "single": False,
-        "commands": [],
+        "commands": [*dict.fromkeys(_run(replica.stored.record) for replica in replicas)],
         "where": _count(replicas),
         "no_interval": no_interval,
         "compared": compared.heading,
@@ -308,7 +345,7 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
     }
     claims = _claims_of_many(rows.values(), predict=not no_interval)
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
-    return [claims, table, _records(replicas)], figures, facts
+    return [claims, table, _records(original, replicas)], figures, facts
 
 
 def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[MeasuredMachine], str]:
@@ -317,7 +354,11 @@ def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[Mea
     for replica in replicas:
         name = replica.label + (_STAR if _is_used(replica, original) else "")
         machine = measure(replica.stored, name, original.compared)
-        machine.cells["C library"] = properties(replica.stored.record.environment)["C library"]
+        facts = properties(replica.stored.record.environment)
+        machine.cells["C library"] = facts["C library"]
+        if isinstance(facts["Identity"], str):
+            number = facts["Identity"].partition(", stepping")[0]
+            machine.cells["Processor or GPU"] = f"{facts['Device']} ({number})"
         (unknown if machine.measured.missing else known).append(machine)
     means = over_common_terms([machine.measured for machine in known])
     machines = []
@@ -340,6 +381,8 @@ def _claims_of_many(rows: Iterable[Row], *, predict: bool) -> Table:
     for n, row in enumerate(rows, start=1):
         counts, unit = Counter(row.letters.values()), row.paper.unit
         texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
+        if disturbed := sum(_disturbance(claim) != "" for claim in row.claims.values()):
+            texts[-1] += f" ({disturbed} from disturbed processes)"
         ends = [quantity_text(float(f"{end:.3g}"), unit) for end in row.effects]
         cells.append({
             "Claim": f"{n}. {row.paper.title}",

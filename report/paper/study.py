@@ -62,7 +62,7 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
 }
 
 _NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
-_UNKNOWN: Final = Statement(_NO_RUN, Range())
+_UNKNOWN: Final = Statement(absent("no run", "1", "needed cases or counts are missing"), Range())
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Column:
         """True if the column holds numbers, which are set flush right."""
         return self.unit != ""
 
-    def text(self, cell: TableCell) -> str:
+    def text(self, cell: TableCell, *, outward: bool = False) -> str:
         """Print a cell as plain text, without the mark of its note."""
         if isinstance(cell, Missing):
             return MISSING
@@ -75,7 +75,7 @@ class Column:
             return cell
         if self.digits and not isinstance(cell, Estimate):
             return plain(float(cell * self.scale.factor), self.digits)
-        parts = printed(cell, self.scale)
+        parts = printed(cell, self.scale, outward=outward)
         return f"{parts.number} {parts.bounds}".rstrip()
 
 
@@ -83,7 +83,8 @@ class Column:
 class Table:
     """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
-    Caption and notes are plain text without markup.
+    Caption and notes are plain text without markup.  ``outward``: ends of intervals are rounded
+    outward, as in reports.
     """
 
     id: str
@@ -93,6 +94,7 @@ class Table:
     sources: tuple[str, ...] = ()
     wide: bool = False
     caption: str = ""
+    outward: bool = False
 
     def __post_init__(self) -> None:
         if not self.id.startswith("tbl-"):
@@ -115,7 +117,7 @@ class Table:
             texts = []
             for column, cell in zip(self.columns, row, strict=True):
                 mark = marks[cell.reason] if isinstance(cell, Missing) else ""
-                texts.append((column.text(cell), mark))
+                texts.append((column.text(cell, outward=self.outward), mark))
             rows.append(texts)
         return rows
 
