@@ -9,7 +9,6 @@ from figures.panels import Band, Curve, Dots, Panel, Points, Scaling
 from report.core.missing import Missing
 from report.paper.plots import dot_series
 from report.paper.plots import points as points_of
-from report.quantity.expression import exact
 from report.studies.conv_profiling import results, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio
 from report.studies.conv_profiling.runs import NATIVE, Run
@@ -61,8 +60,7 @@ def _per_output(p: Paper, run: Run) -> Panel:
     """Draw counts and times per output channel over those of the fewest, which execute theory."""
     fewest, *_, most = subject.OUTPUTS
     counts = {
-        call.shape.outputs: results.recorded_in(p.changed_run, work)
-        / exact("theory", work.unit, work.start.amount)
+        call.shape.outputs: results.over_theory(p.changed_run, work)
         for call, work in p.changed.items()
         if p.changed_run
         and (call.shape.inputs, call.batch) == (subject.INPUTS[0], subject.FEW_IMAGES)

@@ -1,6 +1,7 @@
 """Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
@@ -9,9 +10,9 @@ from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
-from report.quantity.evaluation import number
+from report.quantity.evaluation import number, to_digits
 from report.quantity.expression import Quantity, Statement, exact, recorded
-from report.quantity.operations import geometric_mean
+from report.quantity.operations import geometric_mean, largest, smallest
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
@@ -38,6 +39,7 @@ class Paper:
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
         self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
         self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
+        self.minima = replace(self.timed, minima=True) if self.timed else None
         self.counts = executed(self.cpu) if self.cpu else {}
         #: The run that counted shapes with changed channels.
         self.changed_run = self.second or self.cpu
@@ -118,6 +120,11 @@ def calls_of(kind: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]
     return {call: result for call, result in calls.items() if call.subject == kind}
 
 
+def over_theory(run: Run, r: Reconciliation) -> Quantity:
+    """Divide the count that a run recorded by theory."""
+    return recorded_in(run, r) / exact("theory", r.unit, r.start.amount)
+
+
 def recorded_in(run: Run, r: Reconciliation) -> Quantity:
     """Return the count that a run recorded, as in its reconciliation ``r``."""
     amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
@@ -126,9 +133,8 @@ def recorded_in(run: Run, r: Reconciliation) -> Quantity:
 
 def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
     """State that the terms of each reconciliation add up to the recorded number, to the unit."""
-    for item in items if run else ():
-        assert run is not None
-        yield residual([item], item.unit, run.file).exactly(0)
+    for item in items:
+        yield residual([item], item.unit, run.file if run else "").exactly(0)
 
 
 def ratio_of_times(
@@ -168,9 +174,14 @@ COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
 }
 
 
-def steps(run: Run) -> list[Quantity]:
-    """Ratios of times of twenty-five over twenty-four outputs with AVX2, by run and inputs."""
-    return [ratio_of_times(one, *pair) for one in run.single_runs for pair in TWENTY_FIFTH]
+def scatter(run: Run) -> Quantity:
+    """Largest difference between the ratios of two runs in a row of the table, as a share."""
+    differences = []
+    for instructions in subject.INSTRUCTIONS:
+        for _, pairs in COMPARED.values():
+            ratios = [mean_ratio(one, pairs, instructions) for one in run.single_runs]
+            differences.append(largest(*ratios) / smallest(*ratios) - 1)
+    return to_digits(largest(*differences), 9)
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:

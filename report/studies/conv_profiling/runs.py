@@ -1,7 +1,7 @@
 """One record of the study: its calls, their counts, bytes, times and kernels."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, Self
@@ -16,7 +16,8 @@ from report.evidence.runs import CaseFactors
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Leaf, Quantity, absent, exact, named
+from report.quantity.intervals import Process
 from report.quantity.operations import counted_in
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.subject import Dimensions, dimensions_of
@@ -55,7 +56,16 @@ class ProfiledCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
-    """One record of this study."""
+    """One record of this study; ``minima``: of each process's times, only the least counts."""
+
+    minima: bool = False
+
+    def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
+        """Return a series; with ``minima``, of the least sample of each process."""
+        if self.minima:
+            name = f"least {name}"
+            processes = [replace(one, samples=(min(one.samples),)) for one in processes]
+        return super().of_processes(name, unit, processes)
 
     @cached_property
     def calls(self) -> tuple[ProfiledCall, ...]:

@@ -1,9 +1,8 @@
 """Claims, values, figures and tables of the paper conv_profiling."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Final
 
 from report.core.missing import Missing
@@ -20,14 +19,15 @@ from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, runs, source, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
-from report.studies.conv_profiling.subject import check_subject
+from report.studies.conv_profiling.subject import Dimensions, check_subject
 
 #: Times that differ by less than this share are taken for equal.
 MARGIN: Final = 0.1
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
-#: The example's call on eight images with one channel more on both sides.
+#: Calls of eight images: the example widened by one channel, and as the source changed it.
 EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
+SOURCE_CHANGED: Final = ProfiledCall(Dimensions(20, 40, 3, 28), subject.FEW_IMAGES, "layer")
 
 study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
 findings = study.findings
@@ -41,6 +41,7 @@ gpu: Part[Run] = study.part("gpu")
 tf32: Part[Run] = study.part("tf32", "gpu")
 second: Part[Run] = study.part("second", "pair")
 timed: Part[Run] = study.part("timed", "cpu")
+minima: Part[Run] = study.part("minima", "cpu")
 
 
 @printed.text()
@@ -91,7 +92,7 @@ def _memory(p: Paper) -> dict[str, Quantity]:
         "source_allocated": p.printed("allocation_size"),
         "source_workspace": p.workspace(),
     }
-    for name in "estimated_memory", "measured_memory":
+    for name in "estimated_memory", "measured_memory", "memory_mb":
         size = round(source.MB * p.reported.value(name).number)
         sizes[f"source_{name}"] = exact(name.replace("_", " "), "B", size, p.file)
     return sizes
@@ -110,12 +111,11 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    shares = [
-        results.recorded_in(p.cpu, item) / exact("theory", item.unit, item.start.amount)
-        for item in p.counts.values()
-        if p.cpu
-    ] or [absent("counted ÷ theory", "1", "nothing was counted")]
-    return {"ratio_least": smallest(*shares), "ratio_most": largest(*shares)}
+    none = absent("counted ÷ theory", "1", "nothing was counted")
+    shares = {call: results.over_theory(p.cpu, item) for call, item in p.counts.items() if p.cpu}
+    ends = shares.values() or [none]
+    changed = shares.get(SOURCE_CHANGED, none)
+    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends), "changed_cpu": changed}
 
 
 cpu.values(block=Run.native_block)
@@ -127,37 +127,26 @@ def _second(p: Paper) -> dict[str, Quantity]:
     return _counts(p.second, {"changed_calls": len(p.changed)})
 
 
-def _in_blocks(run: Run, pairs: results.Pairs, instructions: str) -> Quantity:
-    """Ratio of the work of two calls in blocks, the same for all ``pairs``."""
-    return theory.work_ratio(*pairs[0], run.block(instructions))
-
-
 for _name, (_, _pairs) in results.COMPARED.items():
     for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
+        minima.values(**{f"{_name}{_suffix}_least": _ratio})
+timed.values("percent", scatter=results.scatter)
+minima.values("percent", scatter_least=results.scatter)
 
 
-@timed.value("percent")
-def full_blocks(run: Run) -> Quantity:
-    """Time per output channel with AVX2 of twenty-four outputs over that of sixteen."""
-    return mean_ratio(run, results.over_fewest(24)) * 16 / 24
+@cpu_calls.mapping()
+def _same_blocks(p: Paper) -> dict[str, Quantity]:
+    """Count pairs of calls that fill the same blocks, and those that take equally long."""
+    ratios = results.all_same_blocks(p.timed) if p.timed else []
+    medians = [median for median in map(point, ratios) if not isinstance(median, Missing)]
+    near = [median for median in medians if 1 - MARGIN <= median <= 1 + MARGIN]
+    decided = [verdict_of(ratio.near(1, MARGIN)) for ratio in ratios].count("supported")
+    counts = {"same_pairs": len(medians), "same_near": len(near), "same_decided": decided}
+    return _counts(p.timed, counts)
 
 
-def _count(run: Run, ratios: Callable[[Run], list[Quantity]], low: float, high: float) -> Quantity:
-    """Count the ratios whose median lies from ``low`` to ``high``."""
-    medians = [point(ratio) for ratio in ratios(run)]
-    known = [median for median in medians if not isinstance(median, Missing)]
-    inside = sum(low <= median <= high for median in known)
-    return exact("ratios of times", "1", inside, run.file)
-
-
-timed.values(
-    steps=partial(_count, ratios=results.steps, low=0, high=inf),
-    large_steps=partial(_count, ratios=results.steps, low=9 / 8, high=inf),
-    same_pairs=partial(_count, ratios=results.all_same_blocks, low=0, high=inf),
-    same_near=partial(_count, ratios=results.all_same_blocks, low=1 - MARGIN, high=1 + MARGIN),
-)
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
@@ -177,6 +166,7 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
     held = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
     of_gpu = {
         "tiled_cases": len(p.tiled),
+        "own_calls": len(p.gpu.calls) if p.gpu else 0,
         "example_batches": sum(call.shape == subject.BASE for call in p.tiled),
         "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
         "gpu_ruled": len(p.tiled) + len(p.held_tiled),
@@ -190,14 +180,18 @@ gpu.values(shown_count=partial(Run.counted, factors=EXAMPLE_WIDER.factors()))
 
 @gpu_calls.mapping("measured")
 def _without_rule(p: Paper) -> dict[str, Quantity]:
-    """Operations over theory of the held-out calls whose kernel names no tile."""
-    calls = [call for call in p.tf32.calls if call.subject == "held_out"] if p.tf32 else []
-    shares = [p.tf32.executed(call) for call in calls if p.tf32 and call not in p.held_tiled]
+    """Operations over theory of the calls whose kernel names no tile."""
+    shares: list[Quantity] = []
+    for run, kind in (p.gpu, "layer"), (p.tf32, "held_out"):
+        calls = [call for call in run.calls if call.subject == kind] if run else []
+        untiled = [call for call in calls if call not in {**p.tiled, **p.held_tiled}]
+        shares += [run.executed(call) for call in untiled if run]
     shares = shares or [absent("operations ÷ theory", "1", "no such call was counted")]
     return {"untiled_least": smallest(*shares), "untiled_most": largest(*shares)}
 
 
-gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER))
+for _name, _call in ("shown_over", EXAMPLE_WIDER), ("changed_gpu", SOURCE_CHANGED):
+    gpu.values("measured", **{_name: partial(Run.executed, call=_call)})
 tf32.values("percent", own_seen=partial(Run.seen_share, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
 
@@ -281,13 +275,6 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
     return [ratio.near(1, MARGIN) for ratio in results.all_same_blocks(run)]
 
 
-@timed.value()
-def same_decided(run: Run) -> Quantity:
-    """Number of pairs of calls that fill the same blocks and take equally long."""
-    verdicts = [verdict_of(statement) for statement in same_blocks_same_time(run)]
-    return exact("pairs of calls", "1", verdicts.count("supported"), run.file)
-
-
 @timed.claim(
     "A seventeenth output channel, and one channel more on both sides of the example, take longer "
     "than the formula says, the first less than blocks predict, with AVX2 and all instructions",
@@ -298,7 +285,7 @@ def padding_takes_time(run: Run) -> Iterator[Statement]:
         for pairs in results.SEVENTEEN_SIXTEEN, results.WIDER:
             formula = theory.work_ratio(*pairs[0], 1)
             yield mean_ratio(run, pairs, instructions) / formula > 1
-        predicted = _in_blocks(run, results.SEVENTEEN_SIXTEEN, instructions)
+        predicted = theory.work_ratio(*results.SEVENTEEN_SIXTEEN[0], run.block(instructions))
         yield mean_ratio(run, results.SEVENTEEN_SIXTEEN, instructions) / predicted < 1
 
 
@@ -323,7 +310,7 @@ def step_moves(run: Run) -> Iterator[Statement]:
 def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
         yield mean_ratio(run, results.NINE_SIXTEEN, NATIVE) < 1 - MARGIN
-        predicted = _in_blocks(run, results.WIDER, NATIVE)
+        predicted = theory.work_ratio(*results.WIDER[0], run.block())
         yield (mean_ratio(run, results.WIDER, NATIVE) / predicted).near(1, MARGIN)
 
 
@@ -347,24 +334,26 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @timed.table("times", wide=True)
 def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
-    runs = {f"Run {n}": one for n, one in enumerate(run.single_runs, 1)}
     for instructions in subject.INSTRUCTIONS:
         for name, pairs in results.COMPARED.values():
-            pooled = mean_ratio(run, pairs, instructions)
-            bounds = estimate(pooled)
-            yield {
-                "Compared": name,
-                "Block": str(run.block(instructions)),
-                "Formula": theory.work_ratio(*pairs[0], 1),
-                "Blocks": _in_blocks(run, pairs, instructions),
-                "Pooled": pooled,
-                "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
-                **{name: mean_ratio(one, pairs, instructions) for name, one in runs.items()},
-            }
+            for time, of_time in ("median", run), ("minimum", replace(run, minima=True)):
+                pooled = mean_ratio(of_time, pairs, instructions)
+                ratios = [mean_ratio(one, pairs, instructions) for one in of_time.single_runs]
+                bounds = estimate(pooled)
+                yield {
+                    "Compared": name,
+                    "Block": str(run.block(instructions)),
+                    "Formula": theory.work_ratio(*pairs[0], 1),
+                    "Blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
+                    "Time": time,
+                    "Pooled": pooled,
+                    "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
+                    **{f"Run {n}": ratio for n, ratio in enumerate(ratios, 1)},
+                }
 
 
 #: Rows omitted from the set-up table for its width; the records hold them.
-_OMITTED_ROWS: Final = ("Device", "Vector extensions", "Memory", "Caches")
+_OMITTED_ROWS: Final = ("Device", "Vector extensions", "Memory", "Caches", "Arithmetic")
 
 
 @study.shared_table()
