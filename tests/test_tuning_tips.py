@@ -92,6 +92,7 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert_values(paper, {"controls": 9, "controls_at_one": 9, "compiled_most": 2.0})
     assert_values(paper, {"no_gain_within": 3 + 3})
     assert_values(paper, {"compiled_total_most": 1.5, "compiled_further": 1.5 / 2.0})
+    assert_values(paper, {"compiled_alone_least": 2.0, "controls_missed": 0})
     # Compiled networks, in-place activations and no gradients.
     assert_values(paper, {"changed_gains": 9})
     assert "torch.compile on ResNet-20" in paper.facts["changed"]
@@ -105,7 +106,7 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert times["torch.compile", "kept"].value == pytest.approx(0.1 / 1.5, rel=5e-3)
     assert times["gradients on", "returned"].value == pytest.approx(0.1, rel=5e-3)
     advice = {row["Tip"]: row for row in rows(paper, "tbl-advice")}
-    assert advice["torch.compile"]["Measured"] == "1.50"
+    assert advice["torch.compile"]["Speed-up"] == "1.50"
     assert advice["no gradients"]["Faster, memory kept"] == "all"
     verdict = {row["Verdict"] for row in rows(paper, "tbl-numbers") if row["Tip"] == "bfloat16"}
     assert verdict == {"undecided"}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import product
-from math import inf
 from typing import Final
 
 from figures.panels import Curve, Dots, Points, Scaling
@@ -14,8 +13,6 @@ from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
 
 #: Places of the memory policies within a row.
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
-#: Ratio of the place of a name to that of its point, and of a name to the name below.
-_BESIDE, _BELOW = 1.14, 1.075
 _TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
@@ -55,19 +52,9 @@ def speedups(run: Run) -> Iterator[Dots]:
         )  # fmt: skip
 
 
-def _names(run: Run) -> Iterator[tuple[str, float, float]]:
-    """Place names of tips that pay right of their points and below, without overlap."""
-    gains, lowest = results.predicted_gains(run), inf
-    paying = gains.keys() & results.comparisons(run, ("kept",), ("faster",))
-    for trial in sorted(paying, key=lambda trial: -gains[trial][2]):
-        predicted, _, measured, _ = gains[trial]
-        lowest = min(measured / _BESIDE, lowest / _BELOW)
-        yield f"{TIPS[trial.tip]}, {trial.network}", _BESIDE * predicted, lowest
-
-
 def predictions(run: Run) -> Iterator[Scaling]:
     """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
-    ends = (0.7, 5.6)  # room for names right of the points
+    ends = (0.7, 2.4)
     rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged_gain}
     for title, predict in rules.items():
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
@@ -80,6 +67,5 @@ def predictions(run: Run) -> Iterator[Scaling]:
         if points:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
-                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=2.4,
-                regions=tuple(_names(run)) if predict is Run.predicted else (),
+                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=ends[1],
             )  # fmt: skip

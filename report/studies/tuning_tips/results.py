@@ -32,6 +32,7 @@ SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
 Names: TypeAlias = Collection[str]
 Gains: TypeAlias = dict[Trial, tuple[float, float, float, float]]
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
+Choice: TypeAlias = Callable[..., Quantity]
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
 
 
@@ -84,22 +85,26 @@ def no_gain(run: Run, trial: Trial) -> Quantity:
     return exact("no gain", "1", 1, run.file)
 
 
-def predicted_gains(run: Run, predict: Prediction = Run.predicted) -> Gains:
+def predicted_gains(
+    run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
+) -> Gains:
     """Return the predicted median where memory is kept, and the measured one within its interval.
 
     The medians are compared, since processes with memory returned and kept are no pairs.
     """
     gains = {}
-    for trial in comparisons(run, ("kept",)):
+    for trial in comparisons(run, ("kept",), tips=tips):
         predicted, measured = point(predict(run, trial)), number(run.speedup(trial))
         if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
             gains[trial] = (predicted, *interval_ends(measured, 1))
     return gains
 
 
-def errors(run: Run, predict: Prediction = Run.predicted) -> dict[Trial, float]:
+def errors(
+    run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
+) -> dict[Trial, float]:
     """Return the distances of predictions from the measured medians, as shares of these."""
-    gains = predicted_gains(run, predict).items()
+    gains = predicted_gains(run, predict, tips).items()
     return {trial: abs(predicted / median - 1) for trial, (predicted, _, median, _) in gains}
 
 
@@ -111,9 +116,9 @@ def near_gains(
     return [trial for trial in among(run) if known_errors.get(trial, NEAR) < NEAR]
 
 
-def missed_gains(run: Run) -> list[Trial]:
+def missed_gains(run: Run, tips: Names = COMPARED_TIPS) -> list[Trial]:
     """Select the comparisons whose prediction has a large error."""
-    return [trial for trial, error in errors(run).items() if error >= NEAR]
+    return [trial for trial, error in errors(run, tips=tips).items() if error >= NEAR]
 
 
 def mean_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
@@ -123,19 +128,17 @@ def mean_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
     return exact("mean error", "1", fmean(all_errors.values()), run.file)
 
 
-def extreme_gain(
-    run: Run, tip: str, choose: Callable[..., Quantity], memory: str = "returned"
-) -> Quantity:
+def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -> Quantity:
     """Return the smallest or largest median speed-up by a tip under a policy for freed memory."""
     trials = (Trial(tip, network, memory=memory) for network in NETWORKS)
     return choose(*(run.median(run.speedup(trial)) for trial in trials))
 
 
-def extreme_total(run: Run, tip: str, choose: Callable[..., Quantity]) -> Quantity:
-    """Return the smallest or largest ratio of median times, by a tip and kept memory together."""
+def extreme_total(run: Run, tip: str, choose: Choice, memory: str = "kept") -> Quantity:
+    """Return the smallest or largest ratio of median times, by a tip and a policy for memory."""
     totals = []
     for network in NETWORKS:
-        trials = Trial("control", network), Trial(tip, network, memory="kept")
+        trials = Trial("control", network), Trial(tip, network, memory=memory)
         before, after = (run.median(run.series_of("time", trial)) for trial in trials)
         totals.append(before / after)
     return choose(*totals)
@@ -161,9 +164,9 @@ def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         }
 
 
-def _range(run: Run, predict: Prediction, trials: Collection[Trial]) -> str:
+def _range(run: Run, trials: Collection[Trial]) -> str:
     """Print the smallest and largest median of the networks; empty without any."""
-    medians = [point(predict(run, trial)) for trial in trials]
+    medians = [point(run.speedup(trial)) for trial in trials]
     known = [median for median in medians if not isinstance(median, Missing)]
     ends = [f"{end:.2f}" for end in (min(known), max(known))] if known else []
     return " to ".join(dict.fromkeys(ends))
@@ -183,12 +186,10 @@ def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         trials = comparisons(run, ("kept",), tips=(tip,)) or comparisons(run, tips=(tip,))
         yield {
             "Tip": TIPS[tip],
-            "Predicted": _range(run, Run.predicted, trials),
-            "Measured": _range(run, Run.speedup, trials),
+            "Speed-up": _range(run, trials),
             "Faster, memory kept": _networks(run, tip, "kept", "faster"),
             "Faster, returned": _networks(run, tip, "returned", "faster"),
             "Slower, returned": _networks(run, tip, "returned", "slower"),
-            "Wrong": _networks(run, tip, "returned", "wrong"),
         }
 
 
