@@ -479,6 +479,37 @@ def test_two_runs_of_a_xeon_end_the_pages_of_four_and_six_images() -> None:
     assert [(sum(maps), len(maps)) for maps in training] == [(8, 8), (5, 7), (6, 7)]
 
 
+def test_earlier_runs_decide_as_the_text_states_of_small_batches() -> None:
+    """Two images are no better than four, within the scatter; from the end on all map pages."""
+    medians = []
+    for digest in ("02a9bf49", "e24f329b", "e9060559"):
+        run = run_of(digest)
+        rates = [estimate(run.under("default").throughput(batch)) for batch in (2, 4)]
+        kept = estimate(run.under("retained").throughput(2))
+        two, four, kept = (rate for rate in (*rates, kept) if not isinstance(rate, Missing))
+        assert two.high > four.low and two.value < four.value
+        medians.append((two.value, four.value, kept.value))
+    used, earlier, _ = medians
+    assert used[0] > used[2] and earlier[0] < earlier[2]
+    run = run_of("02a9bf49")
+    shares = [point(Calls(run, run.factors(batch)).share) for batch in (1, 2, 4, 7, 8)]
+    assert shares == [0, 0, 0, 1, 1]
+
+
+def test_counts_of_variants_are_those_that_the_text_states() -> None:
+    """By hand, of one image: zeros beyond an edge are skipped, and 33 channels count as 40."""
+    counts = {}
+    for case in run_of("02a9bf49").stored.record.cases:
+        if case.factors["subject"] == "variant" and case.factors["batch"] in (1, 2):
+            key = (case.factors["variant"], case.factors["batch"])
+            counts[key] = case.series["lackey_multiply_adds"][0]
+    assert counts["no bias", 1] == MACS
+    assert counts["padding 1", 1] == (3 * 26 - 2) ** 2 * 32 * 64
+    assert counts["depthwise", 1] == (3 * 28 - 2) ** 2 * 32
+    assert counts["33 channels", 1] == 9 * 24 * 24 * 32 * 40
+    assert counts["linear 784-10", 2] == 2
+
+
 def test_training_loses_as_the_text_states() -> None:
     by_key = {item.record.environment.key: item for item in committed(STUDY).records}
     xeon = Run(by_key["intel-xeon-1t-10bc99"], "Xeon")

@@ -27,8 +27,9 @@ from report.core.records.strict import read_strictly, refuse_first
 
 #: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all roles.
 Role: TypeAlias = Literal[
-    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "gpu"
-]
+    "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "gpu",
+]  # fmt: skip
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 #: Device → roles that its machines may have, in order of preference.
 _ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
