@@ -35,6 +35,7 @@ from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.subject import (
+    BATCH_HYBRIDS,
     BIT,
     CONTROLS,
     EAGER,
@@ -136,6 +137,7 @@ def test_a_network_counts_once_at_the_usual_image_size() -> None:
 def test_families_follow_from_names() -> None:
     for name, family in (
         ("vit_small_r26_s32_224", HYBRIDS),
+        ("vit_small_resnet50d_s16_224", BATCH_HYBRIDS),
         ("vit_base_patch16", "Other networks"),
         ("poolformerv2_s12", ONE_GROUP),
         ("mobilevitv2_050", ONE_GROUP),

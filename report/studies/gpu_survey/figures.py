@@ -9,8 +9,6 @@ from report.studies.gpu_survey.results import Survey
 
 #: Twins whose classifiers differ, by the beginnings of their names.
 _CLASSIFIERS: Final = "vit_huge", "vit_gi"
-#: Labels beside points, by network.
-_NAMED: Final = {"resnet50_gn": "ResNet-50", "resnetv2_152x4_bit": "BiT, 480 pixels"}
 #: Ends of the axes of gains.
 _GAINS: Final = 0.6, 1.6
 
@@ -28,9 +26,8 @@ def gains(p: Survey) -> Iterator[Scaling]:
     half = float(switched["half"].iloc[0])
     single, usual = "Float32: equal gains", f"Float16: {half:.2f}"
     labels = [(single, 0.61, 1.04), (usual, 1.17, 0.63)]
-    for network, label in _NAMED.items():
-        for x, y in switched.loc[switched.index == network, ["single", "gain"]].to_numpy():
-            labels.append((label, float(x) + 0.03, float(y) - 0.03))
+    for x, y in switched.loc[switched.index == "resnet50_gn", ["single", "gain"]].to_numpy():
+        labels.append(("ResNet-50", float(x) + 0.03, float(y) - 0.03))
     yield Scaling(
         "Predicted gain",
         "Measured gain",
@@ -53,9 +50,9 @@ def backbones(p: Survey) -> Iterator[Dots]:
         settings[f"{subject.CARDS[setting.device]}, channels-last"] = setting
     rows = [p.grouped_rates(setting).numbers for setting in settings.values()]
     series = []
-    for place, (label, network) in enumerate(subject.BACKBONES.items()):
+    for place, (label, network) in enumerate((subject.BACKBONES | subject.UNCOUNTED).items()):
         dots = tuple(numbers.get(network) for numbers in rows)
-        series.append(DotSeries(label, dots, place, shift=0.15 * (place - 1)))
+        series.append(DotSeries(label, dots, place, shift=0.12 * (place - 2)))
     yield Dots(tuple(settings), tuple(series), "Rate over batch normalization's", x_top=1)
 
 

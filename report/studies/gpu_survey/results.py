@@ -1,6 +1,7 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
 import operator
+import re
 from collections.abc import Hashable, Mapping
 from functools import reduce
 from typing import Final, Literal
@@ -17,6 +18,8 @@ from report.studies.gpu_survey.theory import Networks, Precision, cards
 
 #: Classifiers of twins differ by less than this share of the parameters.
 _CLASSIFIER: Final = 0.0025
+#: The ends of names of variants with group normalization.
+_GROUPED: Final = "_s?gn$"
 #: Constants that predict a gain: the first step's median gain, and the median of the step itself.
 FIRST_STEP: Final = "First step's gain"
 OWN_STEP: Final = "Own step's gain"
@@ -66,15 +69,15 @@ class Survey:
     def grouped_rates(self, setting: Setting) -> Distribution:
         """Rates of the backbones with group normalization over those with batch normalization."""
         table = self.tables.get(setting, Published())
-        rates = self._rates(table)
-        grouped = rates[rates.index.str.endswith("_gn")].rename(lambda name: name[:-3])
-        ratio = (grouped / rates).reindex(list(subject.BACKBONES.values())).dropna()
+        rates, backbones = self._rates(table), subject.BACKBONES | subject.UNCOUNTED
+        grouped = rates.filter(regex=_GROUPED).rename(_backbone)
+        ratio = (grouped / rates).reindex(list(backbones.values())).dropna()
         return Distribution(f"grouped rate({setting.device})", ratio, (table.file, OPERATORS))
 
     def _rates(self, table: Published) -> "pd.Series[float]":
         """The rates of networks at the image sizes of the traced ones with group normalization."""
-        grouped = table.rows["network"].str.removesuffix("_gn") + "_gn"
-        rows = table.rows[table.rows["image"] == grouped.map(self.captured["image"])]
+        sizes = self.captured["image"].filter(regex=_GROUPED).rename(_backbone)
+        rows = table.rows[table.rows["image"] == table.rows["network"].map(_backbone).map(sizes)]
         return rows.drop_duplicates("network").set_index("network")["rate"]
 
     def predicted_prices(self, precision: Precision) -> list[Leaf]:
@@ -130,3 +133,8 @@ class Survey:
         if before is None or after is None:
             return absent(limit, "1", f"the data sheets of {' and '.join(names)} are not known")
         return after.quantity(limit) / before.quantity(limit)
+
+
+def _backbone(network: str) -> str:
+    """Return the name of a network's variant with batch normalization."""
+    return re.sub(_GROUPED, "", network)

@@ -80,11 +80,6 @@ class Distribution:
         errors = (self.numbers.median() / self.numbers - 1).abs()
         return replace(self, name=f"error of the median of {self.name}", numbers=errors)
 
-    def distance(self, other: "Distribution") -> Leaf:
-        """The median absolute difference to other numbers of the same networks, to two digits."""
-        distance = float(f"{(self.numbers - other.numbers).abs().median():.2g}")
-        return self.exactly(f"distance to {other.name}", distance)
-
     def correlation(self, other: "Distribution") -> Leaf:
         """The correlation with other numbers of the same networks, to two digits."""
         correlation = float(f"{self.numbers.corr(other.numbers):.2g}")

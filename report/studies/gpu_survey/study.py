@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
-from typing import Final
+from typing import Final, get_args
 
 from report.core.statistics.estimates import CONFIDENCE
 from report.paper.study import Content, Part, Study
@@ -19,9 +19,6 @@ from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 PREDICTED: Final = 0.1
 #: Twins that differ by less count as equally fast where the switch is in question.
 EQUAL_TWINS: Final = 0.015
-#: Comparisons in which BiT is measured: of two cards, then of two cards' layouts.
-_BIT_STEPS: Final = "any_batch", "old_layout", "layout"
-_PRECISIONS: Final[tuple[Precision, ...]] = ("half", "single")
 #: Comparisons whose gains bytes predict, by the card from whose rates they predict them.
 _FROM: Final = {"4090": "second", "PRO": "from_pro"}
 
@@ -58,6 +55,7 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
         "bit": second.gain_in(GROUPED).named(BIT).count,
         "hybrids": second.gain_in(subject.HYBRIDS).count,
+        "batch_hybrids": second.gain_in(subject.BATCH_HYBRIDS).count,
         "layer": second.switched_gain(BY_LAYER).count,
         "layer_nearer": second.nearer_to_single(BY_LAYER),
         "equal_rows": second.precision_error([GROUPED], "single", all_sizes=True).count,
@@ -67,13 +65,21 @@ def counts(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
-    """Gains of CNNs and families, rates of twins, and how far two versions agree."""
+    """Gains and rates of CNNs, families and twins, and how far two versions agree."""
     old, pro, new = subject.EAGER
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain_in(*subject.CNNS)
     cnns, name = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
+    beit = "beit3_large_patch16_224"
     return {
         **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
+        **_range("batch_hybrids", second.gain_in(subject.BATCH_HYBRIDS)),
         "usual_gain": second.gain_in(BATCH).median,
+        "usual_from_pro": p.pairs["from_pro"].gain_in(BATCH).median,
+        "evonorm": cnns.of(subject.EVONORM),
+        "compiled_middle": p.grouped_rates(old.compiled).of(subject.EXAMPLE),
+        "compiled_new": p.grouped_rates(new.compiled).of(subject.EXAMPLE),
+        "beit": second.gain_in(subject.OTHERS).of(beit),
+        "beit_single": second.switched_gain([subject.OTHERS], "single").of(beit),
         "example_gain": cnns.of(subject.EXAMPLE),
         "example_grouped": cnns.of(name),
         "example_predicted": second.switched_gain([GROUPED], "single").of(name),
@@ -96,7 +102,7 @@ def prices(p: Survey) -> dict[str, Quantity]:
     values: dict[str, Quantity] = {}
     others = [price for setting in subject.PRICED[:-1] for price in p.prices(setting)]
     groups = {"new": p.prices(subject.PRICED[-1]), "others": others}
-    for precision in _PRECISIONS:
+    for precision in get_args(Precision):
         groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
         values |= {f"price_{name}_least": smallest(*group), f"price_{name}_most": largest(*group)}
@@ -108,6 +114,8 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
     """Errors of the gains of CNNs with group normalization by bytes."""
     traced = p.pairs["second"].precision_error([GROUPED], "single")
     values: dict[str, Quantity] = {"single_grouped_most": traced.largest}
+    values["single_median"] = traced.middle
+    values["constant_median"] = p.pairs["second"].switched_gain([GROUPED]).errors_of_median.middle
     for name, id in ("sizes", "second"), ("from_pro", "from_pro"):
         error = partial(p.pairs[id].precision_error, [GROUPED], all_sizes=True)
         values[f"{name}_single_most"] = error("single").largest
@@ -177,7 +185,8 @@ def layout_spares_bit(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
     for setting in subject.CHANNELS_LAST:
         yield smallest(*p.prices(setting)) / largest(*counted) > 4 / 5
-    newer, *layouts = (p.pairs[id].gain_in(GROUPED, all_sizes=True) for id in _BIT_STEPS)
+    steps = "any_batch", "old_layout", "layout"
+    newer, *layouts = (p.pairs[id].gain_in(GROUPED, all_sizes=True) for id in steps)
     for layout in layouts:
         yield layout.named(BIT).smallest > 1 - PREDICTED
     yield newer.named(BIT).largest < 1
@@ -256,7 +265,6 @@ def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
             "Networks": f"{label}, {card}",
             "All": gains.count,
             "Float32 (%)": pair.precision_error(families, "single").middle,
-            "Distance": gains.distance(predicted),
             "Correlation": gains.correlation(predicted),
             "Float16 (%)": pair.precision_error(families, "half").middle,
             "Constant (%)": gains.errors_of_median.middle,

@@ -34,12 +34,12 @@ CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OL
 #: Settings in which the switch of timm can show in the rates of twins.
 EAGER: Final = (_MID_29, _PRO_29, _NEW_29)
 #: Another such setting, then three where it cannot show: in pure bfloat16 every tensor has
-#: two bytes, and in timm of 2024 it did not move the normalization of vision transformers.
+#: two bytes, and with PyTorch 2.4.0 twins are equally fast.
 CONTROLS: Final = {
     "PRO 6000, mixed bfloat16, compiled": _PRO_29.compiled._replace(precision="amp_bf16"),
     "PRO 6000, pure bfloat16, compiled": _PRO_29.compiled._replace(precision="bf16"),
-    "RTX 3090, older timm": _OLD_24,
-    "RTX 4090, older timm": _MID_24,
+    "RTX 3090, PyTorch 2.4.0": _OLD_24,
+    "RTX 4090, PyTorch 2.4.0": _MID_24,
 }
 #: Twins: vision transformers with and without a normalization before the first block, by the parts
 #: of their names before and after the part in which they differ.
@@ -72,9 +72,10 @@ EXAMPLE: Final = "resnet50"
 BACKBONES: Final = {
     "ResNetV2-50d": "resnetv2_50d", "ResNet-50": EXAMPLE, "EfficientNet-B0": "efficientnet_b0",
 }  # fmt: skip
+#: Two more, whose bytes with batch normalization are not counted.
+UNCOUNTED: Final = {"test_efficientnet": "test_efficientnet", "RegNetY-040": "regnety_040"}
 #: A CNN with evonorm, which takes the variance of groups by operators that no switch moves.
 EVONORM: Final = "resnetv2_50d_evos"
-
 #: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
 
@@ -114,13 +115,15 @@ _CNNS_BY_NORM: Final = {
     None: _OTHER_NORM,
 }
 #: Families of other networks by patterns of their names.  By timm's source the group normalizations
-#: of ``HYBRIDS`` have 32 groups, those of ``ONE_GROUP`` have one.
-HYBRIDS: Final = "ViT on ResNet"
+#: of ``HYBRIDS`` have 32 groups, of ``ONE_GROUP`` one; ``BATCH_HYBRIDS`` normalize by batch.
+HYBRIDS: Final = "ViT/ResNet, group"
+BATCH_HYBRIDS: Final = "ViT/ResNet, batch"
 ONE_GROUP: Final = "PoolFormer, MobileViTv2"
 EFFICIENT: Final = "EfficientFormerV2"
 OTHERS: Final = "Other networks"
 _BY_NAME: Final = {
     HYBRIDS: re.compile(r"^vit_\w+_r\d*_s\d+"),
+    BATCH_HYBRIDS: re.compile(r"^vit_\w+_resnet\d+d_"),
     ONE_GROUP: re.compile(r"^(poolformer|mobilevitv2)"),
     EFFICIENT: re.compile(r"^efficientformerv2"),
 }
@@ -129,7 +132,7 @@ FAMILIES: Final = (*CNNS, *_BY_NAME, OTHERS)
 #: Families whose normalizations can be switched, by labels of a figure.
 SWITCHED: Final = {
     GROUPED: (GROUPED,), HYBRIDS: (HYBRIDS,), "CNN, layer or RMS norm": BY_LAYER,
-    "Other transformers": (OTHERS,),
+    "Other transformers": (OTHERS, BATCH_HYBRIDS),
 }  # fmt: skip
 
 
