@@ -126,19 +126,11 @@ def thread_factor(run: Run) -> Quantity:
     return run.changed("time", SOURCE) / run.changed("time", SOURCE, subject.THREAD)
 
 
-def share_of_first_product(run: Run) -> Quantity:
-    """First product's share of the time that double precision adds at the source's size."""
-    alone, time = (
-        run.changed(quantity, SOURCE, subject.DOUBLE) - run.changed(quantity, SOURCE)
-        for quantity in ("product_alone_time", "time")
-    )
-    return alone / time
-
-
-def thread_factor_of_runs(runs: tuple[Run, Run, Run]) -> Quantity:
-    """Divide NumPy's time on one thread in two runs, pooled, by that on two threads in a third."""
-    before, after, on_two = (run.process_medians("time", run.of_numpy(SOURCE)) for run in runs)
-    return ranged(runs, "time on one thread over two", truediv, before + after, on_two)
+def double_factor(run: Run, of: str) -> Quantity:
+    """Divide NumPy's time in double by that in single precision, in cases of a subject."""
+    cases = (run.of_numpy(subject.SHARED, change, of) for change in (subject.DOUBLE, NONE))
+    times = (run.process_medians("time", case) for case in cases)
+    return ranged((run,), "double over single precision", truediv, *times)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:

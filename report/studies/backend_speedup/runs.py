@@ -80,12 +80,12 @@ class Run(any_study.Run):
         """A quantity of NumPy's iteration with a single change on a CPU."""
         return self.series(quantity, changed_case(size, change))
 
-    def of_numpy(self, size: Size, change: str = NONE) -> CaseFactors:
+    def of_numpy(self, size: Size, change: str = NONE, of: str = "scaling") -> CaseFactors:
         """Return the factors of NumPy's iteration in single or ``DOUBLE`` precision."""
         if self.conditions:
             return changed_case(size, change)
         dtype = "float64" if change == DOUBLE else "float32"
-        return {**self.factors(size, "numpy"), "dtype": dtype}
+        return {**self.factors(size, "numpy", of), "dtype": dtype}
 
     def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
         """PyTorch's ``time`` (s) with ``calls`` library calls, or unchanged ``baseline_time``."""

@@ -45,8 +45,6 @@ class Paper:
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
         later = self.by_role.get("ninth")
         self.beside_later = (gpu, later) if gpu and later else None
-        evening = tuple(self.by_role.get(role) for role in ("fifth", "seventh", "sixth"))
-        self.threads = evening if all(evening) else None
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -74,7 +72,6 @@ beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
 beside_later: Part[tuple[Run, Run]] = study.part("beside_later", "pair")
-on_two_threads: Part[tuple[Run, Run, Run]] = study.part("threads", "pair")
 
 
 def _gpu_model(run: Run) -> str:
@@ -135,8 +132,6 @@ def _printed(source: Source) -> dict[str, Quantity]:
     return {
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
-        "source_parameters": source.number("5", "parameters", "gpu"),
-        "own_parameters": theory.PARAMETER_BYTES,
         "flat_work": to_digits(theory.work(subject.FLAT), 2),
         "flat_growth": to_digits(theory.work(subject.FLAT) / theory.work(SOURCE), 2),
     }
@@ -190,8 +185,7 @@ cpu.values(
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
 )
-cpu.values("percent", double_share=results.share_of_first_product)
-on_two_threads.values(other_thread_factor=results.thread_factor_of_runs)
+cpu.values("measured", fault_cost=theory.page_price)
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     _session = partial(results.session_effect, library=_library)
     beside_earlier.values(**{f"session_{_name}": _session})
@@ -354,18 +348,32 @@ def sessions(p: Paper) -> Iterator[Dots]:
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate NumPy's times on other CPUs and days, and of the host's sessions."""
     for run in p.by_role.values():
-        record = run.stored.record
         cases = run.of_numpy(SOURCE), run.of_numpy(SOURCE, subject.DOUBLE)
         if processes := len(run.process_medians("time", cases[0])):
             single, double = (run.series("time", case) for case in cases)
             yield {
-                "NumPy on": "host" if run.on_gpu else record.environment.label.partition(",")[0],
-                "November": record.started[8:16].replace("T", ", "),
-                "Threads": 1 if run.conditions else run.threads,
+                **_named(run),
                 "Processes": processes,
                 "Time (ms)": to_digits(single, 3),
                 "Double": _NOT_TIMED if double.missing else to_digits(double / single, 3),
             }
+
+
+def _named(run: Run) -> Mapping[str, Content]:
+    return {
+        "NumPy on": "host" if run.on_gpu else run.label.partition(",")[0],
+        "November": run.stored.record.started[8:16].replace("T", ", "),
+        "Threads": 1 if run.conditions else run.threads,
+    }
+
+
+@study.table()
+def double(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Tabulate the cost of double precision with few images, in all runs that timed it."""
+    for run in p.by_role.values():
+        alone, in_training = (results.double_factor(run, of) for of in ("scaling", "training"))
+        if not alone.missing:
+            yield {**_named(run), "Timed alone": alone, "In training": in_training}
 
 
 @cpu.table("changes")

@@ -30,8 +30,6 @@ from report.theory.work import round_up
 D, H, K = (
     exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
 )
-#: Weights and biases in float32.
-PARAMETER_BYTES: Final = exact("4 B", "B", 4) * (H * D + H + K * H + K)
 #: Smallest block (B) that glibc maps separately, as long as no larger one was freed.
 _MAPPED_FROM: Final = 128 * 1024
 
