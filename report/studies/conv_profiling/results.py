@@ -10,9 +10,9 @@ from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
-from report.quantity.evaluation import number, to_digits
+from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, Statement, exact, recorded
-from report.quantity.operations import geometric_mean, largest, smallest
+from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
@@ -172,16 +172,6 @@ COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
     "wider": ("33→65 ÷ 32→64", WIDER),
 }
-
-
-def scatter(run: Run) -> Quantity:
-    """Largest difference between the ratios of two runs in a row of the table, as a share."""
-    differences = []
-    for instructions in subject.INSTRUCTIONS:
-        for _, pairs in COMPARED.values():
-            ratios = [mean_ratio(one, pairs, instructions) for one in run.single_runs]
-            differences.append(largest(*ratios) / smallest(*ratios) - 1)
-    return to_digits(largest(*differences), 9)
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from report.core.missing import Missing
+from report.core.records.record import Policy
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence.audit import count_by_verdict
@@ -20,6 +21,7 @@ from report.studies.conv_profiling import figures, results, runs, source, subjec
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
 from report.studies.conv_profiling.subject import Dimensions, check_subject
+from report.theory import terms
 
 #: Times that differ by less than this share are taken for equal.
 MARGIN: Final = 0.1
@@ -81,6 +83,7 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "source_kept": p.printed("size_increase"),
         "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
         "shown_batch": exact("batch", "1", subject.FEW_IMAGES),
+        **{id: exact(id, "1", p.reported.count(id), p.file) for id in source.TILE},
         "audited": exact("audited numbers", "1", len(p.audit()), p.file),
         "differing": exact("differing", "1", count_by_verdict(p.audit())["differs"], p.file),
     }
@@ -132,8 +135,6 @@ for _name, (_, _pairs) in results.COMPARED.items():
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
         minima.values(**{f"{_name}{_suffix}_least": _ratio})
-timed.values("percent", scatter=results.scatter)
-minima.values("percent", scatter_least=results.scatter)
 
 
 @cpu_calls.mapping()
@@ -150,15 +151,17 @@ def _same_blocks(p: Paper) -> dict[str, Quantity]:
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
-def _by_default(run: Run) -> Quantity:
-    """Median of ``wider`` where the C library may return freed memory to the system."""
-    return to_digits(results.wider(run.under("default")), 9)
+def _wider_under(run: Run, policy: Policy) -> Quantity:
+    """Median of ``wider`` with another policy for freed memory."""
+    return to_digits(results.wider(run.under(policy)), 9)
 
 
 for _name in "newer", "older":
     _part: Part[Run] = study.part(_name, "pair")
     _part.texts(**{_name: short_name})
-    _part.values(**{f"wider_{_name}": results.wider, f"wider_{_name}_default": _by_default})
+    _part.values(**{f"wider_{_name}": results.wider})
+    _part.values(**{f"wider_{_name}_default": partial(_wider_under, policy="default")})
+    _part.values(**{f"wider_{_name}_jemalloc": partial(_wider_under, policy="jemalloc")})
 
 
 @gpu_calls.mapping()
@@ -215,9 +218,16 @@ def table_of_one_image(p: Paper) -> Statement:
 
 @printed.claim("The source's memory beyond its output is freed within the call")
 def temporary_storage(p: Paper) -> Statement:
-    batch = p.reported.count("profiled_batch")
-    beyond = p.printed("allocation_size") - batch * theory.OUTPUT_BYTES
+    beyond = p.printed("allocation_size") - p.reported.count("profiled_batch") * theory.OUTPUT_BYTES
     return (beyond - p.workspace()).exactly(0)
+
+
+@printed.claim("The source's layer fills the tiles that its log names")
+def source_tile_fits(p: Paper) -> Statement:
+    layer = subject.BASE.layer(p.reported.count("profiled_batch"))
+    positions, channels, products = map(p.reported.count, source.TILE)
+    padding = terms.tile_padding(layer, (positions, channels, products), "the source's log")
+    return exact(padding.name, "MAC", padding.amount, p.file).exactly(0)
 
 
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
@@ -283,8 +293,7 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
 def padding_takes_time(run: Run) -> Iterator[Statement]:
     for instructions in subject.INSTRUCTIONS:
         for pairs in results.SEVENTEEN_SIXTEEN, results.WIDER:
-            formula = theory.work_ratio(*pairs[0], 1)
-            yield mean_ratio(run, pairs, instructions) / formula > 1
+            yield mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
         predicted = theory.work_ratio(*results.SEVENTEEN_SIXTEEN[0], run.block(instructions))
         yield mean_ratio(run, results.SEVENTEEN_SIXTEEN, instructions) / predicted < 1
 
@@ -336,20 +345,18 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
 def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
     for instructions in subject.INSTRUCTIONS:
         for name, pairs in results.COMPARED.values():
-            for time, of_time in ("median", run), ("minimum", replace(run, minima=True)):
-                pooled = mean_ratio(of_time, pairs, instructions)
-                ratios = [mean_ratio(one, pairs, instructions) for one in of_time.single_runs]
-                bounds = estimate(pooled)
-                yield {
-                    "Compared": name,
-                    "Block": str(run.block(instructions)),
-                    "Formula": theory.work_ratio(*pairs[0], 1),
-                    "Blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
-                    "Time": time,
-                    "Pooled": pooled,
-                    "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
-                    **{f"Run {n}": ratio for n, ratio in enumerate(ratios, 1)},
-                }
+            pooled = mean_ratio(run, pairs, instructions)
+            ratios = [mean_ratio(one, pairs, instructions) for one in run.single_runs]
+            bounds = estimate(pooled)
+            yield {
+                "Compared": name,
+                "Block": str(run.block(instructions)),
+                "Formula": theory.work_ratio(*pairs[0], 1),
+                "Blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
+                "Pooled": pooled,
+                "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
+                **{f"Run {n}": ratio for n, ratio in enumerate(ratios, 1)},
+            }
 
 
 #: Rows omitted from the set-up table for its width; the records hold them.
