@@ -1,8 +1,8 @@
 """Test the predictions of ``--fits`` on a GPU: ``python -m benchmarks.fits_cuda`` (some minutes).
 
 PyTorch's allocator enforces the limit, so that eight processes can share one GPU.  Writes the table
-``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``; without a GPU only the
-page.
+``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``; without a GPU it only
+rewrites the page from the table.
 """
 
 import csv
@@ -51,32 +51,35 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
-    for room in ROOM_ON_GPU:
-        limit = least(theory(PROBE)) + room
+    for free_bytes in ROOM_ON_GPU:
+        limit = least(theory(PROBE)) + free_bytes
         predicted = search(theory, limit).largest
         # Some networks cannot train on one image; ``PROBE`` images fit into every limit.
         peaks = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
         ran = max(batch for batch in peaks if peaks[batch] is not None)
-        failed = predicted
-        while failed - ran > 1:
-            middle = (ran + failed) // 2
+        smallest_failed = predicted
+        while smallest_failed - ran > 1:  # bisect
+            middle = (ran + smallest_failed) // 2
             peaks[middle] = peak(middle, limit)
-            ran, failed = (middle, failed) if peaks[middle] is not None else (ran, middle)
-        reserved = (theory(predicted).cuda or {})["reserved"]
+            if peaks[middle] is None:
+                smallest_failed = middle
+            else:
+                ran = middle
+        reserved = (theory(predicted).cuda or {}).get("reserved")
         rows.append((name, mode, limit, predicted, reserved, ran, least(theory(ran)), peaks[ran]))
     return rows
 
 
 def write_page() -> None:
-    """Write ``benchmarks/fits_cuda.md``."""
+    """Write ``fits_cuda.md``, whose table compares batches and peaks by mode and limit."""
     rows = pd.read_csv(TABLE)
-    rows["room"] = rows.groupby(["network", "mode"]).cumcount()
+    rows["limit_index"] = rows.groupby(["network", "mode"]).cumcount()
     rows["share"] = rows["ran"] / rows["predicted"]
-    rows["beyond"] = rows["peak"] / rows["least"] - 1
+    rows["excess"] = rows["peak"] / rows["least"] - 1
     lines = [
-        f"| {mode} | {ROOM_ON_GPU[room] / 1e9:.0f} | {len(part)} | {part['share'].min():.1%} "
-        f"| {part['share'].median():.1%} | {part['share'].max():.1%} | {part['beyond'].max():.1%} |"
-        for (mode, room), part in rows.groupby(["mode", "room"])
+        f"| {mode} | {ROOM_ON_GPU[index] / 1e9:.0f} | {len(part)} | {part['share'].min():.1%} "
+        f"| {part['share'].median():.1%} | {part['share'].max():.1%} | {part['excess'].max():.1%} |"
+        for (mode, index), part in rows.groupby(["mode", "limit_index"])
     ]
     fill_page(HERE, rows, shares="\n".join(lines))
 

@@ -26,7 +26,7 @@ class StudyShare(NamedTuple):
     """Run of one study: weight of its share of the time, and time per case and process (s)."""
 
     weight: float
-    budget: float
+    case_budget_s: float
     request: Request
 
 
@@ -73,27 +73,30 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
 
 
 def request_of(part: StudyShare, seconds: float, records: Path) -> Request:
-    """Return the request for a part's run of at most ``seconds``."""
-    counts = part.request.counters != "none"
-    budget = _ONE_PROCESS_S if counts else seconds * _TIMED_SHARE
-    changes = {"case_budget_s": part.budget, "budget_s": budget}
+    """Return the request for a part that has ``seconds``; ``_measure_part`` enforces this limit."""
+    # A part with counters has one timed process, so that the rest of its time is left for ncu.
+    counts_work = part.request.counters != "none"
+    timed_s = _ONE_PROCESS_S if counts_work else seconds * _TIMED_SHARE
+    changes = {"case_budget_s": part.case_budget_s, "budget_s": timed_s}
     return replace(part.request, records=records, changes=changes)
 
 
 def _measure_part(request: Request, seconds: float, observer: Observer) -> str:
-    """Measure a part in at most ``seconds``; return the record's path, and why it ended early."""
+    """Measure a part in at most ``seconds``; return the record's path and, if cut off, why."""
     folder, reason = request.records / request.study, f"its {seconds:.0f} s were over"
-    earlier = [journal.path for journal in unfinished_journals(folder)[0]]
+    existing, _ = unfinished_journals(folder)
+    earlier_paths = [journal.path for journal in existing]
     try:
         with _interrupt_after(seconds):
-            return str(run(request, observer)[1])
+            _, path = run(request, observer)
+            return str(path)
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGALRM,):
             raise
-    new = [journal for journal in unfinished_journals(folder)[0] if journal.path not in earlier]
-    if not any(journal.finished for journal in new):
+    journals, _ = unfinished_journals(folder)
+    if not any(journal.finished_cases for journal in journals if journal.path not in earlier_paths):
         raise MeasurementError(f"Nothing was measured: {reason}; give more --minutes.")
-    *_, (_, path) = close(request.study, request.records, observer, earlier)
+    _, path = close(request.study, request.records, observer, excluded=earlier_paths)[-1]
     return f"{path} ({reason})"
 
 

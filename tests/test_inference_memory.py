@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import pytest
 
 from report.core.missing import Missing
 from report.core.records.record import Case
-from report.paper.findings import Findings, Inputs
+from report.paper.findings import Inputs
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
@@ -35,14 +35,9 @@ from tests.papers import inputs_of, reported, rows
 STUDY = "inference_memory"
 
 
-@cache
-def of_committed() -> Findings:
-    return findings(committed(STUDY))
-
-
 #: Predicted largest batch by network, layout and limit (MiB): unchanged, with ReLU in place, and
 #: with stages nested; committed before any changed network ran.
-FRONTIERS: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
+LARGEST_BATCHES: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
     ("ResNet-20", "contiguous", 16): (57, 57, 46),
     ("ResNet-20", "contiguous", 48): (179, 179, 144),
     ("ResNet-20", "channels_last", 16): (75, 75, 57),
@@ -64,8 +59,8 @@ FRONTIERS: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
 
 def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     avx512 = Conditions(threads=1, block=16)
-    for (network, layout, mebibytes), expected in FRONTIERS.items():
-        for change, batch in zip(("", *CHANGES), expected, strict=False):
+    for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
+        for change, batch in zip(("", *CHANGES), expected, strict=False):  # not all can be nested
             limit = Limit(network, whole_call(network, 1).image, layout, mebibytes, 0, change)
             fits = theory.fits(limit, avx512)
             assert not isinstance(fits, Missing)
@@ -73,14 +68,15 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
 
 
 def tables(ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu: Any) -> Mapping[str, Any]:
-    """Batches that ran where 10 were predicted under 1,000 B, and on a GPU 100, by network.
+    """Return tables in which a limit of 1,000 B is predicted to fit 10 images, 100 on a GPU.
 
-    Tensors alone need 10 B and 80 B for each image, or 20 B and 40 B; with workspaces the second
-    operator holds the peak of two images, the first one all others.
+    ``ran`` and ``gpu``: the largest batches that ran, by network.
     """
     on_gpu = [(net, batch) for net, batches in gpu.items() for batch in batches]
     on_cpu = [(net, batch) for net, batches in ran.items() for batch in batches]
     limits = [LimitOfNetwork(net, "inference", 1_000, 10, batch, "fits") for net, batch in on_cpu]
+    # Fixed bytes and bytes per image, of tensors alone and with workspaces.  The first operator
+    # holds the peak of one or two images, the second one that of all larger batches.
     lines = [OperatorLine(row.network, 20, 40, 200, 40) for row in baselines]
     lines += [OperatorLine(row.network, 10, 80, 100, 90) for row in baselines]
     return {
@@ -95,13 +91,20 @@ def tables(ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu: Any) -> 
     }
 
 
+#: Peaks (B) at 2, 4, 8, … 256 images.
 LINEAR, FALLING = [100 + 90 * 2**n for n in range(1, 9)], [9, 5, 4, 3, 2, 1, 1, 1]
-#: By hand: the line 2 + 800 // 13 = 63, later 8 + 600 // 50 = 20, the sum 900 / 300 = 3, the
-#: estimator 1,000 / 50 = 20, tensors alone 990 // 80 = 12.
-HIGH = Baseline("high", 200, 226, 400, *(800 * 2**n for n in range(5)), 100, 300, 0, 50)
-#: Every rule predicts 10, but tensors alone 12.
+STEEP = [200, 226, 400, *(800 * 2**n for n in range(5))]
+#: The numbers after the peaks are fixed bytes and bytes per image, of the sum of operators and of
+#: the estimator.  Predictions for ``HIGH`` under 1,000 B, by hand:
+#: - line through 2 and 4 images: 2 + (1,000 − 200) // 13 = 63;
+#: - line through 8 and 16 images, and the line near the limit: 8 + (1,000 − 400) // 50 = 20;
+#: - sum: (1,000 − 100) // 300 = 3; estimator: 1,000 // 50 = 20;
+#: - tensors alone, for every network: min((1,000 − 10) // 80, (1,000 − 20) // 40) = 12.
+HIGH = Baseline("high", *STEEP, 100, 300, 0, 50)
+#: Every rule predicts 10, but the rule of tensors alone predicts 12.
 GOOD = Baseline("good", *LINEAR, 0, 100, 0, 100)
-#: Lines and the estimate are right; one network has no estimate, and another one's peak falls.
+#: In ``high`` the count is right at 25 limits and over at 10.  The lines and the estimate of
+#: ``fair`` are right; ``bare`` has no estimate, and the peaks of ``falls`` fall.
 RULES = tables(
     {
         "high": [10] * 25 + [9] * 10, "fair": [10] * 33, "bare": [10] * 7, "falls": [10] * 3,
@@ -114,8 +117,8 @@ RULES = tables(
 )  # fmt: skip
 
 
-def with_tables(of: Mapping[str, Any]) -> Inputs:
-    return replace(inputs_of(STUDY), table=lambda name, row: of[name])
+def with_tables(rows_by_table: Mapping[str, Any]) -> Inputs:
+    return replace(inputs_of(STUDY), table=lambda name, row: rows_by_table[name])
 
 
 RULE_NUMBERS: Mapping[str, float] = {

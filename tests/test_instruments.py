@@ -1,4 +1,4 @@
-"""Files of instruments: ncu's tables of an H100, traces, and logs of counting programs.
+"""Output files of measuring programs: ncu's tables of an H100, traces, and counters' logs.
 
 Metric names are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
 """
@@ -28,15 +28,16 @@ FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"
 RUN = read_record(DATA / FILE, DATA)
 (CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
 LOGS = unpack(CONTENT, ncu.TOOL, RUN.file)
-#: The table of the first case: nine products of known work, and two calls.
+#: Table of the first case: nine matrix products of known work, and two calls of the layer.
 TABLE = LOGS[0].logs["table"]
-CASE, NEXT = (case_range(RUN.record.cases[LOGS[0].case].factors, call) for call in (0, 1))
+FACTORS = RUN.record.cases[LOGS[0].case].factors
+FIRST_CALL, SECOND_CALL = case_range(FACTORS, 0), case_range(FACTORS, 1)
 
 
 def test_counts_of_a_record_follow_from_its_tables() -> None:
     assert len(LOGS) == 40
     for case_logs in LOGS:
-        series, missing = ncu.counted(case_logs.logs, "here")
+        series, missing = ncu.counted(case_logs.logs, place="here")
         case = RUN.record.cases[case_logs.case]
         assert missing == {} and series.keys() == set(ncu.QUANTITIES)
         assert series == {name: case.samples(name) for name in series}, case.factors
@@ -47,7 +48,7 @@ FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
 def edited(range_name: str, metric: str, change: Callable[[int], object]) -> str:
-    """Change a metric in the launches of a range; parts of both names suffice."""
+    """Return ``TABLE`` with changed sums of a metric in a range; parts of both names suffice."""
     header, units, *launches = csv.reader(io.StringIO(TABLE))
     columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
     for launch in launches:
@@ -78,10 +79,10 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (miscounted("fp32", 1.002), {CORE, *FP32}, "1.002"),
     # The smallest ratio of all sizes decides, since tiles are padded.
     (miscounted("bf16", 1.03, "4096x"), set(), ""),
-    (edited(CASE, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
+    (edited(FIRST_CALL, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
 def test_untrusted_counts_are_left_out(text: str, missing: set[str], words: str) -> None:
-    series, reasons = ncu.counted(ncu.logs_of(text, (CASE, NEXT)), "case 0")
+    series, reasons = ncu.counted(ncu.logs_of(text, (FIRST_CALL, SECOND_CALL)), "case 0")
     assert reasons.keys() == missing
     assert all(words in reason for reason in reasons.values())
     assert series.keys() == set(ncu.QUANTITIES) - missing
@@ -93,7 +94,7 @@ def test_output_around_a_table_is_ignored() -> None:
     assert part_of(noisy, lambda row: True) == TABLE
 
 
-OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
+LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -101,7 +102,7 @@ OTHER_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
     ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
     (TABLE[:-12], "cut off"),
     (TABLE.rpartition(",")[0] + "\n", "cut off"),
-    *((edited(CASE, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in OTHER_LOCALES),
+    *((edited(FIRST_CALL, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in LOCALES),
     (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
     (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
     (ncu.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),

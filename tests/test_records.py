@@ -145,7 +145,7 @@ def test_allocator_events_are_an_attachment_and_are_read_back(tmp_path: Path) ->
     assert stored.record.cases == cases
     assert run.samples("memory_events", cases[1].factors) == Missing(reason)
     attachment_path.write_bytes(b"altered")
-    with pytest.raises(RecordError, match=f"{EVENTS}: is another file"):
+    with pytest.raises(RecordError, match=f"{EVENTS}: the SHA-256 is not"):
         store.read_record(path, tmp_path)
 
 
@@ -277,7 +277,7 @@ def test_altered_files_are_refused_and_missing_files_have_a_reason(tmp_path: Pat
     stored = store.read_record(path, tmp_path)
     attachment_path = store.attachments_folder(path) / "ncu.json.gz"
     attachment_path.write_bytes(b"altered")
-    with pytest.raises(RecordError, match=r"ncu\.json\.gz: is another file than the record names"):
+    with pytest.raises(RecordError, match=r"ncu\.json\.gz: the SHA-256 is not that in the record"):
         store.read_attachments(stored, ("ncu.*",), tmp_path)
     attachment_path.unlink()
     missing = Missing("ncu.json.gz is not beside the record")
@@ -305,7 +305,7 @@ def test_records_with_too_large_attachments_are_left_out(tmp_path: Path, sizes: 
     chosen = choose(study, data)
     assert [stored.record.environment.key for stored in chosen.inputs.records] == ["good-1t"]
     (notice,) = (notice for notice in chosen.notices if "bad-1t" in notice)
-    assert f"{names[-1]}: it and the attachments before have more than the 67,108,864 B" in notice
+    assert f"{names[-1]}: this attachment and those before it exceed the 67,108,864 B" in notice
 
 
 def test_committed_records_and_attachments_are_unchanged() -> None:
@@ -349,7 +349,7 @@ INVALID_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.symlink_to("../../out.json"),
         "leads out of the data directory",
     ),
-    "f": (Path.touch, "give the file its name back"),
+    "f": (Path.touch, "restore the file's name"),
     "g-00000000": (
         lambda path: path.write_bytes(encode(factory.record())),
         "move the file to conv_scaling",

@@ -51,14 +51,14 @@ def inputs_of(study: str) -> Inputs:
 
 
 @cache
-def machines(study: str) -> list[Replica]:
-    replicas, refused = replicas_of(study, inputs_of(study))
+def replicas(study: str) -> list[Replica]:
+    compared, refused = replicas_of(study, inputs_of(study))
     assert refused == {}
-    return replicas
+    return compared
 
 
 def xeon() -> Replica:
-    (replica,) = (r for r in machines("conv_scaling") if "aac85b" in r.stored.file)
+    (replica,) = (r for r in replicas("conv_scaling") if "aac85b" in r.stored.file)
     return replica
 
 
@@ -149,7 +149,7 @@ def printed(study: str, found: Findings) -> str:
 @every_study
 def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(study: str) -> None:
     paper, shown = original(study), set[tuple[str, int]]()
-    for replica in machines(study):
+    for replica in replicas(study):
         found = report(paper, [replica], [])
         line = found.facts["summary"]
         counted = r"(\d+) (?:of \d+ claims|by con|same in part|contrary|undecided|not measured)"
@@ -245,7 +245,7 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
     rows = report(paper, [xeon()]).tables["tbl-claims"].rows
     (agreement,) = (row[1] for row in rows if str(row[0]).startswith(claims["slower"].title + " ("))
     assert agreement == "undecided in the paper"
-    (emerald,) = (r for r in machines("inference_memory") if "4246a6da" in r.stored.file)
+    (emerald,) = (r for r in replicas("inference_memory") if "4246a6da" in r.stored.file)
     text = printed("inference_memory", report(original("inference_memory"), [emerald]))
     reasons = text.partition("## Why claims are contrary or undecided")[2].partition("\n#")[0]
     assert (
@@ -296,7 +296,7 @@ def test_a_table_of_the_study_may_have_the_name_of_a_table_of_the_report() -> No
 
 
 def test_equal_names_of_machines_are_told_apart_by_the_day_of_their_records() -> None:
-    first = machines("conv_scaling")[0].stored
+    first = replicas("conv_scaling")[0].stored
     label = first.record.environment.label
     times = ("2026-11-26T16:37:08Z", "2026-11-26T16:37:09Z", "2026-11-25T00:00:00Z")
     same = [replace(first, record=msgspec.structs.replace(first.record, started=t)) for t in times]
@@ -311,7 +311,7 @@ def test_copied_records_count_once() -> None:
     reason = "Copied is not counted: it has the same samples as Intel Xeon, 2 threads"
     assert copies == {xeon().stored.file: reason}
     for study in MEASURED:
-        assert without_copies(machines(study))[1] == {}
+        assert without_copies(replicas(study))[1] == {}
 
 
 @pytest.mark.parametrize(("factors", "fields", "reason"), [
@@ -392,11 +392,11 @@ def test_a_report_of_no_record_says_0_of_0_and_a_new_study_has_a_report() -> Non
 
 @every_study
 def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None:
-    found = report(original(study), machines(study), [])
+    found = report(original(study), replicas(study), [])
     text = printed(study, found)
     assert "tbl-machines" in text and "\ngit checkout " in text
     (grid,) = found.figures["fig-map"].drawing.panels
-    assert isinstance(grid, Grid) and len({*grid.names}) == len(grid.names) == len(machines(study))
+    assert isinstance(grid, Grid) and len({*grid.names}) == len(grid.names) == len(replicas(study))
     assert render(found.figures["fig-map"].drawing, salt="map").svg.startswith(b"<?xml")
     letters = [letter for row in grid.cells for letter in row if letter]
     cells = "; ".join(str(cell) for row in found.tables["tbl-claims"].rows for cell in row[2:3])

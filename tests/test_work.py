@@ -22,7 +22,7 @@ from report.theory.terms import (
 )
 from report.theory.work import (
     PASSES,
-    check,
+    check_shapes,
     compulsory_traffic,
     elements,
     flops,
@@ -53,7 +53,7 @@ def test_published_figures_of_known_networks(name: str) -> None:
     assert forward_macs(layers) == multiply_adds
     assert sum(elements(layer.output_shape) for layer in products) == outputs
     for layer in layers:
-        check(layer)
+        check_shapes(layer)
         assert output_shape(layer) == layer.output_shape
 
 
@@ -87,7 +87,7 @@ def altered(layer: Layer, **changes: object) -> Layer:
 ])  # fmt: skip
 def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
     with pytest.raises(StudyError) as caught:
-        check(layer)
+        check_shapes(layer)
     message = str(caught.value)
     assert layer.name in message and why in message
     assert message.endswith("run the experiment again.")

@@ -49,7 +49,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
 
     for journal in unfinished_journals(records / study)[0]:
         name = "running" if is_in_use(journal.path) else "unfinished"
-        saved = len(journal.finished) + len(journal.rounds)
+        saved = len(journal.finished_cases) + len(journal.rounds)
         add(journal.header, ShardState(name, journal.path.name, saved))
     # Records after journals: the state "measured" replaces "running" and "unfinished".
     for stored in survey(study, records)[0]:

@@ -136,7 +136,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
-    for index, case in sorted(journal.finished.items()):
+    for index, case in sorted(journal.finished_cases.items()):
         if case.status == "ok" and index not in journal.counts:
             waiting[index] = header.factors[index]
     torch, records = header.environment.torch.version, journal.path.parents[1]

@@ -63,7 +63,7 @@ class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
 
 
 class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
-    """Times of a case in one process, measured within ``seconds``."""
+    """Round: times of a case in one process; the measurement lasted ``seconds``."""
 
     case: int
     round: Round
@@ -106,12 +106,12 @@ class Journal:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
         self.ceilings_again = 0  # number of later measurements of ceilings
-        self.finished: dict[int, Case] = {}
-        self.files: dict[str, CaseFile] = {}
-        self.unfiled: dict[str, str] = {}
+        self.finished_cases: dict[int, Case] = {}  # by number of the case, as are the counts
+        self.files: dict[str, CaseFile] = {}  # by name
+        self.unfiled: dict[str, str] = {}  # field of the record → why no file was written
         self.rounds: list[RoundResult] = []
         self.counts: dict[int, Count] = {}
-        self.damaged = 0
+        self.damaged_lines = 0
 
     def __enter__(self) -> Self:
         """Open or create the file, and lock it.
@@ -150,7 +150,7 @@ class Journal:
                 ceilings = (*earlier.ceilings, *entry.ceilings)
                 self.ceilings = msgspec.structs.replace(earlier, ceilings=ceilings)
             case CaseResult(case=case):
-                self.finished[case] = entry.outcome
+                self.finished_cases[case] = entry.outcome
                 for file in entry.files:
                     self.files[file.name] = file
                 if entry.unfiled:
@@ -197,7 +197,7 @@ def read_journal(path: Path) -> Journal:
             journal.apply(_decode(line, _entry_decoder))
         except _DAMAGE:  # an interruption may cut off the last line
             if line and line != lines[-1]:
-                journal.damaged += 1
+                journal.damaged_lines += 1
     return journal
 
 

@@ -169,7 +169,7 @@ def recheck_ceilings(
         return
     fastest = 0.0
     for result in results:
-        case = journal.finished.get(result.case)
+        case = journal.finished_cases.get(result.case)
         if case is not None:
             timed = msgspec.structs.replace(case, rounds=(result.round,))
             fastest = max(fastest, gates.forward_rate(timed))
@@ -181,7 +181,7 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     """Select the cases to time; skip cases whose memory this run could not measure."""
     cases = {}
     for index, factors in enumerate(journal.header.factors):
-        measured = journal.finished.get(index)  # None for a case of another shard
+        measured = journal.finished_cases.get(index)  # None for a case of another shard
         is_measured = measured is None or measured.status == "ok"
         if is_measured and study.policies(factors, journal.header.protocol):
             cases[index] = factors

@@ -146,9 +146,9 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
-    if journal.damaged:
+    if journal.damaged_lines:
         name = journal.path.name
-        observer.note(f"{name} has {journal.damaged} damaged lines; their cases are run again.")
+        observer.note(f"{name}: {journal.damaged_lines} damaged lines; their cases are run again.")
 
 
 def differences(earlier: Header, new: Header) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ def _identity(header: Header) -> dict[str, object]:
 
 def _describe_unfinished(request: Request, journal: Journal) -> str:
     """Describe the saved cases and how to continue; delete a journal without results."""
-    saved, shard = len(journal.finished), journal.header.shard
+    saved, shard = len(journal.finished_cases), journal.header.shard
     if not saved and not journal.rounds:
         journal.remove()
         return "No case finished, so nothing was saved."
@@ -195,7 +195,7 @@ def _measure_cases(
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
-        if index not in journal.finished and measures_case(shard, index):
+        if index not in journal.finished_cases and measures_case(shard, index):
             waiting[index] = factors
     number_of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
     observer.begin(f"Measuring {number_of}{len(cases)} cases.")
@@ -262,7 +262,7 @@ def _write_record(
 def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
     """Combine all measurements and counts of a case; if there are none, state the reason."""
     header, factors = journal.header, journal.header.factors[index]
-    case = journal.finished.get(index)
+    case = journal.finished_cases.get(index)
     if case is None:
         missing = f"{_UNFINISHED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
@@ -295,7 +295,7 @@ def close(
     closed = []
     for journal in journals:
         is_used = journal.path in excluded or journal_files.is_in_use(journal.path)
-        if is_used or not journal.finished:
+        if is_used or not journal.finished_cases:
             continue
         _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)

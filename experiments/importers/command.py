@@ -69,7 +69,7 @@ def read_any(source: ImportSource) -> tuple[str, Imported]:
     detected = [name for name, (detects, _) in FORMATS.items() if detects(source)]
     if not detected:
         formats = ", ".join(FORMATS)
-        raise source.error(f"found no file of a format that can be imported ({formats}); check it")
+        raise source.error(f"found no file of a format that can be imported ({formats})")
     name = detected[0]
     _, read = FORMATS[name]
     try:
@@ -84,7 +84,8 @@ def _record(
 ) -> tuple[ImportedRecord, dict[str, bytes]]:
     """Convert a published file to a record; also return the files to store beside the record."""
     sha256 = digest(source.raw)
-    for stored in survey(options.study, options.records, ImportedRecord)[0]:
+    usable, _ = survey(options.study, options.records, ImportedRecord)
+    for stored in usable:
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     format_, imported = read_any(source)
@@ -103,7 +104,7 @@ def _record(
             file=source.name,
             sha256=sha256,
             imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            given=dict(source.given),
+            given=dict(source.given),  # stated by the user
         ),
         environment=imported.environment,
         started=None,

@@ -51,10 +51,10 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: Networks of which papers use the layers, but not the operators.
-_LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+#: Networks whose layers papers use, but not their operators.
+_WITHOUT_OPERATORS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: Network → captured image sizes besides the network's own size.
-_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_LAYERS_ONLY, (64,))}
+_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_WITHOUT_OPERATORS, (64,))}
 #: A forward pass may call twice as many operators as the probe, plus this number.
 _LEEWAY: Final = 1000
 
@@ -370,10 +370,11 @@ class ReplayedStep:
             loss.backward()
         self.phase = "update"
         with torch.no_grad():
+            # Without the decorators of ``step``, which serve profiling and PyTorch's compiler.
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
     def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run forward, then backward from a gradient of the result that stays in memory."""
+        """Run forward, then backward from a gradient of ones, which is kept for the next call."""
         for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())
@@ -401,23 +402,23 @@ def _loss(result: object) -> torch.Tensor:
 def write_networks() -> None:
     """Capture every network of the papers, and write a file per network and image size."""
     layouts: tuple[Layout, ...] = get_args(Layout)
-    unchanged = []  # variants that compute the network itself, not one of its changes
+    unchanged = []  # variants of the unmodified network
     for layout in layouts:
         unchanged += [Variant(layout, "float32"), Variant(layout, "bfloat16")]
     for name, (channels, extent, _) in INPUT_SHAPES.items():
-        for image in (extent, *_MORE_IMAGES.get(name, ())):
+        for size in (extent, *_MORE_IMAGES.get(name, ())):
             with torch.device("meta"):
-                inputs = torch.empty((1, channels, image, image))
+                inputs = torch.empty((1, channels, size, size))
                 layers = capture_layers(network(name).eval(), inputs)
-            variants = [] if name in _LAYERS_ONLY else list(unchanged)
-            if image == extent:
+            variants = [] if name in _WITHOUT_OPERATORS else list(unchanged)
+            if size == extent:
                 for layout, change in product(layouts, CHANGES.get(name, ())):
                     variants.append(Variant(layout, "float32", change))
             networks = {}
             for variant in variants:
-                networks[variant.key] = _capture_scalable(name, image, variant)
+                networks[variant.key] = _capture_scalable(name, size, variant)
             text = msgspec.json.encode(NetworkFile(layers, networks))
-            file_of(name, image).write_bytes(gzip.compress(text, mtime=0))
+            file_of(name, size).write_bytes(gzip.compress(text, mtime=0))
 
 
 def _capture_scalable(name: str, image: int, variant: Variant) -> Network:

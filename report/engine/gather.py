@@ -1,10 +1,10 @@
-"""Choose and read the data of a paper, and compute its study; no other module reads data.
+"""Choose and read the data of a paper, and compute its study; the only module that selects data.
 
 One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read, if
-it was edited, if its cases or rates are impossible, or if the study fails with it.
+it was edited, if its cases or rates are impossible, or if the study's code raises an error on it.
 
 An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, or if the study or a machine with a role has no good record.
+``--use`` names it, or if the study, or a machine with a role in that file, has no good record.
 """
 
 import os

@@ -42,7 +42,7 @@ _KILLED: Final = (
 #: Forked processes start at once, but only on Linux do all libraries survive a fork.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
 #: Kind of step → slow modules, which are imported before forking.
-_IMPORTED: Final = {
+_MODULES_BY_KIND: Final = {
     "study": ("report.engine.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
@@ -240,7 +240,7 @@ def _sentence(study: str, error: Exception) -> str:
         return str(error)
     if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
         return str(unwritable(error))
-    # The pages over all studies may read outputs that an older version wrote.
+    # The site's overview pages read outputs of all studies, some perhaps of an older version.
     remedy = "build all studies (python build.py), or " if study == SITE else ""
     return one_line(f"{study}: {type(error).__name__}: {error}; {remedy}run again with --debug.")
 
@@ -250,11 +250,12 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]
     """Provide worker processes whose temporary files lie in ``stage``; end them at exit.
 
     All workers are forked before this process starts a thread, since a lock that is held while
-    forking stays locked in the copy.  Modules that several steps need are imported before forking.
+    forking stays locked in the copy.  Modules of several ``stale`` steps are imported before.
     """
     if _START == "fork":
-        for kind, count in Counter(id.partition("/")[2] for id in stale).items():
-            for module in _IMPORTED.get(kind, ()) if count > 1 else ():
+        kinds = Counter(step.partition("/")[2] for step in stale)  # of ``study/kind``
+        for kind, modules in _MODULES_BY_KIND.items():
+            for module in modules if kinds[kind] > 1 else ():
                 import_module(module)
     pool = ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
     try:
@@ -269,9 +270,9 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]
 
 
 def _start_worker(stage: Path) -> None:
-    """Prepare a worker: ignore signals that the build handles, and end when the build ends.
+    """Prepare a worker, whose temporary files lie in ``stage``, to end when the build ends.
 
-    Otherwise a worker would wait for work for ever after its build was killed.
+    SIGTERM ends the worker; SIGINT and SIGHUP are ignored, since the build handles them.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -281,7 +282,7 @@ def _start_worker(stage: Path) -> None:
     if parent is not None:
 
         def end_with_parent() -> None:
-            parent.join()
+            parent.join()  # if the build is killed, its worker would wait for work for ever
             os._exit(1)
 
         threading.Thread(target=end_with_parent, daemon=True).start()

@@ -13,7 +13,7 @@ from report.core.records.layers import Layer
 from report.core.records.record import Record
 from report.core.records.store import Stored, survey
 from report.instruments import gates
-from report.theory.work import check
+from report.theory.work import check_shapes
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def impossible_layer(record: Record) -> str | None:
 def _layer_fault(layer: Layer) -> str | None:
     """Explain why a layer cannot have run; cached, since runs of a study share layers."""
     try:
-        check(layer)
+        check_shapes(layer)
     except StudyError as error:
         return str(error)
     return None

@@ -22,9 +22,9 @@ _FORBIDDEN_TEX: Final = re.compile(
     r"(?![A-Za-z]))[A-Za-z]+"
 )
 #: Signs that TeX prints only behind a backslash, and a backslash at the end of a text.
-_UNPRINTABLE: Final = re.compile(r"(?<!\\)[%&#]|\\\s*\Z")
+_UNESCAPED_SIGN: Final = re.compile(r"(?<!\\)[%&#]|\\\s*\Z")
 #: Fields that no style prints; programs store file names and notes in them.
-_UNPRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
+_NOT_PRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
 
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
@@ -127,25 +127,25 @@ def _fault_of(entry: str) -> str:
 def _field_fault(field: Field) -> str:
     """Describe the first fault in the value of a field; empty if there is none."""
     if forbidden := _FORBIDDEN_TEX.search(field.value):
-        return f"{field.name}: found {forbidden[0]}, where only accents and signs may be TeX"
+        return f"{field.name}: found {forbidden[0]}; TeX is allowed only for accents and signs"
     addresses = [("url", link[1] or "") for link in _URL_COMMAND.finditer(field.value)]
     if field.name in _ADDRESSES:
         addresses.append((field.name, field.value))
     for name, address in addresses:
         form, example = _ADDRESSES[name]
         if not form.fullmatch(address):
-            fault = f"{field.name}: found {address[:60]}, which is no address such as {example}"
-            return f"{fault}, without TeX's backslashes and braces"
-    if field.name in _ADDRESSES or field.name in _UNPRINTED:
+            fault = f"{field.name}: found {address[:60]}; expected an address such as {example}"
+            return f"{fault}, without backslashes and braces"
+    if field.name in _ADDRESSES or field.name in _NOT_PRINTED:
         return ""
-    sign = _UNPRINTABLE.search(_URL_COMMAND.sub("", field.value))
+    sign = _UNESCAPED_SIGN.search(_URL_COMMAND.sub("", field.value))
     if sign is None:
         return ""
     return f"{field.name}: found {sign[0]}, which TeX does not print; write \\{sign[0]}"
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
-    """Drop entries, except those whose key the paper ``cites`` and those that they ``crossref``."""
+    """Keep only the entries that the paper ``cites`` and those to which they ``crossref``."""
     before, *entries = entries_of(bibliography)
     entries_with_keys = [
         (head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries

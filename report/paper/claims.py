@@ -16,7 +16,7 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
-from report.quantity.evaluation import estimate, in_only_process, number, point
+from report.quantity.evaluation import estimate, in_the_only_common_process, number, point
 from report.quantity.expression import Quantity, Sampled, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
@@ -155,7 +155,7 @@ def _compared(statement: Statement) -> str:
     text = _number(statement.quantity)
     if not statement.from_one_process:
         return text
-    pair = in_only_process(statement.quantity)
+    pair = in_the_only_common_process(statement.quantity)
     return text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
 
 

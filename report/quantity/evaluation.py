@@ -123,8 +123,8 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
 def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
     """Compute an interval for each part, so that all hold together with ``confidence``.
 
-    The parts get equal shares of the error probability.  A part that needs a larger share (with six
-    processes 3 %) gets the larger share, and the other parts share what remains.
+    The parts get equal shares of the error probability.  A part that needs a larger share (an
+    interval from six processes has an error of at least 3 %) gets it; the others share the rest.
     """
     if not parts:
         return {}
@@ -153,7 +153,10 @@ def samples(quantity: Quantity) -> int:
 
 
 def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
-    """Yield the largest parts whose series share two or more processes, and all other series."""
+    """Yield the largest parts that get one interval each, and the series in none of them.
+
+    The series of such a part share two or more processes, and no operation ``widened`` its bounds.
+    """
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
@@ -166,7 +169,10 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
 
 
 def compared_in_pairs(quantity: Quantity) -> bool:
-    """Tell whether a quantity is dimensionless and all its series share processes."""
+    """Tell whether a quantity is dimensionless and each interval compares two or more series.
+
+    All must be ``Sampled`` by the same processes; an ``Inferred`` number has none.
+    """
     if quantity.unit != ONE:
         return False
     for part in _parts_with_intervals(quantity):
@@ -176,7 +182,7 @@ def compared_in_pairs(quantity: Quantity) -> bool:
     return True
 
 
-def in_only_process(quantity: Quantity) -> float | None:
+def in_the_only_common_process(quantity: Quantity) -> float | None:
     """Compute a quantity in the only process that measured all its series.
 
     Returns None if no process or several processes did.

@@ -71,7 +71,7 @@ class PaperSource:
         return self.style in ONE_COLUMN
 
     def has_toc(self, *, page: bool) -> bool:
-        """Return True if the paper has a table of contents on its web ``page``, or else in print.
+        """Return True if the paper has a table of contents in print or, by ``page``, on the web.
 
         The default of ``toc`` in the front matter is true for web pages and printed reports.
         """
@@ -102,8 +102,8 @@ def read_source(folder: Path, study: str) -> PaperSource:
         meta, _ = parse_yaml(match[1])
         msgspec.convert(meta, _Front)
     except SyntaxFaultError as error:
-        place = f"{place_of_line(document, error.line + 1)}: the front matter"
-        raise RenderError(f"{place}: {error.fault}; fix the template.") from error
+        place = place_of_line(document, error.line + 1)
+        raise RenderError(f"{place}: {error.fault}; fix the front matter.") from error
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         if "unknown field" in what:

@@ -123,7 +123,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
             return layer.input_shape
 
 
-def check(layer: Layer) -> None:
+def check_shapes(layer: Layer) -> None:
     """Raise ``StudyError`` if the stored shapes contradict the geometry."""
     if isinstance(layer, Convolution):
         _require_four_axes(layer)
@@ -322,12 +322,13 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     that runs alone; fused layers may need less.  Dropout is in training mode.
 
     - Forward pass: reads parameters and input (an addition reads both inputs), writes the output.
-      A flatten is a view and moves no bytes.  A padded shortcut reads only the selected elements.
+      A flatten is a view and moves no bytes.  A padded shortcut reads only what its stride keeps.
     - Weight gradient: reads input and output gradient, writes the parameter gradient; 0 without
       parameters.
     - Input gradient: reads output gradient, weights and saved tensors, writes the input gradient.
       Batch norm, activations and maximum pooling save the input, softmax saves the output, dropout
       a mask of one byte per element.  An addition passes on the output gradient and moves no bytes.
+      A padded shortcut reads only the gradients of the elements that its stride keeps.
     """
     if isinstance(layer, Flatten):
         return 0

@@ -192,7 +192,7 @@ def damage(path: Path) -> str:
     """Add damaged lines to a journal; return the message that reading must print."""
     with path.open("ab") as stream:
         stream.write(b"\0\n{\ncut o")
-    return f"{path.name} has 2 damaged lines; their cases are run again."
+    return f"{path.name}: 2 damaged lines; their cases are run again."
 
 
 def test_an_interrupted_shard_can_be_resumed(tmp_path: Path, command: Command) -> None:
@@ -264,11 +264,11 @@ def test_a_truncated_journal_keeps_a_prefix_of_cases(saved_journal: Journal, cut
     path = saved_journal.path.with_name("cut")
     path.write_bytes(content[: first + cut % (len(content) - first)])
     journal = read_journal(path)
-    count = len(journal.finished)
-    assert journal.finished == dict(enumerate(CASES[:count]))
+    count = len(journal.finished_cases)
+    assert journal.finished_cases == dict(enumerate(CASES[:count]))
     with journal:
         journal.append(CaseResult(case=2, outcome=CASES[2]))
-    assert read_journal(path).finished == journal.finished
+    assert read_journal(path).finished_cases == journal.finished_cases
     assert path.read_bytes().startswith(content[:first])
 
 
@@ -281,9 +281,9 @@ def test_a_damaged_line_loses_no_other_line(saved_journal: Journal, index: int) 
     saved_journal.path.write_bytes(b"\n".join(lines))
     with read_journal(saved_journal.path) as journal:
         assert (journal.header, journal.ceilings) == (HEADER, Ceilings(reason="none asked for"))
-        assert journal.finished == dict(enumerate(CASES))
+        assert journal.finished_cases == dict(enumerate(CASES))
         journal.append(CaseResult(case=7, outcome=CASES[0]))
-    assert read_journal(saved_journal.path).finished == {**dict(enumerate(CASES)), 7: CASES[0]}
+    assert read_journal(saved_journal.path).finished_cases == dict(enumerate(CASES)) | {7: CASES[0]}
 
 
 def test_invalid_journals_are_reported_and_unchanged(saved_journal: Journal) -> None:

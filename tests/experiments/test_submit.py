@@ -172,7 +172,7 @@ def test_all_parts_of_a_gpu_session_are_valid() -> None:
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).select()
         assert cases
-        assert protocol.plan == "custom" and protocol.case_budget_s == part.budget
+        assert protocol.plan == "custom" and protocol.case_budget_s == part.case_budget_s
         # Reading the record back would fail only after half an hour of measuring.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.request.counters == "none" or study.subject is not None
@@ -218,8 +218,8 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
                 journal.append(result)
         raise KeyboardInterrupt(signal.SIGALRM)
 
-    def close(study: str, records: Path, _: object, apart: list[Path]) -> Any:
-        assert apart == [path for path in earlier if path.parent == tmp_path / study]
+    def close(study: str, records: Path, _: object, excluded: list[Path]) -> Any:
+        assert excluded == [path for path in earlier if path.parent == tmp_path / study]
         closed.append(study)
         return ((None, Path("part.json")),)
 

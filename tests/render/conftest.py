@@ -29,6 +29,8 @@ print-style: ieee
 
 PUBLICATION = Publication(Settings())
 
+#: Writes a paper with this body, and maybe another ``head``, and returns the paper's folder.
+WritePaper = Callable[..., Path]
 LACKING = latex_lacks()
 needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
@@ -40,7 +42,7 @@ def drawn(quantity: str) -> Rendered:
     return render(drawing, f"s/fig-{quantity}", word=True)
 
 
-def page_of(
+def html_of(
     source: Path,
     study: str = "p",
     target: Path | None = None,
@@ -94,7 +96,7 @@ def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def write(paper: Path, tmp_path: Path) -> Callable[[str], Path]:
+def write(paper: Path, tmp_path: Path) -> WritePaper:
     """Return a function that writes ``p.qmd`` with the sample's figures and bibliography."""
 
     def make(body: str, head: str = FRONT_MATTER) -> Path:

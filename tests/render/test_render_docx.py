@@ -3,7 +3,6 @@
 import io
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,8 +14,8 @@ from report.render import docx
 from report.render.docx import docx_format, render_docx
 from report.render.pandoc import convert
 from report.render.source import read_source
+from tests.render.conftest import WritePaper
 
-Write = Callable[..., Path]
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}oMath"
 DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
@@ -88,7 +87,7 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
 
 
 def test_styles_come_from_a_replaceable_reference_document(
-    word: zipfile.ZipFile, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    word: zipfile.ZipFile, write: WritePaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Text has 10.5 points, tables 8, on A4; properties are at most abstract and subtitle."""
     assert {b'<w:sz w:val="21" />', b'<w:sz w:val="16" />'} <= sizes(word)
@@ -107,7 +106,7 @@ def test_styles_come_from_a_replaceable_reference_document(
             word_of(folder)
 
 
-def test_word_is_reproducible_and_missing_pictures_are_errors(write: Write) -> None:
+def test_word_is_reproducible_and_missing_pictures_are_errors(write: WritePaper) -> None:
     folder = write(FIGURE)
     paper = read_source(folder, "p")
     text = convert(paper, [docx_format()])[0]["docx"]

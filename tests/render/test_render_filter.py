@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,16 @@ from PIL import Image
 from report.core.errors import RenderError
 from report.paper.manuscript import provenance
 from report.paper.values import Value
-from tests.render.conftest import FRONT_MATTER, page_of, tex_of, typst_of, typst_pdf
-
-Write = Callable[..., Path]
+from tests.render.conftest import FRONT_MATTER, WritePaper, html_of, tex_of, typst_of, typst_pdf
 
 
-def latex(folder: Path) -> str:
+def latex_of(folder: Path) -> str:
     return tex_of(folder).read_text("utf-8")
 
 
-FORMATS = {"html": page_of, "latex": latex, "typst": typst_of}
+FORMATS = {"html": html_of, "latex": latex_of, "typst": typst_of}
 
-#: Feature → texts in HTML, LaTeX and Typst, with lines joined.
+#: Feature → texts that HTML, LaTeX and Typst must contain; their line breaks count as spaces.
 TEXTS_BY_FEATURE: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "references": (
         ('<a href="#fig-time" class="reference">Figure 3</a>, and', 'as in <a href="#fig-time" '
@@ -110,7 +107,7 @@ SHOWN_IN = {
 
 @pytest.fixture(scope="module")
 def texts(featured: Path) -> dict[str, str]:
-    """Convert the sample with all features to each format and join the lines."""
+    """Convert the sample with all features to each format; turn line breaks into spaces."""
     return {name: " ".join(form(featured).split()) for name, form in FORMATS.items()}
 
 
@@ -125,7 +122,7 @@ def test_text_for_some_formats_is_in_no_other_format(texts: dict[str, str]) -> N
     assert shown == SHOWN_IN
 
 
-def test_authors_may_add_pictures(write: Write) -> None:
+def test_authors_may_add_pictures(write: WritePaper) -> None:
     """A photograph is one file; a drawing has a file per format."""
     folder = write(
         '![A](pictures/photo.png){#fig-a fig-alt="alt"}\n\n'
@@ -137,14 +134,14 @@ def test_authors_may_add_pictures(write: Write) -> None:
         shutil.copyfile(folder / f"figures/time.{ending}", folder / f"pictures/plan.{ending}")
     assert typst_pdf(folder).startswith(b"%PDF")
     tex_of(folder)
-    page_of(folder)
+    html_of(folder)
     printed = {path.name for path in (folder / "tex" / "pictures").iterdir()}
     assert printed == {"photo.png", "plan.pdf"}
     assert (folder / "page" / "pictures" / "photo.png").is_file()
     assert (folder / "page" / "pictures" / "plan.svg").is_file()
 
 
-def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
+def test_all_problems_are_named_at_once_in_every_format(write: WritePaper) -> None:
     folder = write("See @fig-one.\n\nSee @tbl-two and [@nobody].\n")
     for form in FORMATS.values():
         with pytest.raises(RenderError) as caught:
@@ -154,29 +151,29 @@ def test_all_problems_are_named_at_once_in_every_format(write: Write) -> None:
     assert not (folder / "tex").exists()
 
 
-def test_the_list_of_values_equals_pandocs(write: Write) -> None:
+def test_the_list_of_values_equals_pandocs(write: WritePaper) -> None:
     """Pandoc converts the list if the condition has no quotes; it refuses a list of 501 lines."""
     names = ("Less | <than>", "a_b*c*", "\\ & [x]{#y}", '"CuPy\'s" -- 2^10^ ... |')
     values = [Value(f"n_{number}", name, 0.5, "s", name) for number, name in enumerate(names)]
 
     def page(condition: str, values: list[Value]) -> str:
         fence = f"::: {{.content-visible {condition}}}"
-        return page_of(write(f"{fence}\n\n{provenance(values)}\n\n:::\n"))
+        return html_of(write(f"{fence}\n\n{provenance(values)}\n\n:::\n"))
 
     by_pandoc = page("when-format=html", values)
     assert "Less | &lt;than&gt;<" in page('when-format="html"', values) == by_pandoc
     assert page('when-format="html"', 126 * values).count('<span id="v-') == 504
 
 
-def test_long_words_of_code_may_break(write: Write) -> None:
+def test_long_words_of_code_may_break(write: WritePaper) -> None:
     token = "nounbreakablewords" * 7 + "END"
     folder = write(f"```\nshort {token}\n```\n")
     broken = "\u200b".join(token[i : i + 12] for i in range(0, len(token), 12))
-    assert f"short {broken}\n" in latex(folder) and f"short {broken}\n" in typst_of(folder)
-    assert token in page_of(folder)
+    assert f"short {broken}\n" in latex_of(folder) and f"short {broken}\n" in typst_of(folder)
+    assert token in html_of(folder)
 
 
-def test_bibliography_entries_keep_dois_and_formulas_in_latex(write: Write) -> None:
+def test_bibliography_entries_keep_dois_and_formulas_in_latex(write: WritePaper) -> None:
     """IEEEtran.bst drops the field ``doi`` and lowercases letters outside braces."""
     folder = write("Known [@a].\n")
     entry = "@misc{a, title={On $O(n^2)$ and $K_{A}L$}, note={Undated}, doi={10.1/x_%12#}}\n"
@@ -190,7 +187,7 @@ def test_bibliography_entries_keep_dois_and_formulas_in_latex(write: Write) -> N
     assert typst_pdf(folder).startswith(b"%PDF")
 
 
-def test_figures_with_text_are_refused_for_typst(write: Write) -> None:
+def test_figures_with_text_are_refused_for_typst(write: WritePaper) -> None:
     folder = write('![C](figures/time){#fig-time fig-alt="alt"}\n')
     svg = folder / "figures" / "time.svg"
     svg.write_text(svg.read_text("utf-8").replace("</svg>", "<text>A</text></svg>"), "utf-8")
@@ -210,12 +207,12 @@ KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
     (KEYS.replace("name: A", "name: A, mail: x") + "---\n", "known are name, affiliation, orcid"),
     (KEYS.replace("name: A", "name: A, email: a--b@x.org") + "---\n", "author[0].email"),
 ])  # fmt: skip
-def test_front_matter_is_checked(write: Write, head: str, expected: str) -> None:
+def test_front_matter_is_checked(write: WritePaper, head: str, expected: str) -> None:
     with pytest.raises(RenderError, match=re.escape(expected)):
-        page_of(write("Text.\n", head=head))
+        html_of(write("Text.\n", head=head))
 
 
-def test_authors_may_have_an_address_and_roles(write: Write) -> None:
+def test_authors_may_have_an_address_and_roles(write: WritePaper) -> None:
     more = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
     links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
     for printed, link in zip(FORMATS.values(), links, strict=True):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tarfile
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,8 @@ from report.paper.tables import Column, Table, to_markdown
 from report.render import STYLES
 from report.render.latex import bundle, compile_latex, notes_of
 from report.render.source import in_style, read_source
-from tests.render.conftest import FRONT_MATTER, needs_latex, page_of, tex_of, typst_pdf
+from tests.render.conftest import FRONT_MATTER, WritePaper, html_of, needs_latex, tex_of, typst_pdf
 
-Write = Callable[..., Path]
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
 
 #: Number of rows in the long table of the sample.
@@ -125,7 +124,7 @@ def test_pdfs_have_numbers_and_metadata(engine: str, sample: bytes) -> None:
         assert "/ID" not in reader.trailer
 
 
-def test_struck_underlined_and_marked_words_are_printed(write: Write, engine: str) -> None:
+def test_struck_underlined_and_marked_words_are_printed(write: WritePaper, engine: str) -> None:
     words = "~~struck *words*~~ [below]{.underline} [marked]{.mark}"
     source = write(f"Body {words} end.\n", FRONT_MATTER.replace("A paper", f"Title {words} end"))
     text = " ".join(" ".join(pages_of(pdf_of(engine, source))).split())
@@ -134,7 +133,9 @@ def test_struck_underlined_and_marked_words_are_printed(write: Write, engine: st
 
 
 @needs_latex
-def test_latex_runs_no_program_and_names_missing_references(write: Write, tmp_path: Path) -> None:
+def test_latex_runs_no_program_and_names_missing_references(
+    write: WritePaper, tmp_path: Path
+) -> None:
     main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
     bad = rf"\immediate\write18{{touch {ran}}} See \ref{{fig-lost}}."
     bad += r"\newread\f \openin\f=/etc/passwd \ifeof\f\else\ref{fig-read}\fi"
@@ -145,7 +146,7 @@ def test_latex_runs_no_program_and_names_missing_references(write: Write, tmp_pa
 
 
 @pytest.mark.parametrize("sentences", [30, 320])
-def test_a_supplement_follows_references(write: Write, sentences: int, engine: str) -> None:
+def test_a_supplement_follows_references(write: WritePaper, sentences: int, engine: str) -> None:
     """The supplement begins on the page of the references; no sentence is lost or repeated."""
     words = " ".join(f"Sentence {n} has a few words." for n in range(sentences))
     supplement = "::: {#refs}\n:::\n\n# Supplement {.unnumbered #sec-supplement}\n\nThe end.\n"
@@ -222,7 +223,7 @@ def test_a_long_table_repeats_its_heading_on_every_page(report: bytes) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_paper_can_be_printed_in_any_style(style: str, write: Write) -> None:
+def test_a_paper_can_be_printed_in_any_style(style: str, write: WritePaper) -> None:
     head = FRONT_MATTER.replace("style: ieee\n", "style: report\nabstract: Short.\n")
     source = write("# Results\n\nWords.\n", head)
     document = source / "p.qmd"
@@ -291,7 +292,7 @@ def test_every_field_prints_special_characters(paper: Path, tmp_path: Path, form
     (tmp_path / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")
     shutil.copyfile(paper / "references.bib", tmp_path / "references.bib")
     if form == "html":
-        text = html.unescape(re.sub("<[^>]+>", "", page_of(tmp_path)))
+        text = html.unescape(re.sub("<[^>]+>", "", html_of(tmp_path)))
     else:
         text = "".join(pages_of(pdf_of(form, tmp_path)))
     assert not re.search("[\x1b\ufeff\uffff]", text)

@@ -10,8 +10,8 @@ from report.core.errors import RenderError
 from report.core.system import programs
 from report.render import pandoc
 from report.render.latex import compile_latex
-from tests.render.conftest import FRONT_MATTER, LACKING, tex_of
-from tests.render.conftest import page_of as html
+from tests.render.conftest import FRONT_MATTER, LACKING, WritePaper, tex_of
+from tests.render.conftest import html_of as html
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
 #: Number of the template's line that contains the test's text.
@@ -94,7 +94,7 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
 
 @pytest.fixture
 def broken(
-    write: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write: WritePaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, str], Path]:
     """Return a function that writes a paper and the template of the paper."""
 

@@ -26,10 +26,8 @@ from report.render.quarto import (
     write_settings,
 )
 from report.render.source import read_source
-from tests.render.conftest import LACKING
+from tests.render.conftest import LACKING, WritePaper
 from tests.tiny import STUDY
-
-Write = Callable[..., Path]
 
 #: Script that prints the version, or else runs the shell code ``behaviour``.
 STAND_IN = '#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\n{behaviour}\n'
@@ -97,7 +95,7 @@ def test_a_recent_quarto_is_found(
     ("exit 3", "no reason given"),
 ])  # fmt: skip
 def test_errors_of_quarto_name_the_line(
-    stand_in: Callable[..., Path], write: Write, behaviour: str, message: str
+    stand_in: Callable[..., Path], write: WritePaper, behaviour: str, message: str
 ) -> None:
     stand_in(behaviour=behaviour)
     paper = read_source(write("One.\n\nIt has #x(1) and \\nothing.\n"), "p")
@@ -126,7 +124,7 @@ def test_failed_builds_keep_earlier_output(stand_in: Callable[..., Path], projec
     assert pdfs[0].read_text() == "pdf\n" and (out / "quarto" / "_site").exists()
 
 
-def test_the_project_contains_settings_of_each_paper(write: Write, tmp_path: Path) -> None:
+def test_the_project_contains_settings_of_each_paper(write: WritePaper, tmp_path: Path) -> None:
     folder = write("Words.\n")
     write_settings(read_source(folder, "p"))
     entries = {"p": {"title": "A paper", "abstract": "Why?"}}

@@ -18,7 +18,7 @@ from report.render.html import Publication
 from report.render.shell import Settings, script_of
 from report.render.site import SitePaper, index_of_paper, write_site
 from tests.render import site_checks
-from tests.render.conftest import drawn, page_of
+from tests.render.conftest import drawn, html_of
 from tests.render.site_checks import Page
 
 needs_chromium = pytest.mark.skipif(
@@ -117,7 +117,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         text.write(ADDED)
     paper_folder = folder / "sample"
     publication = Publication(SETTINGS, measured="2025-01-02", key_figure="fig-time")
-    page = page_of(source, "sample", paper_folder, publication)
+    page = html_of(source, "sample", paper_folder, publication)
     drawing = drawn("time")
     series = [item.__dict__ for item in drawing.series]
     figure = {"place": "figures.time", "series": series, "svg": drawing.svg.decode()}

@@ -53,7 +53,7 @@ _LONGEST_LINE: Final = 9_000
 _WRAPPED_LINE: Final = 1_000
 #: The kind of record that this project measures, the default of functions that read records.  The
 #: type is ``Any``, since no class is a valid default for a ``type[Kind]`` of any kind.
-OWN: Final[Any] = Record
+OWN_RECORD: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
 
@@ -208,7 +208,7 @@ class _StatedVersion(msgspec.Struct):
     schema: int
 
 
-def parse(text: bytes, place: str, kind: type[Kind] = OWN, remedy: str = REMEDY) -> Kind:
+def parse(text: bytes, place: str, kind: type[Kind] = OWN_RECORD, remedy: str = REMEDY) -> Kind:
     """Parse the JSON of a record, measured by this project or imported.
 
     ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from report.core.errors import RecordError, reason_of
 from report.core.missing import Missing
 from report.core.records import ENDING, IMPORTED, filed
-from report.core.records.filed import EVENTS, OWN, REMEDY, Kind
+from report.core.records.filed import EVENTS, OWN_RECORD, REMEDY, Kind
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
@@ -186,13 +186,13 @@ def read_attachments(
         if path.is_file():
             total_bytes += path.stat().st_size
         if total_bytes > LARGEST_ATTACHED:
-            limit = f"the {LARGEST_ATTACHED:,} B that are read per record"
             raise RecordError(
-                f"{place}: it and the attachments before have more than {limit}; remove it."
+                f"{place}: this attachment and those before it exceed the {LARGEST_ATTACHED:,} B "
+                "that are read per record; remove this file."
             )
         content = read_file(path, place, REMEDY, data)
         if digest(content) != attachment.sha256:
-            raise RecordError(f"{place}: is another file than the record names; {REMEDY}.")
+            raise RecordError(f"{place}: the SHA-256 is not that in the record; {REMEDY}.")
         contents[name] = content
     return contents
 
@@ -200,7 +200,7 @@ def read_attachments(
 # --------------------------------------------------------------------------------------- reading
 
 
-def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
+def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Filed[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``.
 
     The allocator events of a ``Record`` are read from their attachment.
@@ -211,8 +211,8 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN) -> Filed[Kind]:
         raise RecordError(f"{place}: there is no such file; correct the name.")
     if name is None:
         raise RecordError(
-            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; give the file its "
-            "name back, or move what is not a record elsewhere."
+            f"{place}: found a name that is not <UTC time>-<device>-<hash>.json; restore the "
+            "file's name, or move the file elsewhere if it is no record."
         )
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
@@ -247,7 +247,7 @@ def _place(path: Path, data: Path) -> str:
     return path.as_posix()
 
 
-def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[Kind], ...]:
+def read_records(study: str, data: Path, kind: type[Kind] = OWN_RECORD) -> tuple[Filed[Kind], ...]:
     """Read all records of a study, sorted by file name and thus by time.
 
     Raises ``RecordError`` for the first unusable file.
@@ -259,7 +259,7 @@ def read_records(study: str, data: Path, kind: type[Kind] = OWN) -> tuple[Filed[
 
 
 def survey(
-    study: str, data: Path, kind: type[Kind] = OWN
+    study: str, data: Path, kind: type[Kind] = OWN_RECORD
 ) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
     """Read the records of a study; return usable records, and file → reason for the others."""
     folder = data / _folder(study, kind)

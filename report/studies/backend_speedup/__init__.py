@@ -1,4 +1,4 @@
-"""backend_speedup: one network on several array libraries, and how far one speed-up carries."""
+"""backend_speedup: one network on several array libraries, and if its speed-up holds on all."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Drawings of the survey: predicted and measured gains, and rates of backbones and of twins."""
+"""Drawings of the survey: gains, rates of backbones and of twins (``subject.PRE_NORMALIZED``)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,10 +7,10 @@ from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
-#: Twins whose classifiers differ, by the beginnings of their names.
-_CLASSIFIERS: Final = "vit_huge", "vit_gi"
-#: Ends of the axes of gains.
-_GAINS: Final = 0.6, 1.6
+#: Prefixes of transformers that also differ from their twins in the classifier.
+_OTHER_CLASSIFIER: Final = "vit_huge", "vit_gi"
+#: Limits of both axes of gains.
+_AXIS_LIMITS: Final = 0.6, 1.6
 
 
 def gains(p: Survey) -> Iterator[Scaling]:
@@ -18,32 +18,34 @@ def gains(p: Survey) -> Iterator[Scaling]:
     switched = p.pairs["second"].switched
     if switched.empty:
         return
-    points = []  # of two families large, of the last one pale
+    points = []
     for series, (label, families) in enumerate(subject.SWITCHED.items()):
         rows = switched[switched["family"].isin(families)]
         x, y = tuple(rows["single"]), tuple(rows["gain"])
+        # The third and the fourth group have many points, drawn small; the fourth is grey.
         points.append(Points(label, x, y, series=series, many=series > 1, pale=series > 2))
-    half = float(switched["half"].iloc[0])
-    single, usual = "Float32: equal gains", f"Float16: {half:.2f}"
-    labels = [(single, 0.61, 1.04), (usual, 1.17, 0.63)]
+    half_gain = float(switched["half"].iloc[0])  # predicted; equal for all networks
+    float32 = Curve("Float32: equal gains", _AXIS_LIMITS, _AXIS_LIMITS)
+    float16 = Curve(f"Float16: {half_gain:.2f}", (half_gain, half_gain), _AXIS_LIMITS, part=True)
+    labels = [(float32.label, 0.61, 1.04), (float16.label, 1.17, 0.63)]
     for x, y in switched.loc[switched.index == "resnet50_gn", ["single", "gain"]].to_numpy():
         labels.append(("ResNet-50", float(x) + 0.03, float(y) - 0.03))
     yield Scaling(
         "Predicted gain",
         "Measured gain",
         tuple(points),
-        (Curve(single, _GAINS, _GAINS), Curve(usual, (half, half), _GAINS, part=True)),
+        (float32, float16),
         x_scale="linear",
         y_scale="linear",
-        y_bottom=_GAINS[0],
-        y_top=_GAINS[1],
+        y_bottom=_AXIS_LIMITS[0],
+        y_top=_AXIS_LIMITS[1],
         regions=tuple(labels),
     )
 
 
 def backbones(p: Survey) -> Iterator[Dots]:
     """Draw the rates of backbones with group normalization over those with batch normalization."""
-    settings = {subject.CARDS[setting.device]: setting for setting in subject.PRICED}
+    settings = {subject.CARDS[setting.device]: setting for setting in subject.PRICED_SETTINGS}
     for setting in subject.EAGER:
         settings[f"{subject.CARDS[setting.device]}, compiled"] = setting.compiled
     for setting in subject.CHANNELS_LAST:
@@ -68,5 +70,5 @@ def twins(p: Survey) -> Iterator[Dots]:
     series = []
     for network in rows["RTX 5090"].index:
         dots = tuple(numbers.get(network) for numbers in rows.values())
-        series.append(DotSeries(network, dots, hollow=network.startswith(_CLASSIFIERS)))
+        series.append(DotSeries(network, dots, hollow=network.startswith(_OTHER_CLASSIFIER)))
     yield Dots(tuple(rows), tuple(series), "Rate over the twin's", reference=1, legend=False)

@@ -100,8 +100,8 @@ def gains(p: Survey) -> dict[str, Quantity]:
 def prices(p: Survey) -> dict[str, Quantity]:
     """Bytes that a normalized element moves more than with batch normalization."""
     values: dict[str, Quantity] = {}
-    others = [price for setting in subject.PRICED[:-1] for price in p.prices(setting)]
-    groups = {"new": p.prices(subject.PRICED[-1]), "others": others}
+    others = [price for setting in subject.PRICED_SETTINGS[:-1] for price in p.prices(setting)]
+    groups = {"new": p.prices(subject.PRICED_SETTINGS[-1]), "others": others}
     for precision in get_args(Precision):
         groups[precision] = p.predicted_prices(precision)
     for name, group in groups.items():
@@ -168,11 +168,11 @@ def float32_predicts(p: Survey) -> Iterator[Statement]:
 )
 def price_is_of_float32(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
-    for new, single in zip(p.prices(subject.PRICED[-1]), counted, strict=True):
+    for new, single in zip(p.prices(subject.PRICED_SETTINGS[-1]), counted, strict=True):
         yield new / single > 1
         yield new / single < 1 + 1 / 6
-    yield p.grouped_rates(subject.PRICED[-1]).largest < 0.55
-    for setting in subject.PRICED[:-1]:
+    yield p.grouped_rates(subject.PRICED_SETTINGS[-1]).largest < 0.55
+    for setting in subject.PRICED_SETTINGS[:-1]:
         yield p.grouped_rates(setting).smallest > 4 / 5
         yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
 

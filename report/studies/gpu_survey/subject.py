@@ -27,7 +27,7 @@ CARDS: Final = {OLD: "RTX 3090", MIDDLE: "RTX 4090", NEW: "RTX 5090", PRO: "RTX 
 _OLD_24, _MID_24 = Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
 _MID_29, _NEW_29, _PRO_29 = (Setting(card, "2.9.1") for card in (MIDDLE, NEW, PRO))
 #: Eager settings in which the price of a normalization is computed; the newest card is the last.
-PRICED: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
+PRICED_SETTINGS: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
 #: The same older cards with the channels of a pixel side by side.
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
