@@ -146,8 +146,8 @@ def test_rules_are_compared_as_by_hand() -> None:
     paper = findings(with_tables(RULES))
     papers.assert_values(paper, RULE_NUMBERS)
     table = {row["Rule"]: [*row.values()][1:] for row in rows(paper, "tbl-rules")}
-    assert table["Line, 2 and 4 images"] == [2, 40, 40 / 83, 35, 0, 5 / 40]
-    assert table["Count"] == [0, 73, 73 / 83, 10, 0, 30 / 40]
+    assert table["Line, 2 and 4 images"] == [2, 40, 40 / 83, 35, 0, 5 / 40, 0, 25]
+    assert table["Count"] == [0, 73, 73 / 83, 10, 0, 30 / 40, 0, 0]
     bounds = {row["Limits on"]: [*row.values()][1:] for row in rows(paper, "tbl-bounds")}
     assert bounds["AVX-512"] == [2, 9, 5, 7, 40, 30, 30 / 40, 10 / 9]
     for kind, cells in {
@@ -257,13 +257,13 @@ def with_unequal_peaks(place: int, old: Case) -> Case:
     return msgspec.structs.replace(old, series={**old.series, "requested_peak": peak})
 
 
-def tiled(time: float, power: int = 0, peak: int = 1) -> Inputs:
-    """Change times of tiled calls, which grow with the tile, and their peaks."""
+def tiled(time: float, peak: int) -> Inputs:
+    """Multiply times of tiled calls and their peaks."""
 
     def change(place: int, old: Case) -> Case:
         if "tile" not in old.factors:
             return old
-        factors = {"time": time * int(old.factors["tile"]) ** power, "allocated_peak": peak}
+        factors = {"time": time, "allocated_peak": peak}
 
         def multiplied(series: str, samples: tuple[float, ...]) -> tuple[float, ...]:
             return tuple(factors.get(series, 1) * sample for sample in samples)
@@ -288,9 +288,8 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
         (batch(lambda tried: tried - 1, subject="limit"), bad, "limits-within"),
         (batch(lambda tried: tried // 2, change="in_place"), bad, "in-place"),
         (batch(lambda tried: tried // 2, change="nested"), bad, "nested-costs"),
-        (tiled(time=1e-3, power=3), bad, "larger-tiles"),
         (tiled(time=1e-3, peak=100), bad, "tiles-save"),
-        (rising, bad, "layout-costs", "weights-cost", "precision-costs", "spikes"),
+        (rising, bad, "layout-costs", "precision-costs", "spikes"),
         (unequal, bad, "peaks-repeat"),
     ):  # fmt: skip
         assert papers.verdicts(STUDY, inputs, *claims) == dict.fromkeys(claims, verdict)

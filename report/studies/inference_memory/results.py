@@ -19,7 +19,6 @@ from report.studies.inference_memory.subject import (
     whole_call,
 )
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
-from report.theory.reconciliation import Reconciliation
 
 #: A prediction under a limit of tensors.
 Answer: TypeAlias = tuple[LimitOfNetwork, int]
@@ -131,8 +130,38 @@ class RuleComparison:
         if "line" in self._kind.rules:
             yield from self._counts_of_line()
 
+    def peaks_off(self) -> dict[tuple[str, int], float]:
+        """Divide each sum over operators that misses a measured peak by it: network, batch."""
+        off = {}
+        for network in {row.network for row in self.limits if self.lines[row.network]}:
+            for batch, peak in self.baselines[network].peaks.items():
+                total = theory.holder(self.lines[network], batch).total(batch)
+                if total != peak:
+                    off[network, batch] = total / peak
+        return off
+
+    def compare(self, rule: BatchRule) -> tuple[int, int]:
+        """Count limits under which only a rule is right, and under which only the count is."""
+        answers = self.answers[rule]
+        right = Counter((batch == row.ran, row.predicted == row.ran) for row, batch in answers)
+        return right[True, False], right[False, True]
+
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
         """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
+        yield "doubled_wins", self.compare("doubled")[0]
+        yield "doubled_losses", self.compare("doubled")[1]
+        runs = self.runs()
+        pairs = zip(runs["count"], runs["later"], strict=True)
+        yield "later_faster", sum(count > later for count, later in pairs)
+        off = self.peaks_off()
+        networks = {row.network for row in self.limits}
+        yield "peaks", sum(len(self.baselines[name].peaks) for name in networks)
+        yield "peaks_off", len(off)
+        yield "peaks_off_networks", len({network for network, _ in off})
+        yield "peaks_off_batch", max((batch for _, batch in off), default=0)
+        room = min(subject.ROOM_FOR_TENSORS)
+        twos = {(row.network, row.limit - room) for row in self.limits}
+        yield "two_exact", sum((r.network, r.peak_of_2) in twos for r in self.baselines.values())
         yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
         yield "explained", explained.total()
@@ -151,13 +180,13 @@ class RuleComparison:
     def share_right(self, rule: BatchRule) -> Quantity:
         """Return the share of limits under which the batch of a rule ran and the next did not."""
         share = self.ratios(rule).count(1) / max(1, len(self.limits))
-        return self._number(f"{rule}_share", share)
+        return self.number(f"{rule}_share", share)
 
     def numbers(self, prefix: str) -> dict[str, Quantity]:
         """Return the counts as numbers of the paper."""
-        return {f"{prefix}_{name}": self._number(name, value) for name, value in self.counts()}
+        return {f"{prefix}_{name}": self.number(name, value) for name, value in self.counts()}
 
-    def _number(self, name: str, value: float) -> Quantity:
+    def number(self, name: str, value: float) -> Quantity:
         return _number(name, value, bool(self.limits), *self._kind.tables)
 
     def worst_line(self) -> Answer | None:
@@ -181,16 +210,16 @@ def limits_on_cpu(inputs: Inputs) -> dict[str, Quantity]:
 # --------------------------------------------------------------- predicted peaks and limits, CPU
 
 
-def held_out(run: Run) -> list[Reconciliation]:
-    """Return the predicted float32 peaks of networks on which no rule was inferred."""
-    peaks = run.reconciled("float32").items()
-    return [peak for call, peak in peaks if call.network not in subject.RULE_NETWORKS]
+def held_out(run: Run) -> list[Quantity]:
+    """Subtract predicted float32 peaks from those of networks on which no rule was inferred."""
+    calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
+    residuals = [run.residual(call) for call in calls if call.precision == "float32"]
+    return [residual for residual in residuals if not residual.missing]
 
 
 def held_out_counted(run: Run) -> Quantity:
-    """Count the held-out peaks that are predicted to the byte."""
-    exactly = sum(peak.residual == 0 for peak in held_out(run))
-    return exact("peaks", "1", exactly, run.file)
+    """Count the held-out peaks."""
+    return exact("peaks", "1", len(held_out(run)), run.file)
 
 
 def alexnet_by_line(run: Run) -> Quantity:
@@ -203,6 +232,11 @@ def limits_counted(run: Run, more: int | None = None) -> Quantity:
     """Count the limits of a run, or those under which so many more images ran than predicted."""
     beyond = [limit.ran - fits.largest for limit, fits in run.limits]
     return exact("limits", "1", len(beyond) if more is None else beyond.count(more), run.file)
+
+
+def first_most(run: Run) -> Quantity:
+    """Return the most of the batch with which the search began over the one that ran."""
+    return exact("ratio", "1", max(limit.first / limit.ran for limit, _ in run.limits), run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:

@@ -7,20 +7,18 @@ from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     NETWORKS,
     Call,
-    InferencePrecision,
     Limit,
     call_of,
     limit_of,
 )
-from report.theory import peaks
 from report.theory.conditions import conditions_of
 from report.theory.network import Border
-from report.theory.reconciliation import Reconciliation, Term
+from report.theory.peaks import peak_bytes
 
 
 @dataclass(frozen=True)
@@ -46,35 +44,14 @@ class Run(any_study.Run):
         return self.repeated(f"{'requested' if self.on_gpu else 'allocated'}_peak", call.factors)
 
     @cached
-    def predicted(self, call: Call) -> peaks.Peak | Missing:
-        """Predict the live bytes at the peak of a call; missing where other layers ran."""
-        if self.on_gpu or call.tile is not None:
-            return Missing("workspaces are known for calls of whole maps on a CPU only")
-        network = theory.operators(call, self.calls.get(call, ()))
-        if isinstance(network, Missing):
-            return network
-        return peaks.peak(network, call.batch, conditions_of(self.stored.record.environment))
-
-    @cached
-    def reconciled(self, *precisions: InferencePrecision) -> dict[Call, Reconciliation]:
-        """Lead theory to the peak of every call that is predicted and measured, term by term."""
-        rows = {}
-        for call in (call for call in self.calls if call.precision in precisions):
-            size, predicted = self.fixed("allocated_peak", call.factors), self.predicted(call)
-            if isinstance(size, Missing) or isinstance(predicted, Missing):
-                continue
-            start, *terms = predicted.terms
-            words = f"{call.image}-{call.batch}-{call.layout}-{call.precision}"
-            rows[call] = Reconciliation(
-                f"peak-{self.key}-{call.network}-{words}",
-                f"Peak memory of {call.network} on {call.batch:,} images, {call.layout}, "
-                f"{call.precision}, {self.label}",
-                "B",
-                start,
-                tuple(terms),
-                Term("Measured", size, "most bytes in live blocks", "the allocator's events"),
-            )
-        return rows
+    def residual(self, call: Call) -> Quantity:
+        """Subtract the predicted peak of a call from the measured one (B)."""
+        network = theory.operators(call, self.calls[call])
+        if self.on_gpu or call.tile is not None or isinstance(network, Missing):
+            return absent("residual", "B", "workspaces are known for whole maps on a CPU only")
+        conditions = conditions_of(self.stored.record.environment)
+        predicted = peak_bytes(network, call.batch, conditions=conditions)
+        return self.peak(call) - exact("predicted peak", "B", predicted)
 
     @cached_property
     def limits(self) -> list[tuple[Limit, Border]]:

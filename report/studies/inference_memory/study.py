@@ -13,14 +13,12 @@ from report.paper.machines import setup
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
-from report.quantity.verdicts import trend
 from report.studies.inference_memory import figures, results, source, subject, theory
 from report.studies.inference_memory.results import KINDS, Allocated, RuleComparison
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import CIFAR, COALESCED, REDUCED, SHOWN, whole_call
 from report.studies.inference_memory.theory import RULES
 from report.theory.conditions import Layout
-from report.theory.reconciliation import Reconciliation
 
 
 class Paper:
@@ -40,14 +38,8 @@ class Paper:
         self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
         self.allocated = Allocated([run for run in self.runs if run.on_gpu])
 
-    def reconciliations(self) -> Iterator[Reconciliation]:
-        """Yield the peaks of both CPUs."""
-        for run in (self.cpu, self.second):
-            if run:
-                yield from run.reconciled("float32", REDUCED).values()
 
-
-study = Study(Paper, subject.check_subject, reconciliations=Paper.reconciliations)
+study = Study(Paper, subject.check_subject)
 findings = study.findings
 paper: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
@@ -101,6 +93,15 @@ def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
 def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     kinds = product(("rule", "wide"), RULES)
     return {f"{key}_{rule}_share": comparisons[key].share_right(rule) for key, rule in kinds}
+
+
+@avx2.mapping("percent")
+def _misses(comparison: RuleComparison) -> dict[str, Quantity]:
+    off = [*comparison.peaks_off().values()]
+    return {
+        "peaks_below": comparison.number("peak below", 1 - min(off, default=1)),
+        "peaks_above": comparison.number("peak above", max(off, default=1) - 1),
+    }
 
 
 @avx2.claim(
@@ -162,7 +163,7 @@ def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
             yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
-@bounds.table("bounds", digits={"Share right (%)": 2, "Count ÷ run, most": 3})
+@bounds.table("bounds", wide=True, digits={"Share right (%)": 2, "Count ÷ run, most": 3})
 def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     missing = Missing("memory of small batches was not measured")
     for key, kind in KINDS.items():
@@ -181,10 +182,11 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
             }
 
 
-@study.table("rules", digits={"Share right (%)": 2, "Right, AVX-512 (%)": 2})
+@study.table("rules", wide=True, digits={"Share right (%)": 2, "Right, AVX-512 (%)": 2})
 def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
     for rule, name in RULES.items():
         if ratios := p.avx2.ratios(rule):
+            wins, losses = p.avx512.compare(rule)
             yield {
                 "Rule": name,
                 "Runs": median(theory.runs_before(rule, row.ran) for row in p.avx2.limits),
@@ -193,6 +195,8 @@ def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
                 "Too high": sum(ratio > 1 for ratio in ratios),
                 "Too low": sum(ratio < 1 for ratio in ratios),
                 "Right, AVX-512 (%)": p.avx512.share_right(rule),
+                "Wins": wins,
+                "Losses": losses,
             }
 
 
@@ -206,14 +210,13 @@ limits_run.values(
     limits=results.limits_counted,
     limits_met=partial(results.limits_counted, more=0),
     limits_more=partial(results.limits_counted, more=1),
+    first_most=results.first_most,
 )
 
 
 @cpu.claim("Peaks on a CPU of networks that gave no rule are the predicted ones to the byte")
 def peaks_exact(run: Run) -> Iterator[Statement]:
-    for peak in results.held_out(run):
-        if not isinstance(peak.residual, Missing):
-            yield exact(f"residual({peak.subject})", "B", peak.residual, run.file).exactly(0)
+    return (residual.exactly(0) for residual in results.held_out(run))
 
 
 limits_run.claim("Limits of address space meet the prediction within the slack")(
@@ -282,23 +285,15 @@ def both_save(run: Run) -> Iterator[Statement]:
         yield both / saved(run, network, REDUCED) > 1 + results.MARGIN
 
 
-@settings_run.claim("In all forms of tiling a larger tile is faster")
-def larger_tiles(run: Run) -> Iterator[Statement]:
-    for form in subject.TILED:
-        calls = [call for call in run.calls if call.execution == form]
-        times = {call.tile: run.time(call) for call in calls if call.tile}
-        if len(times) > 1:
-            yield from trend(times, rising=False)
-
-
 @settings_run.claim(
-    "Tiles through a stage save over a third of the peak, smaller ones more, and cost time"
+    "Tiles through a stage save over a third of the peak, smaller ones more, and cost more time"
 )
 def tiles_save(run: Run) -> Iterator[Statement]:
     call = subject.Call(SHOWN, 224, 2, execution="tiled_stages", tile=64)
     yield results.over_plain(run.peak, call) < 2 / 3
     yield results.over_plain(run.time, call) > 1
     yield run.peak(replace(call, tile=8)) / run.peak(call) < 1
+    yield run.time(replace(call, tile=8)) / run.time(call) > 1
 
 
 @allocated.claim("On a GPU half precision can cost memory, and float16 thrice that of float32")
@@ -320,18 +315,6 @@ def layout_costs(a: Allocated) -> Iterator[Statement]:
 @allocated.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
 def spikes(a: Allocated) -> Statement:
     return a.peak(whole_call(SHOWN, 256)) / a.peak(whole_call(SHOWN, 512)) > 1
-
-
-@allocated.claim("For one image half precision takes a third more memory, for copies of weights")
-def weights_cost(a: Allocated) -> Iterator[Statement]:
-    """Test that the added bytes are half of the parameters, within a tenth."""
-    for network in ("AlexNet", "VGG-16"):
-        reduced, whole = whole_call(network, 1, REDUCED), whole_call(network, 1)
-        operators = theory.operators(whole)
-        assert not isinstance(operators, Missing)
-        half = exact("half of the parameters", "B", 2 * operators.network.parameter_count)
-        yield a.ratio(reduced) > 1 + 1 / 3
-        yield ((a.peak(reduced) - a.peak(whole)) / half).near(1, results.MARGIN)
 
 
 @allocated.claim("Three GPUs of one model request the same peaks, to the byte")

@@ -89,7 +89,10 @@ def whole_call(
 
 
 class Limit(NamedTuple):
-    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did."""
+    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did.
+
+    ``first`` is the batch tried first, which a line through two small batches promises.
+    """
 
     network: str
     image: int
@@ -97,6 +100,7 @@ class Limit(NamedTuple):
     mebibytes: int
     ran: int
     change: str = ""
+    first: int = 0
 
     @property
     def setting(self) -> tuple[str, Layout, int]:
@@ -123,7 +127,8 @@ def limit_of(case: Case) -> Limit | None:
         case.factors[name] for name in ("network", "image", "layout", "memory_limit")
     )
     change = str(case.factors.get("change", ""))
-    return Limit(network, image, layout, mebibytes, ran, change)  # type: ignore[arg-type]
+    first = int(next(iter(tried)))
+    return Limit(network, image, layout, mebibytes, ran, change, first)  # type: ignore[arg-type]
 
 
 def check_subject(stored: Stored) -> None:
