@@ -163,7 +163,7 @@ def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
             yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
-@bounds.table("bounds", wide=True, digits={"Share right (%)": 2, "Count ÷ run, most": 3})
+@bounds.table("bounds", digits={"Share right (%)": 2, "Count ÷ run, most": 3})
 def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     missing = Missing("memory of small batches was not measured")
     for key, kind in KINDS.items():
