@@ -46,7 +46,7 @@ CONTROLS: Final = {
 PRE_NORMALIZED: Final = r"^(vit_\w+)_clip(_\d+)$"
 
 #: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
-#: Those with an RTX 5090 are compiled, as its eager rates contain the price of float32.
+#: Those with an RTX 5090 are compiled: its eager rates seem to contain the price of float32.
 STEPS: Final = {
     "first": SettingChange("3090 to 4090, eager", _OLD_24, _MID_24),
     "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
