@@ -94,10 +94,6 @@ EXPECTED: Mapping[str, float] = {
     "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366,
     "small_at_roofs": 128 / 1107 / by_hand(SMALL, 8.1e12, 320e9) * CHIP / 8.1e12,
     "float32_reserved": 12.6e9,
-    # By hand: the mean of 1/t for two step times, 8,561 and 4,372 ms or 914 and 5,972 ms.
-    "collapsed_step": 5.3, "collapsed_excess": 0.28,
-    "collapsed_least": 0.08, "collapsed_most": 0.55,
-    "small_step_least": 0.0155, "small_step_most": 0.0224,
     "other_rates": 8, "other_works": 3, "loaded_steps": LOADED_STEPS,
     "heat_mean": 2280 * 31 / 366,
     "t4_ridge": 8.1e12 / 320e9, "t4_bandwidth": 320e9,

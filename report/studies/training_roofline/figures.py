@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from figures.panels import Band, Curve, Points, Scaling
-from report.studies.training_roofline import results
+from report.core.missing import Missing
+from report.studies.training_roofline import results, subject, theory
+from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, Source
 from report.studies.training_roofline.theory import value_of
 
@@ -37,4 +39,28 @@ def clocks(source: Source) -> Iterator[Scaling]:
         direct=True,
         legend=False,
         regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_900, 3.15)),
+    )
+
+
+def steps(run: Run) -> Iterator[Scaling]:
+    """Draw the steps of all processes behind the slower loader, and the predicted ones."""
+    network, files = subject.WAITING
+    processes = run.loading(network, files)
+    step = run.loaded_step(network)
+    longest = theory.waiting_step(run.loaded_step(files=files), step)
+    if isinstance(processes, Missing) or longest.missing:
+        return
+    ready, waiting = 1e3 * value_of(step), 1e3 * value_of(longest)
+    places = tuple(float(place) for place in range(1, subject.LOADED_STEPS + 1))
+    predicted = tuple(ready if (place - 1) % subject.WORKERS else waiting for place in places)
+    times = tuple(1e3 * time for process in processes for time in process.samples)
+    yield Scaling(
+        "Step",
+        "Time (ms)",
+        (Points("measured", places * len(processes), times, many=True),),
+        (Curve("predicted", places, predicted),),
+        x_ticks=places[:: subject.WORKERS],
+        x_scale="linear",
+        y_scale="linear",
+        y_from_zero=True,
     )

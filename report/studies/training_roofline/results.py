@@ -119,21 +119,6 @@ def memory_share(s: Source, device: str, network: str) -> Quantity:
     return exact(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
-def uneven_steps(s: Source) -> tuple[Quantity, ...]:
-    """Estimate the collapsed run's mean step (s), if its printed efficiency is by total time.
-
-    Then return by how much its throughput exceeds the total one, less 1, and the least and most by
-    which a mean of step throughputs can: steps have two times, an extreme and another to match.
-    """
-    rate = s.value("collapse_efficiency", "1", 0.01) * s.printed_peak(RTX) / s.printed_work(HEAVY)
-    mean, deviation = SOURCE_BATCH / rate, s.value("collapse_deviation", "s", 1e-3)
-    estimates = [mean, s.cases_of(RTX, HEAVY)[-1].images / rate - 1]
-    for extreme in (s.value(f"collapse_{end}", "s", 1e-3) for end in ("slowest", "fastest")):
-        other = mean + deviation * deviation / (mean - extreme)
-        estimates.append(mean / other + mean / extreme - mean / extreme * (mean / other) - 1)
-    return tuple(to_digits(estimate, 2) for estimate in estimates)
-
-
 def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
     """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
 

@@ -9,6 +9,7 @@ from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
 from report.quantity.expression import Quantity, absent
+from report.quantity.intervals import Process
 from report.studies.training_roofline import subject
 
 
@@ -54,14 +55,19 @@ class Run(any_study.Run):
 
         Another ``statistic`` of a process's steps, in ``unit``, replaces their mean.
         """
-        factors: dict[str, Level] = {"network": network, "files": files}
-        factors |= {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
-        processes = self.by_process("time", {"subject": "loading", **factors})
-        name = described("mean step" if unit == "s" else "mean over total rate", factors)
+        processes = self.loading(network, files)
+        statement = "mean step" if unit == "s" else "mean over total rate"
+        name = described(statement, {"network": network, "files": files})
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
         return self.of_processes(name, unit, single)
+
+    def loading(self, network: str, files: str) -> tuple[Process, ...] | Missing:
+        """Return the steps (s) of each process as ``loaded_step`` averages them."""
+        size = {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
+        factors = {"subject": "loading", "network": network, "files": files}
+        return self.by_process("time", {**factors, **size})
 
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""

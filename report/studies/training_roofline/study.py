@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any, Final
 
 from report.core.statistics.estimates import CONFIDENCE
@@ -14,8 +14,8 @@ from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study, audit_row
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import largest, smallest, spanning
+from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import figures, results, subject, theory
 from report.studies.training_roofline.results import MEAN, share_of_roofs
 from report.studies.training_roofline.runs import Run
@@ -30,7 +30,6 @@ class Paper:
         self.inputs, self.source = inputs, Source(inputs)
         self.runs = inputs.runs(Run)
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
-        self.gpus = [self.runs[role] for role in ("fifth", "gpu", "fourth") if role in self.runs]
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -87,13 +86,6 @@ def _audited(p: Paper) -> dict[str, Quantity]:
     return {id: exact(f"numbers {id}", "1", n, p.source.file) for id, n in counts.items()}
 
 
-@printed.mapping("measured")
-def _our_steps(p: Paper) -> dict[str, Quantity]:
-    steps = [run.step(HEAVY, 8) for run in p.gpus] or [absent("steps", "s", "no GPU")]
-    ends = {"small_step_least": smallest(*steps), "small_step_most": largest(*steps)}
-    return {id: to_digits(time, 3) for id, time in ends.items()}
-
-
 @source.mapping()
 def _counts(s: Source) -> dict[str, Quantity]:
     clocks = {f"{name}_clock": s.first_row("cores", name) for name in CLOCKS}
@@ -131,7 +123,6 @@ def _measured(s: Source) -> dict[str, Quantity]:
         # Heat alone scales the speed with the clock, from at most the highest rated one.
         "heat_mean": s.first_row("cores", "high") / usual.images * collapsed.images,
         "step_cost": results.fixed_part(s, T4)[0],
-        "collapsed_step": results.uneven_steps(s)[0],
     }
 
 
@@ -146,13 +137,7 @@ def _shares(s: Source) -> dict[str, Quantity]:
         "t4_light_memory": results.memory_share(s, T4, LIGHT),
         "t4_fixed": results.fixed_part(s, T4)[1],
         "rtx_fixed": results.fixed_part(s, RTX)[1],
-        "collapsed_excess": results.uneven_steps(s)[1],
-        "collapsed_least": results.uneven_steps(s)[2],
-        "collapsed_most": results.uneven_steps(s)[3],
     }
-
-
-# ------------------------------------------------------------------------------------- measured
 
 
 def _peak(run: Run, **case: Any) -> Quantity:
@@ -167,6 +152,15 @@ gpu.values(
     float32_reserved=partial(_peak, size="reserved", precision="float32"),
     light_allocated=partial(_peak, network=LIGHT),
 )
+
+
+def _predicted_excess(run: Run) -> Quantity:
+    network, files = subject.WAITING
+    return theory.overstated(run.loaded_step(files=files), run.loaded_step(network))
+
+
+cpu.values("percent", excess=methodcaller("overstated", *subject.WAITING))
+cpu.values("percent", excess_predicted=_predicted_excess)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -295,6 +289,7 @@ def nearer_roof(s: Source) -> Iterator[Statement]:
 # --------------------------------------------------------------------------- figures and tables
 
 source.figure(key=True, height=2.6)(figures.clocks)
+cpu.figure("loading", height=2.5)(figures.steps)
 
 
 @source.table(wide=True)
@@ -309,22 +304,6 @@ def ratios(s: Source) -> Iterator[Mapping[str, Content]]:
             "By throughputs": compute(by_rate=False),
             "Equal, T4 at its highest": to_digits(equal, 3),
             "Equal, T4 at its least": to_digits(equal * results.needed_clock(s), 3),
-        }
-
-
-@cpu.table(wide=True)
-def loading(run: Run) -> Iterator[Mapping[str, Content]]:
-    for network, files in subject.LOADED:
-        loader, step = run.loaded_step(files=files), run.loaded_step(network)
-        yield {
-            "Network": network,
-            "Files (px)": files,
-            "Loader alone (ms)": loader,
-            "Step alone (ms)": step,
-            "Predicted step (ms)": largest(loader, step),
-            "Step (ms)": run.loaded_step(network, files),
-            "Predicted excess (%)": theory.overstated(loader, step),
-            "Excess (%)": run.overstated(network, files),
         }
 
 
@@ -393,7 +372,7 @@ _ITEMS: Final = (
     ("The paradox: memory pressure", "memory on our GPU", "at most for the collapse"),
     ("The collapse: memory or heat", "memory on our GPU", "consistent with memory"),
     ("GPUs beat the CPU 107 and 63 times", "audited", "compares different batches"),
-    ("Mixed precision would help", "left out", "efficiencies here are by float32"),
+    ("Mixed precision would help", "left out", "measured on our GPU alone"),
 )
 
 

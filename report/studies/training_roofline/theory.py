@@ -69,6 +69,11 @@ def least_time(
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
 
 
+def waiting_step(loader: Quantity, step: Quantity) -> Quantity:
+    """Predict the time (s) of the step that waits until all workers have finished."""
+    return largest(WORKERS * loader - (WORKERS - 1) * step, step)
+
+
 def overstated(loader: Quantity, step: Quantity) -> Quantity:
     """Predict by how much the mean of step throughputs exceeds the total throughput, less 1.
 
@@ -76,7 +81,6 @@ def overstated(loader: Quantity, step: Quantity) -> Quantity:
     memory.  If the loader is slower, workers that share a core finish together: one step waits for
     them, the others find their batches ready.
     """
-    others = WORKERS - 1
-    waiting = largest(WORKERS * loader - others * step, step)
+    waiting = waiting_step(loader, step)
     longer = waiting - step
-    return longer * longer / (waiting * step) * others / WORKERS**2
+    return longer * longer / (waiting * step) * (WORKERS - 1) / WORKERS**2
