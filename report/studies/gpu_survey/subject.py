@@ -33,16 +33,14 @@ CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OL
 
 #: Settings in which the switch of timm can show in the rates of twins.
 EAGER: Final = (_MID_29, _PRO_29, _NEW_29)
-#: Another such setting, then three where it cannot show: in pure bfloat16 every tensor has
-#: two bytes, and with PyTorch 2.4.0 twins are equally fast.
+#: Another such setting, then three where it cannot show: pure bfloat16, and an old PyTorch.
 CONTROLS: Final = {
     "PRO 6000, mixed bfloat16, compiled": _PRO_29.compiled._replace(precision="amp_bf16"),
     "PRO 6000, pure bfloat16, compiled": _PRO_29.compiled._replace(precision="bf16"),
     "RTX 3090, PyTorch 2.4.0": _OLD_24,
     "RTX 4090, PyTorch 2.4.0": _MID_24,
 }
-#: Twins: vision transformers with and without a normalization before the first block, by the parts
-#: of their names before and after the part in which they differ.
+#: Transformers with a normalization before the first block; twins' names lack ``_clip``.
 PRE_NORMALIZED: Final = r"^(vit_\w+)_clip(_\d+)$"
 
 #: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
