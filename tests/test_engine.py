@@ -130,7 +130,7 @@ def test_slow_packages_are_imported_only_where_needed() -> None:
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
     assert not slow & imported("build; build.parse([])")
     studies = [module_of(study) for study in STUDIES if study != "gpu_survey"]
-    of_steps = [", ".join(modules) for modules in run._IMPORTED.values()]
+    of_steps = [", ".join(modules) for modules in run._MODULES_BY_KIND.values()]
     assert "pandas" not in imported(", ".join(studies + of_steps))
 
 
