@@ -11,7 +11,8 @@ from report.core.records.record import Case, Ceiling, Factors
 from report.quantity.evaluation import point
 from report.studies.tuning_tips import results, theory
 from report.studies.tuning_tips.runs import Run
-from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
+from report.studies.tuning_tips.source import TIPS
+from report.studies.tuning_tips.subject import BATCH, NETWORKS, Trial
 from report.theory import heap, work
 from report.theory.networks import layers_of
 from tests import factory

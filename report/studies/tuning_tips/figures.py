@@ -9,7 +9,8 @@ from report.paper.plots import dot_series
 from report.quantity.expression import absent
 from report.studies.tuning_tips import results
 from report.studies.tuning_tips.runs import Run
-from report.studies.tuning_tips.subject import BATCH, NETWORKS, TIPS, Trial
+from report.studies.tuning_tips.source import TIPS
+from report.studies.tuning_tips.subject import BATCH, NETWORKS, Trial
 
 #: Places of the memory policies within a row.
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}

@@ -13,7 +13,8 @@ from report.paper.tables import Content
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.tuning_tips.runs import Run
-from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, TIPS, Trial
+from report.studies.tuning_tips.source import TIPS
+from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
 
 #: Verdicts of an effect, of none, and of all right results.
 DECIDED, UNDECIDED = ("faster", "slower"), ("no difference", "undecided")

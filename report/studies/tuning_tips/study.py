@@ -12,6 +12,7 @@ from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, smallest, spanning
 from report.studies.tuning_tips import figures, results, subject
 from report.studies.tuning_tips.runs import Run
+from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 
 #: Switching gradients off on the network where the policy for memory decides whether it pays.
@@ -107,7 +108,7 @@ def _claim_that_pays(tip: str, memory: str) -> None:
 
     suffix = "" if memory == "returned" else "_kept"
     pays.__name__ = f"{tip}_pays{suffix}"
-    title = f"The tip {subject.TIPS[tip]} speeds up every network"
+    title = f"The tip {TIPS[tip]} speeds up every network"
     title += ", where both sides keep freed memory" if suffix else ""
     numbers = (f"{tip}{suffix}_least", f"{tip}{suffix}_most", "batch")
     cpu.claim(title, numbers=numbers)(pays)

@@ -1,29 +1,12 @@
-"""Compared tips of PyTorch's tuning guide on networks, and the checks of their records."""
+"""Comparisons of tips on networks, and the checks of their records."""
 
 from typing import Final, NamedTuple
 
 from report.core.errors import StudyError
 from report.core.records.store import Stored
 from report.evidence.case_checks import check_factors
+from report.studies.tuning_tips.source import TIPS
 
-#: Names of tips in tables and figures.
-TIPS: Final = {
-    "control": "control",
-    "exchanged": "control exchanged",
-    "no_grad": "no gradients",
-    "inference_mode": "inference mode",
-    "in_place": "in-place activation",
-    "fused": "fused batch norms",
-    "channels_last": "channels last",
-    "compiled": "torch.compile",
-    "bfloat16": "bfloat16",
-    "allocator": "kept memory",
-    "threads": "second thread",
-    "set_to_none": "dropped gradients",
-    "preallocated": "preallocated buffer",
-    "workers": "loader worker",
-    "flush_denormal": "flushed denormals",
-}
 #: Tips that change nothing.
 CONTROLS: Final = ("control", "exchanged")
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
