@@ -103,10 +103,7 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     deviations of the sum.
     """
     wall, processors = after.at_s - before.at_s, after.processors
-    # Rounding to ticks may report more busy time than the processors had.
-    busy = min(after.busy_s - before.busy_s, wall * processors)
-    used = max(0.0, busy - (after.own_s - before.own_s))
-    taken = max(0.0, after.steal_s - before.steal_s)
+    used, taken = _lost_times(before, after)
     smallest = 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
     spare = max(0, processors - threads)
     allowed = max((TAKEN_SHARE + SPARE_SHARE * spare) * wall, smallest)
@@ -124,6 +121,14 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     if waited > max(WAITING_SHARE * wall * threads, smallest):
         return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"
     return None
+
+
+def _lost_times(before: Reading, after: Reading) -> tuple[float, float]:
+    """Return the processor time that other programs used, and that the hypervisor took (s)."""
+    # Rounding to ticks may report more busy time than the processors had.
+    busy = min(after.busy_s - before.busy_s, (after.at_s - before.at_s) * after.processors)
+    used = max(0.0, busy - (after.own_s - before.own_s))
+    return used, max(0.0, after.steal_s - before.steal_s)
 
 
 def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
@@ -145,9 +150,8 @@ def free_processors(seconds: float) -> int:
     before = read_counters()
     time.sleep(seconds)
     after = read_counters()
-    used_s = after.busy_s - before.busy_s - (after.own_s - before.own_s)
-    taken_s = after.steal_s - before.steal_s
-    return max(1, after.processors - round((used_s + taken_s) / (after.at_s - before.at_s)))
+    lost = sum(_lost_times(before, after)) / (after.at_s - before.at_s)
+    return max(1, after.processors - round(lost))
 
 
 def busiest_programs() -> tuple[str, ...]:
