@@ -210,6 +210,13 @@ def test_dry_run_prints_time_and_faults(
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
         assert re.search(rf"About \d+ (s|min){load}: 8 cases; ", ask(*words)[2])
+    # Without --threads, a quick run computes on the processors that other programs leave free.
+    monkeypatch.setattr(forecast.runtime, "cores_available", lambda: 2)
+    for free, is_noted in ((2, False), (1, True)):
+        monkeypatch.setattr(forecast.quiet, "free_processors", lambda *_, free=free: free)
+        err = ask("run", "conv_scaling", "--quick", "--dry-run")[2]
+        assert ("leave 1 of 2 processors: --threads 1 for this quick run." in err) == is_noted
+        assert "leave" not in ask(*words)[2]
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
     for module, name, value, code, message in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
