@@ -51,6 +51,8 @@ _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "no
 #: Time to start a process, without its imports, and time to profile a call (s).
 _START_S: Final = 0.5
 _PROFILE_S: Final = 0.3
+#: Time to write the record and to evaluate the study's claims for it (s).
+_CLAIMS_S: Final = 3.0
 #: Bytes of one sample in a record, and of a record without its samples.
 _SAMPLE_B: Final = 30
 _RECORD_B: Final = 10**6
@@ -114,7 +116,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
         seconds["counts"] = selection.seconds(tool)
     counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
     load = " at the present load" if noise else ""
-    period = period_text(sum(seconds.values()))
+    period = period_text(sum(seconds.values()) + slowdown * _CLAIMS_S)
     note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
     return request, seconds
 

@@ -63,5 +63,9 @@ def factors_text(factors: Mapping[str, Level]) -> str:
 
 
 def period_text(seconds: float) -> str:
-    """Round an estimated time: ``45 s``, ``3 min``."""
-    return f"{5 * round(seconds / 5)} s" if seconds < 90 else f"{round(seconds / 60)} min"
+    """Round an estimated time: ``45 s``, ``2.5 min``, ``12 min``."""
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    if seconds < 300:
+        return f"{round(2 * seconds / 60) / 2:g} min"
+    return f"{round(seconds / 60)} min"

@@ -209,7 +209,7 @@ def test_dry_run_prints_time_and_faults(
     monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
-        assert re.search(rf"About \d+ (s|min){load}: 8 cases; ", ask(*words)[2])
+        assert re.search(rf"About [\d.]+ (s|min){load}: 8 cases; ", ask(*words)[2])
     # Without --threads, a quick run computes on the processors that other programs leave free.
     monkeypatch.setattr(forecast.runtime, "cores_available", lambda: 2)
     for free, is_noted in ((2, False), (1, True)):
