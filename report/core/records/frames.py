@@ -7,7 +7,6 @@ as ``policy``, becomes ``case_policy``.
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 #: Columns that differ between the series of one case.
 _SERIES_COLUMNS: Final = ("process", "policy", "quantity", "unit")
 _RESERVED_COLUMNS: Final = {"file", "device", "case", *_SERIES_COLUMNS, "repetition", "value"}
-#: Placeholder for the first cells of a line, which all lines of a series share.
-_COMMON_CELLS: Final = "\0"
 
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> "pd.DataFrame":
@@ -46,42 +43,23 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
 
     Whole numbers stay whole, even in a column with empty cells.
     """
-    # Formatted by hand: 725,000 rows take 0.3 s, a data frame's ``to_csv`` takes 4 s.
+    # Formatted by hand, since a data frame's ``to_csv`` takes ten times as long.
     columns: dict[str, None] = {}
     for case_columns, _ in _cases(stored):
         columns |= dict.fromkeys(case_columns)
     stream.write(csv_of([(*columns, *_SERIES_COLUMNS, "repetition", "value")]))
     for case_columns, case in _cases(stored):
-        case_cells = ",".join([_cell(case_columns.get(name)) for name in columns])
-        series_of_case: list[tuple[int | None, Policy | None, SeriesByQuantity]]
-        series_of_case = [(None, None, case.series)]
+        case_cells = csv_of([[case_columns.get(name) for name in columns]]).removesuffix("\n")
+        series_of_case: list[tuple[int | str, Policy | None, SeriesByQuantity]]
+        series_of_case = [("", None, case.series)]
         for round_ in case.rounds:
             series_of_case.append((round_.process, round_.policy, round_.series))
         for process, policy, series in series_of_case:
             for quantity, samples in series.items():
-                common_cells = f"{case_cells},{_series_cells(process, policy, quantity)}"
-                lines = _lines_template(len(samples)) % samples
-                stream.write(lines.replace(_COMMON_CELLS, common_cells))
-
-
-@lru_cache(maxsize=10_000)
-def _series_cells(process: int | None, policy: Policy | None, quantity: str) -> str:
-    """Return the cells of ``_SERIES_COLUMNS``."""
-    cells = (process, policy, quantity, QUANTITIES[quantity].unit)
-    return ",".join(_cell(cell) for cell in cells)
-
-
-@lru_cache
-def _lines_template(count: int) -> str:
-    """Return a ``%`` template for ``count`` CSV lines that begin with the placeholder."""
-    return "".join(f"{_COMMON_CELLS},{index},%r\n" for index in range(count))
-
-
-@lru_cache(maxsize=10_000, typed=True)
-def _cell(content: Any) -> str:
-    """Format one cell; cached, since most cells appear in thousands of lines."""
-    # A row of one empty cell would be quoted, so a second cell is added and removed.
-    return csv_of([(content, "")]).removesuffix(",\n")
+                unit = QUANTITIES[quantity].unit
+                cells = f"{case_cells},{process},{policy or ''},{quantity},{unit}"
+                lines = [f"{cells},{number},{value!r}\n" for number, value in enumerate(samples)]
+                stream.write("".join(lines))
 
 
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
