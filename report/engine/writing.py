@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from report.core.records.coverage import Measured, covered_cases
+from report.core.records.coverage import CoveredCase, covered_cases
 from report.core.records.files import PROJECT
 from report.core.records.frames import read_samples, sample_frame
 from report.engine import actions, steps
@@ -32,7 +32,7 @@ def render_document(
     papers: Path,
     findings: Findings,
     origin: Mapping[str, Any],
-    coverage: Measured | None = None,
+    coverage: Sequence[CoveredCase] | None = None,
 ) -> Manuscript:
     """Render the document of a paper or of a report; raises ``TemplateError``.
 

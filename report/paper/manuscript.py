@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import traceback
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -15,7 +15,7 @@ import jinja2
 
 from figures.characters import visible
 from report.core.errors import TemplateError
-from report.core.records.coverage import Measured
+from report.core.records.coverage import CoveredCase
 from report.core.records.files import read_file
 from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
@@ -48,7 +48,7 @@ def render_manuscript(
     template: Path,
     findings: Findings,
     origin: Mapping[str, Any] = MappingProxyType({}),
-    measured: Measured | None = None,
+    measured: Sequence[CoveredCase] | None = None,
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,7 +46,7 @@ from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from figures.characters import visible
-from report.core.records.coverage import Measured, check_selectors
+from report.core.records.coverage import CoveredCase, check_selectors, newest_record_with
 from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
 from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark
@@ -113,7 +113,7 @@ class Page:
     claims: dict[str, Claim]
     unsupported: list[str] = field(default_factory=list)
     #: Cases in own records; None for data other than the project's.
-    measured: Measured | None = None
+    measured: Sequence[CoveredCase] | None = None
     marks: list[Mark] = field(default_factory=list)
     #: Markdown of the template that is printed outside the text, or only for other data.
     asides: list[str] = field(default_factory=list)
@@ -266,7 +266,7 @@ class PaperTags(Extension):
         page, sentence = self._page, caller()
         check_selectors(selectors)
         if page.measured is not None:
-            record = page.measured.record_with(selectors, factors)
+            record = newest_record_with(page.measured, selectors, factors)
             if not record:
                 return sentence
             named = ", ".join((*selectors, *(f"{name}={factors[name]}" for name in factors)))

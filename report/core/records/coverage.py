@@ -4,8 +4,7 @@ A paper computes only from the records of its edition (``data/editions.yaml``), 
 as "not measured on a GPU" is about all records of the study.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -28,39 +27,33 @@ class CoveredCase(msgspec.Struct, frozen=True, gc=False):
     file: str
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The cases of all records that the project measured, newest record first."""
+def newest_record_with(
+    cases: Sequence[CoveredCase], selectors: Collection[str], factors: Mapping[str, Level]
+) -> str:
+    """Return the file of the newest record with a case that matches; empty if none matches.
 
-    cases: tuple[CoveredCase, ...] = ()
-
-    def record_with(self, selectors: Iterable[str], factors: Mapping[str, Level]) -> str:
-        """Return the newest record with a case that matches; empty if no record matches.
-
-        ``selectors`` are devices and quantities, ``factors`` required levels.  Raises
-        ``ValueError`` for a factor that no case has.
-        """
-        existing = set[str]()
-        for case in self.cases:
-            existing.update(case.factors)
-        for name in factors:
-            if name not in existing:
-                names = ", ".join(sorted(existing)) or "none"
-                raise ValueError(f"{name} is no factor of a record; these are: {names}")
-        devices = {DEVICES[name] for name in selectors if name in DEVICES}
-        if not devices:
-            devices = set(DEVICES.values())
-        quantities = {name for name in selectors if name not in DEVICES}
-        for case in self.cases:
-            if case.device not in devices or not quantities.issubset(case.quantities):
-                continue
-            if factors.items() <= case.factors.items():
-                return case.file
-        return ""
+    ``selectors`` are devices and quantities, ``factors`` required levels.  Raises ``ValueError``
+    for a factor that no case has.
+    """
+    existing = set[str]()
+    for case in cases:
+        existing.update(case.factors)
+    for name in factors:
+        if name not in existing:
+            names = ", ".join(sorted(existing)) or "none"
+            raise ValueError(f"{name} is no factor of a record; these are: {names}")
+    devices = [DEVICES[name] for name in selectors if name in DEVICES]
+    quantities = {name for name in selectors if name not in DEVICES}
+    for case in cases:
+        is_on_device = not devices or case.device in devices
+        is_measured = quantities.issubset(case.quantities)
+        if is_on_device and is_measured and factors.items() <= case.factors.items():
+            return case.file
+    return ""
 
 
-def covered_cases(usable: Iterable[Stored]) -> Measured:
-    """List the cases with status ok of full and custom runs."""
+def covered_cases(usable: Iterable[Stored]) -> tuple[CoveredCase, ...]:
+    """List the cases with status ok of full and custom runs, newest run first."""
     cases: list[CoveredCase] = []
     for run in sorted(usable, key=start_and_file, reverse=True):
         if run.record.protocol.plan == "quick":
@@ -74,7 +67,7 @@ def covered_cases(usable: Iterable[Stored]) -> Measured:
                 if round_.status == "ok":
                     quantities.update(round_.series)
             cases.append(CoveredCase(device, case.factors, tuple(sorted(quantities)), run.file))
-    return Measured(tuple(cases))
+    return tuple(cases)
 
 
 def check_selectors(selectors: Iterable[object]) -> None:
