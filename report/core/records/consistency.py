@@ -34,19 +34,14 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
 _MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-
-
-def _parts_and_wholes() -> Iterator[tuple[str, str]]:
-    """Yield (part, whole): quantities in bytes of one call; the part cannot exceed the whole."""
-    for kind in ("requested", "allocated", "reserved", "resident"):
-        for moment in ("before", "after"):
-            yield f"{kind}_{moment}", f"{kind}_peak"
-    for part, whole in (("requested", "allocated"), ("allocated", "reserved")):
-        for moment in ("before", "after", "peak"):
-            yield f"{part}_{moment}", f"{whole}_{moment}"
-
-
-_PARTS_AND_WHOLES: Final = tuple(_parts_and_wholes())
+#: Quantity in bytes → quantities of the same call that it cannot exceed.
+_LIMITS: Final = defaultdict[str, list[str]](list)
+for _kind in ("requested", "allocated", "reserved", "resident"):
+    for _moment in ("before", "after"):
+        _LIMITS[f"{_kind}_{_moment}"].append(f"{_kind}_peak")
+for _moment in ("before", "after", "peak"):
+    _LIMITS[f"requested_{_moment}"].append(f"allocated_{_moment}")
+    _LIMITS[f"allocated_{_moment}"].append(f"reserved_{_moment}")
 #: Factors that do not change the layers of a network.
 _OTHER_FACTORS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
 #: Groups of quantities with equal numbers of samples (per call, step, epoch, image or moment).
@@ -62,16 +57,11 @@ _SAME_COUNT: Final = (
     ("energy", "energy_calls"),
     tuple(name for name in QUANTITIES if name.startswith("ncu_")),
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
-    *_PARTS_AND_WHOLES,
 )  # fmt: skip
-#: Quantity → its groups in ``_SAME_COUNT``, and part → its wholes in ``_PARTS_AND_WHOLES``.
-_GROUPS: Final = defaultdict[str, list[tuple[str, ...]]](list)
-_WHOLES: Final = defaultdict[str, list[str]](list)
+#: Quantity → its group in ``_SAME_COUNT``.
+_GROUPS: Final[dict[str, tuple[str, ...]]] = {}
 for _group in _SAME_COUNT:
-    for _name in _group:
-        _GROUPS[_name].append(_group)
-for _part, _whole in _PARTS_AND_WHOLES:
-    _WHOLES[_part].append(_whole)
+    _GROUPS.update(dict.fromkeys(_group, _group))
 
 
 def faults(record: Record | ImportedRecord) -> Iterator[str]:
@@ -119,7 +109,6 @@ def _time_faults(**moments: str | None) -> Iterator[str]:
 
 
 def _import_faults(record: ImportedRecord) -> Iterator[str]:
-    """Yield faults of times, and null fields without a reason."""
     imported = record.origin.imported
     yield from _time_faults(started=record.started, finished=record.finished, imported=imported)
     for part in (record, record.origin, record.environment):
@@ -202,37 +191,39 @@ def _sample_faults(record: Record) -> Iterator[str]:
 
 
 def _network_of(case: Case) -> frozenset[tuple[str, Level]]:
-    """Return the factors of a case that determine the layers of its network."""
     items = case.factors.items()
     return frozenset((name, level) for name, level in items if name not in _OTHER_FACTORS)
 
 
 def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
-    """Yield unequal numbers of samples within a group, and parts that exceed the whole.
+    """Yield unequal numbers of samples within a group, and bytes that exceed their limit.
 
     ``layers`` is the number of layers that ran.
     """
-    first_of_group: dict[tuple[str, ...], tuple[str, int]] = {}
+    first_of_group: dict[tuple[str, ...], str] = {}
     for name, samples in series.items():
-        for group in _GROUPS.get(name, ()):
-            first, count = first_of_group.setdefault(group, (name, len(samples)))
-            if count != len(samples):
-                yield f"found {count} samples of {first}, {len(samples)} of {name}"
+        if name not in _GROUPS:
+            continue
+        first = first_of_group.setdefault(_GROUPS[name], name)
+        if len(series[first]) != len(samples):
+            yield f"found {len(series[first])} samples of {first}, {len(samples)} of {name}"
     for name, samples in series.items():
-        for whole in _WHOLES.get(name, ()):
-            for part_bytes, whole_bytes in zip(samples, series.get(whole, ()), strict=False):
-                if part_bytes > whole_bytes:
-                    limit = f"more than the {whole_bytes:,} B of {whole}"
-                    yield f"found {part_bytes:,} B of {name}, {limit}"
+        for limit in _LIMITS.get(name, ()):
+            if limit not in series:
+                continue
+            if len(series[limit]) != len(samples):
+                yield f"found {len(samples)} samples of {name}, {len(series[limit])} of {limit}"
+            for sample, most in zip(samples, series[limit], strict=False):
+                if sample > most:
+                    yield f"found {sample:,} B of {name}, more than the {most:,} B of {limit}"
+    steps = len(series.get("time", ()))
     for name in {"layer_forward_time", "layer_backward_time"} & series.keys():
-        steps = len(series.get("time", ()))
         if len(series[name]) != steps * layers:
             expected = f"{steps} steps of {layers} layers"
             yield f"found {len(series[name])} samples of {name}, of {expected}"
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
-    """Tell whether the work of a ceiling follows from its size."""
     if match := _PRODUCT.fullmatch(ceiling.size):
         rows, inner, columns = (int(number) for number in match.groups())
         return ceiling.work == 2 * rows * inner * columns
