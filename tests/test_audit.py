@@ -27,7 +27,6 @@ def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
     (number(5.5, 1), audit.times, (number(1.107, 3), number(5.46, 2)), "differs", 0.90996),
     (number(7, 0), audit.difference, (number(10, 0), number(3, 0)), "agrees", 1.0),
     (number(20, 0), audit.gain, (number(6, None), number(5, None)), "agrees", 1.0),
-    (number(40, 0), audit.share, (number(2, None), number(5, None)), "agrees", 1.0),
     (number(4, 0), audit.mean, (number(2, None), number(6, None)), "agrees", 1.0),
     (number(1, 0), audit.difference, (number(3, 0), number(3, 0)), "rounds", None),
 ])  # fmt: skip

@@ -248,7 +248,7 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     The formula contains each name once, in the order of the inputs.
     """
     numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
-    result = evaluate(formula, lambda name: numbers[name])
+    result = evaluate(formula, numbers.__getitem__)
     printed_formula = formula.replace("*", "·").replace("_", " ")
     inputs_in_order = tuple(inputs.values())
     return Check(derived, printed_formula, inputs_in_order, result.value, result.interval)
@@ -276,11 +276,6 @@ def mean(*parts: Fraction) -> Fraction:
 def gain(new: Fraction, old: Fraction) -> Fraction:
     """A relative gain in per cent, as a formula."""
     return 100 * (new / old - 1)
-
-
-def share(part: Fraction, whole: Fraction) -> Fraction:
-    """A share in per cent, as a formula."""
-    return 100 * part / whole
 
 
 def count_by_verdict(checks: Iterable[Check]) -> Counter[AuditVerdict]:

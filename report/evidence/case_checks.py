@@ -50,7 +50,6 @@ def check_factors(
 
 
 def _fault(level: Level | None, allowed: AllowedLevels) -> str | None:
-    """Describe why ``level`` is not allowed; None if it is."""
     if level is None:
         return "this factor is missing"
     if allowed is int:

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from report.core.missing import Missing
 from report.core.records.record import Ceiling
 from report.core.records.store import Stored
 from report.evidence.cached import cached
 from report.instruments.gates import CEILING_UNITS, FLOAT32, bounding
-from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
 from report.quantity.operations import largest
@@ -74,14 +72,11 @@ class MeasuredDevice:
         if operation == "page_mapping":
             return self._page_mapping_rate(ceilings)
         operations = {ceiling.operation for _, ceiling in ceilings}
-        is_only_operation = operations == {operation}
-        name = operation.replace("_", " ") if is_only_operation else _COMMON_NAMES[operation]
+        name = operation.replace("_", " ")
+        if operations != {operation}:
+            name = _COMMON_NAMES[operation]
         rates = [self._ceiling_rate(file, ceiling) for file, ceiling in ceilings]
         return named(f"ceiling of the {name}", largest(*rates))
-
-    def best_rate(self, operation: str, dtype: str = FLOAT32) -> float | Missing:
-        """Return ``peak_rate`` as a plain number."""
-        return point(self.peak_rate(operation, dtype))
 
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s), since the best rate is no limit.
@@ -99,7 +94,6 @@ class MeasuredDevice:
         return work / self.of_processes(f"time of the {name}", "s", processes)
 
     def _no_ceiling(self, operation: str, dtype: str) -> str:
-        """Return the reason why a ceiling is missing."""
         ceilings = self.stored.record.ceilings
         operations = {ceiling.operation for ceiling in ceilings if ceiling.samples}
         if operation in operations and dtype == FLOAT32:
@@ -123,5 +117,4 @@ class MeasuredDevice:
 
 
 def _as_process(run: str, name: str, ceiling: Ceiling) -> Process:
-    """Return the samples of a ceiling (s) as those of one process of the run."""
     return Process(run, name, tuple(float(sample) for sample in ceiling.samples))

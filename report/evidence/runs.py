@@ -71,16 +71,10 @@ class Run(MeasuredDevice):
         """Threads and arithmetic of the cases if they differ from the environment's."""
         return ""
 
-    @cached_property
-    def _by_policy(self) -> dict[Policy, Self]:
-        """Memory policy → this run under the policy, filled by ``under``."""
-        return {self.policy: self}
-
+    @cached
     def under(self, policy: Policy) -> Self:
-        """Return this run with times under another memory policy (one object per policy)."""
-        if policy not in self._by_policy:
-            self._by_policy[policy] = replace(self, policy=policy)
-        return self._by_policy[policy]
+        """Return this run with times under another memory policy."""
+        return self if policy == self.policy else replace(self, policy=policy)
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
@@ -108,8 +102,11 @@ class Run(MeasuredDevice):
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
         """(file, factors → case) of the record, then of each pooled run."""
-        runs = (self.stored, *self.stored.others)
-        return tuple((stored.file, _by_factors(stored.record.cases)) for stored in runs)
+        cases = []
+        for stored in self.stored.runs:
+            by_factors = {frozenset(case.factors.items()): case for case in stored.record.cases}
+            cases.append((stored.file, by_factors))
+        return tuple(cases)
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
@@ -198,16 +195,11 @@ class Run(MeasuredDevice):
     def _has_other_subject(self, factors: CaseFactors) -> bool:
         """Tell whether a case of another subject has otherwise equal factors."""
         _, cases = self._cases[0]
-        for subject in self._subjects - {factors["subject"]}:
-            if frozenset({**factors, "subject": subject}.items()) in cases:
+        for subject in self.levels("subject"):
+            other_factors = {**factors, "subject": subject}
+            if other_factors != factors and frozenset(other_factors.items()) in cases:
                 return True
         return False
-
-    @cached_property
-    def _subjects(self) -> frozenset[Level]:
-        """The subjects of all cases, such as networks or layers."""
-        cases = self.stored.record.cases
-        return frozenset(case.factors["subject"] for case in cases if "subject" in case.factors)
 
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
         """Return the samples of a quantity by process and run, or the reason for their absence.
@@ -219,8 +211,10 @@ class Run(MeasuredDevice):
         if isinstance(recorded, Missing):
             return recorded
         processes_by_file: dict[str, tuple[Process, ...]] = {}
-        for file, case in self.in_each_run(factors):
-            processes_by_file[file] = tuple(processes_of(case, quantity, self.policy, file))
+        for file, cases in self._cases:
+            case = cases.get(frozenset(factors.items()))
+            if case is not None and case.status == "ok":
+                processes_by_file[file] = tuple(_processes_of(case, quantity, self.policy, file))
         runs = list(processes_by_file.values())
         if quantity in FIXED:
             runs = runs[:1]
@@ -245,13 +239,6 @@ class Run(MeasuredDevice):
 
         return max(self.stored.runs, key=count_processes).file
 
-    def in_each_run(self, factors: CaseFactors) -> Iterator[tuple[str, Case]]:
-        """Yield (file, case) for each run in which the case succeeded, the record first."""
-        for file, cases in self._cases:
-            case = cases.get(frozenset(factors.items()))
-            if case is not None and case.status == "ok":
-                yield file, case
-
     def repeated(self, quantity: str, factors: CaseFactors) -> Leaf:
         """Return a quantity that is equal in every repetition as an exact quantity."""
         name, unit = described(quantity, factors), quantity_of(quantity).unit
@@ -271,16 +258,11 @@ class Run(MeasuredDevice):
         return int(value)
 
 
-def _by_factors(cases: Iterable[Case]) -> dict[frozenset[tuple[str, Level]], Case]:
-    """Map the factors of each case, as a set of (factor, level), to the case."""
-    return {frozenset(case.factors.items()): case for case in cases}
-
-
 def _medians(processes: Iterable[Process]) -> list[float]:
     return [process.median for process in processes]
 
 
-def processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
+def _processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """Yield the samples of each process of one run, or else of the run's main process."""
     rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
     for number, round_ in _rounds_by_number(rounds).items():
@@ -321,7 +303,6 @@ def described(quantity: str, factors: CaseFactors) -> str:
 
 
 def _words(name: str) -> str:
-    """Write a name with blanks instead of underscores."""
     return name.replace("_", " ")
 
 

@@ -71,7 +71,8 @@ class Run(any_study.Run):
 
     def _least_time(self, trial: Trial, dtype: str, width: int) -> Quantity:
         """Return the roofline's time in a type of ``width`` times the recorded bytes."""
-        peak, bandwidth = self.best_rate("matrix_product", dtype), self.best_rate("copy")
+        peak = point(self.peak_rate("matrix_product", dtype))
+        bandwidth = point(self.peak_rate("copy"))
         if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
             return absent("least time", "s", f"no ceilings in {dtype} on {self.label}")
         roof, loads = sheet_roof(peak, bandwidth), map(load, self.trials[trial].layers)
