@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.project import ROOT, Sample, copy_project, run_python
-from report.core.records.filed import encode
+from report.core.records.file_format import encode
 from report.core.records.store import read_records, record_name
 
 STUDY: Final = "conv_scaling"

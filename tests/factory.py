@@ -12,7 +12,7 @@ import msgspec
 from report.core.records import record as record_types
 from report.core.records import store
 from report.core.records.consistency import null_fields
-from report.core.records.filed import parse
+from report.core.records.file_format import parse
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Ceiling, Environment, Gpu, Host, Record, Round, Sample
 from tests.networks import mnist_conv2

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from report.core.records.filed import json_schema
+from report.core.records.file_format import json_schema
 from report.core.records.record import SCHEMA_VERSION
 from report.core.records.store import read_record
 from report.core.statistics.estimates import Estimate, binomial_rank
@@ -99,7 +99,7 @@ def test_the_examples_with_pandas_and_jq_run() -> None:
 
 
 def test_the_schema_file_matches_the_types() -> None:
-    """Written by: python -c "from report.core.records.filed import json_schema; ..."."""
+    """Written by: python -c "from report.core.records.file_format import json_schema; ..."."""
     assert (DOCS / "record.schema.json").read_bytes() == json_schema()
 
 

@@ -20,7 +20,7 @@ import build
 from report.core.errors import RecordError
 from report.core.missing import Missing
 from report.core.records import store
-from report.core.records.filed import EVENTS, encode, join_events, parse, split_events
+from report.core.records.file_format import EVENTS, encode, join_events, parse, split_events
 from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES

@@ -17,7 +17,7 @@ import pytest
 from figures.characters import visible
 from report.core.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.core.records.choice import read_editions
-from report.core.records.filed import encode, parse
+from report.core.records.file_format import encode, parse
 from report.core.records.record import ImportedRecord, Record
 from report.core.records.reported import Unreported, read_devices, read_reported
 from report.core.records.store import Stored, read_records, record_name, write_record

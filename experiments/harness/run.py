@@ -21,7 +21,7 @@ from experiments.harness.study import CaseFile, Experiment, Session
 from experiments.machine import code, environment, processor, quiet, runtime
 from experiments.machine.text import flatten
 from report.core.errors import MeasurementError, RidgepointError
-from report.core.records.filed import EVENTS, EVENTS_MEANING, encode, parse, split_events
+from report.core.records.file_format import EVENTS, EVENTS_MEANING, encode, parse, split_events
 from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
 from report.core.records.record import (
     SCHEMA_VERSION,

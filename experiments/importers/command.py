@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from experiments.importers import profiles, tables
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource
 from report.core.errors import RecordError
-from report.core.records.filed import encode, parse
+from report.core.records.file_format import encode, parse
 from report.core.records.files import read_file
 from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord, Origin
 from report.core.records.store import digest, survey, write_record

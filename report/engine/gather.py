@@ -39,9 +39,9 @@ from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_devices, read_reported
 from report.core.records.store import (
     EDITED,
-    Filed,
     Stored,
     StoredImport,
+    StoredRecord,
     read_attachments,
     start_and_file,
     strays,
@@ -69,7 +69,7 @@ _EDITED: Final = (
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 #: The byline of a paper built from other records: its authors answer only for their edition's.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
-_Item = TypeVar("_Item", bound=Filed[Any])
+_Item = TypeVar("_Item", bound=StoredRecord[Any])
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def _read_attachments(
     study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
 ) -> tuple[_Attachments, dict[str, str]]:
     """Read the attachments of primary and imported records; also map bad records to the reason."""
-    owners: list[Filed[Any]] = []
+    owners: list[StoredRecord[Any]] = []
     for choice in choices:
         owners += choice.primary.shards
     attachments: _Attachments = {}

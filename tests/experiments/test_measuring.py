@@ -28,7 +28,7 @@ from experiments.harness.request import Request
 from experiments.harness.study import QUICK, Device, Session, Subject, UnavailableError
 from report.core.errors import UsageError
 from report.core.missing import Missing
-from report.core.records.filed import encode
+from report.core.records.file_format import encode
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name

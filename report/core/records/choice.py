@@ -292,13 +292,17 @@ def _choose_for_machine(
                     f"is {reason}; name one of them."
                 )
         others = [run for run in newest_first if run not in chosen]
-        unused = tuple((run, f"{option_or_file} names another") for run in others)
-        return Choice(tuple(chosen), unused, option_or_file)
-    reasons = {run.file: _why_unused(runs[-1], run) for run in newest_first}
-    used = [run for run in newest_first if not reasons[run.file]]
+        unused = [(run, f"{option_or_file} names another") for run in others]
+        return Choice(tuple(chosen), tuple(unused), option_or_file)
+    used: list[Stored] = []
+    unused = []
+    for run in newest_first:
+        if reason := _why_unused(runs[-1], run):
+            unused.append((run, reason))
+        else:
+            used.append(run)
     used.sort(key=lambda run: len(run.record.attachments), reverse=True)
-    unused = tuple((run, reasons[run.file]) for run in newest_first if reasons[run.file])
-    return Choice(tuple(used), unused)
+    return Choice(tuple(used), tuple(unused))
 
 
 def _why_unused(best: Stored, run: Stored) -> str:
@@ -323,7 +327,7 @@ def _without_contradictions(choice: Choice) -> Choice:
         for part in run.shards:
             values = pooling.deterministic_values(part.record)
             if difference := pooling.first_contradiction(earlier_values, values):
-                primary = _file_name(choice.primary)
+                primary = Path(choice.primary.file).name
                 reason = f"not the same measurement: {difference} as in {primary}"
                 refused.append((part, reason))
             else:
@@ -371,12 +375,12 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
                 return False, f"not used, {reason}"
         for run in choice.used:
             if run.file == file:
-                return True, f"pooled with {_file_name(choice.primary)}"
+                return True, f"pooled with {Path(choice.primary.file).name}"
             for part in run.parts:
                 shard = part.record.shard
                 if part.file == file and shard:
                     number = f"shard {shard.number} of {shard.of}"
-                    return True, f"merged with {_file_name(run)}, {number}"
+                    return True, f"merged with {Path(run.file).name}, {number}"
     return False, f"not used, {_EDITION} names other machines"
 
 
@@ -399,8 +403,3 @@ def _role_of(choice: Choice) -> str:
     if others:
         pooled = f", pooled with {len(others)} other run{'s' if len(others) > 1 else ''}"
     return f"used {use}, {reason}{pooled}"
-
-
-def _file_name(run: Stored) -> str:
-    """Return the name of a record's file without its folder."""
-    return Path(run.file).name

@@ -78,10 +78,9 @@ def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
         return ()
     place = f"data/{path.name}"
     text = unpacked(read_file(path, place, _REMEDY, path.parent), place, _REMEDY)
-    networks: list[NetworkOperators] = []
-    for line in text.splitlines():
-        networks.append(parse_json(line, NetworkOperators, place, _REMEDY))
+    lines = text.splitlines()
+    networks = tuple(parse_json(line, NetworkOperators, place, _REMEDY) for line in lines)
     names = [f"{network.network} at {network.side} pixels" for network in networks]
     if duplicate := repeated(names):
         raise RecordError(f"{place}: found {duplicate} twice; {_REMEDY}.")
-    return tuple(networks)
+    return networks

@@ -66,7 +66,6 @@ def why_not_pooled(one: Head, other: Head) -> str | None:
 
 
 def _differing(one: object, other: object, fields: Iterable[str]) -> list[str]:
-    """Return the names of the ``fields`` that differ between two structures."""
     return [name for name in fields if getattr(one, name, ()) != getattr(other, name, ())]
 
 
@@ -123,11 +122,10 @@ def measures_process(shard: Shard | None, process: int) -> bool:
 
 
 def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Merge the shards of each run into one record, in the position of the run's first shard.
+    """Merge the shards of each run into one record; runs with the newest shards come first.
 
     A shard that was measured again begins a second run; repeats of other shards complete it.
     """
-    records = tuple(records)
     runs: list[list[Stored]] = []
     for stored in sorted(records, key=attrgetter("record.started"), reverse=True):
         for run in runs:
@@ -136,7 +134,6 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
                 break
         else:
             runs.append([stored])
-    runs.sort(key=lambda run: min(records.index(part) for part in run))
     merged_runs: list[Stored] = []
     for run in runs:
         parts = tuple(sorted(run, key=_shard_number))
@@ -253,7 +250,7 @@ def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
     for ceiling in ceilings:
         without_samples = msgspec.structs.replace(ceiling, samples=())
         joined[without_samples] += ceiling.samples
-    result = []
-    for ceiling, samples in joined.items():
-        result.append(msgspec.structs.replace(ceiling, samples=tuple(samples)))
-    return tuple(result)
+    return tuple(
+        msgspec.structs.replace(ceiling, samples=tuple(samples))
+        for ceiling, samples in joined.items()
+    )

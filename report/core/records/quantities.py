@@ -28,7 +28,6 @@ class RecordedQuantity:
     """
 
     unit: str
-    meaning: str
     signed: bool = False
     whole: bool = False
     fixed: bool = False
@@ -61,9 +60,10 @@ class RecordedQuantity:
         return f"{kind} of at least 0"
 
 
-#: Name, unit and meaning, one quantity per line; indented lines continue the meaning.  Marks after
-#: the unit: «±» signed, «≤» share, «=» fixed, «whole» for integers (bytes and operations are always
-#: integers).  Reserved bytes are not fixed, since they depend on earlier calls.
+#: Name, unit and meaning, one quantity per line; indented lines continue the meaning, which is only
+#: for readers.  Marks after the unit: «±» signed, «≤» share, «=» fixed, «whole» for integers (bytes
+#: and operations are always integers).  Reserved bytes are not fixed, since they depend on earlier
+#: calls.
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 baseline_time              s       duration of the baseline's call of the same pair, in a comparison
@@ -177,22 +177,19 @@ activations                1 whole  elements of all layer outputs for one image,
 
 def _quantities() -> Iterator[tuple[str, RecordedQuantity]]:
     """Parse ``_TABLE``; yield each name with its quantity."""
-    for line in _TABLE.strip().replace("\n    ", " ").splitlines():
-        if line.startswith("#"):
+    for line in _TABLE.strip().splitlines():
+        if line.startswith(("#", " ")):
             continue
         name, marked_unit, text = line.split(maxsplit=2)
         unit = marked_unit.rstrip("±=≤")
-        yield (
-            name,
-            RecordedQuantity(
-                unit,
-                meaning=text.removeprefix("whole "),
-                signed=marked_unit.endswith("±"),
-                whole=unit in ("B", "MAC", "FLOP") or text.startswith("whole "),
-                fixed=marked_unit.endswith("="),
-                share=marked_unit.endswith("≤"),
-            ),
+        quantity = RecordedQuantity(
+            unit,
+            signed=marked_unit.endswith("±"),
+            whole=unit in ("B", "MAC", "FLOP") or text.startswith("whole "),
+            fixed=marked_unit.endswith("="),
+            share=marked_unit.endswith("≤"),
         )
+        yield name, quantity
 
 
 QUANTITIES: Final = dict(_quantities())

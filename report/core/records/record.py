@@ -2,7 +2,7 @@
 
 A record holds raw samples, the geometry of every layer that ran, the environment, the command and
 the hash of the measuring code.  Aggregates and theory are computed when a paper is built.  The
-module ``filed`` encodes and parses records, ``store`` reads and writes their files.
+module ``file_format`` encodes and parses records, ``store`` reads and writes their files.
 """
 
 import math

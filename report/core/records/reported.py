@@ -122,7 +122,6 @@ class Reported(ReportedPart, frozen=True):
         return StudyError(f"data/reported/{self.study}.json: {fault}; restore the file with git.")
 
     def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
-        """Return the part with this id; ``kind`` names the parts in the error."""
         for part in parts:
             if part.id == id:
                 return part
@@ -161,7 +160,6 @@ def _faults(reported: Reported, study: str) -> Iterator[str]:
 
 
 def _table_faults(table: ReportedTable) -> Iterator[str]:
-    """Yield faults of a table: repeated keys, incomplete columns, rows of wrong length, cells."""
     if duplicate := repeated(column.key for column in table.columns):
         yield f"columns: the key {duplicate!r} appears twice"
     for index, column in enumerate(table.columns):
@@ -177,7 +175,6 @@ def _table_faults(table: ReportedTable) -> Iterator[str]:
 
 
 def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
-    """Describe a cell that does not fit its column; None if it fits."""
     if isinstance(cell, Unreported):
         return None
     if column.decimals is None:
@@ -284,7 +281,6 @@ def _contains_word(model: str, word: str) -> bool:
 
 
 def _device_faults(devices: Devices) -> Iterator[str]:
-    """Yield repeated keys, words and operations, and wrong units of peaks."""
     if duplicate := repeated(device.key for device in devices.devices):
         yield f"devices: the key {duplicate!r} appears twice"
     words: list[str] = []

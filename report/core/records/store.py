@@ -1,7 +1,7 @@
 """Record files: their paths, writing them once, and reading them.
 
-A record is one JSON file, parsed by ``filed``.  Its attachments, such as the output of profilers,
-are in a folder of the same name.  Imported records are in ``data/<study>/imported``.
+A record is one JSON file, parsed by ``file_format``.  Its attachments, such as the output of
+profilers, are in a folder of the same name.  Imported records are in ``data/<study>/imported``.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from report.core.errors import RecordError, reason_of
 from report.core.missing import Missing
-from report.core.records import ENDING, IMPORTED, filed
-from report.core.records.filed import EVENTS, OWN_RECORD, REMEDY, Kind
+from report.core.records import ENDING, IMPORTED, file_format
+from report.core.records.file_format import EVENTS, OWN_RECORD, REMEDY, Kind
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
@@ -35,7 +35,7 @@ Kind_co = TypeVar("Kind_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Filed(Generic[Kind_co]):
+class StoredRecord(Generic[Kind_co]):
     """A record and its file, relative to the data directory.
 
     ``edited``: the content changed after the experiment wrote the file.  ``others``: further runs
@@ -46,11 +46,11 @@ class Filed(Generic[Kind_co]):
     record: Kind_co
     file: str
     edited: bool = False
-    others: tuple["Filed[Kind_co]", ...] = ()
-    parts: tuple["Filed[Kind_co]", ...] = ()
+    others: tuple["StoredRecord[Kind_co]", ...] = ()
+    parts: tuple["StoredRecord[Kind_co]", ...] = ()
 
     @property
-    def shards(self) -> tuple["Filed[Kind_co]", ...]:
+    def shards(self) -> tuple["StoredRecord[Kind_co]", ...]:
         """The shards of this run; for a run without shards the run itself."""
         return self.parts or (self,)
 
@@ -60,13 +60,13 @@ class Filed(Generic[Kind_co]):
         return tuple(part.file for part in self.shards)
 
     @property
-    def runs(self) -> tuple["Filed[Kind_co]", ...]:
+    def runs(self) -> tuple["StoredRecord[Kind_co]", ...]:
         """The record and all records pooled with it."""
         return (self, *self.others)
 
 
-Stored: TypeAlias = Filed[Record]
-StoredImport: TypeAlias = Filed[ImportedRecord]
+Stored: TypeAlias = StoredRecord[Record]
+StoredImport: TypeAlias = StoredRecord[ImportedRecord]
 
 
 def start_and_file(stored: Stored) -> tuple[str, str]:
@@ -81,12 +81,11 @@ def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
     """Return the file name of a record: time, device and a short hash of its ``text``."""
     moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
     compact_moment = re.sub("[-:]", "", moment)
-    short_hash = digest(text or filed.encode(record))[:8]
+    short_hash = digest(text or file_format.encode(record))[:8]
     return f"{compact_moment}-{record.environment.key}-{short_hash}{ENDING}"
 
 
 def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
-    """Return the folder of a study's records, relative to the data directory."""
     return f"{study}/{IMPORTED}" if kind is ImportedRecord else study
 
 
@@ -103,7 +102,7 @@ def write_record(
     ``attachments`` are the contents of ``record.attachments`` by name.  Raises ``RecordError`` if
     the file exists, since records are never replaced, or if the folder cannot be written.
     """
-    text = filed.encode(record)
+    text = file_format.encode(record)
     target = data / _folder(record.study, type(record)) / record_name(record, text)
     return write_files(target, text, attachments)
 
@@ -164,7 +163,7 @@ def attachments_folder(path: Path) -> Path:
 
 
 def read_attachments(
-    stored: Filed[Any], patterns: Iterable[str], data: Path
+    stored: StoredRecord[Any], patterns: Iterable[str], data: Path
 ) -> dict[str, bytes | Missing]:
     """Read the attachments of a record whose names match one of ``patterns``, by name.
 
@@ -200,7 +199,7 @@ def read_attachments(
 # --------------------------------------------------------------------------------------- reading
 
 
-def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Filed[Kind]:
+def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> StoredRecord[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``.
 
     The allocator events of a ``Record`` are read from their attachment.
@@ -217,7 +216,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Filed[
     text = read_file(path, place, REMEDY, data)
     edited = digest(text)[:8] != name["hash"]
     try:
-        record = filed.parse(text, place, kind)
+        record = file_format.parse(text, place, kind)
     except RecordError:
         raise
     except Exception as error:
@@ -228,16 +227,14 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Filed[
             f"{place}: the name does not fit the time and machine in the record; "
             f"rename it to {expected_name}."
         )
-    stored: Filed[Any] = Filed(record, path.relative_to(data).as_posix(), edited)
+    stored: StoredRecord[Any] = StoredRecord(record, path.relative_to(data).as_posix(), edited)
     if not isinstance(record, Record):
         return stored
     events = read_attachments(stored, (EVENTS,), data).get(EVENTS)
     if events is None:
         return stored
-    if isinstance(events, Missing):
-        return replace(stored, record=filed.without_events(record, events.reason))
-    events_place = f"{stored.file}, {EVENTS}"
-    return replace(stored, record=filed.join_events(record, events, events_place))
+    place_of_events = f"{stored.file}, {EVENTS}"
+    return replace(stored, record=file_format.join_events(record, events, place_of_events))
 
 
 def _place(path: Path, data: Path) -> str:
@@ -247,7 +244,9 @@ def _place(path: Path, data: Path) -> str:
     return path.as_posix()
 
 
-def read_records(study: str, data: Path, kind: type[Kind] = OWN_RECORD) -> tuple[Filed[Kind], ...]:
+def read_records(
+    study: str, data: Path, kind: type[Kind] = OWN_RECORD
+) -> tuple[StoredRecord[Kind], ...]:
     """Read all records of a study, sorted by file name and thus by time.
 
     Raises ``RecordError`` for the first unusable file.
@@ -260,10 +259,10 @@ def read_records(study: str, data: Path, kind: type[Kind] = OWN_RECORD) -> tuple
 
 def survey(
     study: str, data: Path, kind: type[Kind] = OWN_RECORD
-) -> tuple[tuple[Filed[Kind], ...], dict[str, str]]:
+) -> tuple[tuple[StoredRecord[Kind], ...], dict[str, str]]:
     """Read the records of a study; return usable records, and file → reason for the others."""
     folder = data / _folder(study, kind)
-    records: list[Filed[Kind]] = []
+    records: list[StoredRecord[Kind]] = []
     refused: dict[str, str] = {}
     for path in _visible(folder):
         if path.suffix != ENDING:

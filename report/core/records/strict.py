@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -62,12 +61,12 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     place = place_of(path)
     text = read_file(path, place, remedy, data)
     if path.suffix == ".json":
-        return converted(_plain_json(text, place, remedy), kind, place, remedy)
+        return parse_json(text, kind, place, remedy)
     try:
         content, lines = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
         raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
-    return converted(content, kind, place, remedy, lines)
+    return _converted(content, kind, place, remedy, lines)
 
 
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
@@ -78,7 +77,7 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
     with suppress(*NO_JSON):
         if not may_repeat_a_field(text):
             return msgspec.json.decode(text, type=kind)
-    return converted(_plain_json(text, place, remedy), kind, place, remedy)
+    return _converted(_plain_json(text, place, remedy), kind, place, remedy, {})
 
 
 def may_repeat_a_field(text: bytes) -> bool:
@@ -98,7 +97,6 @@ def may_repeat_a_field(text: bytes) -> bool:
 
 
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
-    """Decode JSON to plain Python objects; a repeated field is an error."""
     try:
         content = json.loads(text.decode(), object_pairs_hook=_object)
         # Refuse what json accepts: NaN, lone surrogates and numbers out of range.
@@ -123,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Convert the fields of a JSON object to a dictionary; a repeated field is an error."""
+    """Return the fields of a JSON object; a repeated field is an error."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         duplicate = repeated(name for name, _ in pairs)
@@ -231,24 +229,19 @@ def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, 
 
 def _scalar(event: Any) -> Any:
     """Return the value of a scalar event: text, unless it is unquoted and a literal or empty."""
-    text: str = event.value
-    quoted = bool(event.style)
-    if quoted:
-        return text
-    if not text:
+    is_quoted = bool(event.style)
+    if not is_quoted and not event.value:
         return None
-    return json.loads(text) if _LITERAL.fullmatch(text) else text
+    if not is_quoted and _LITERAL.fullmatch(event.value):
+        return json.loads(event.value)
+    return event.value
 
 
 # ------------------------------------------------------------------------------ msgspec's errors
 
 
-def converted(
-    content: Any,
-    kind: type[Kind],
-    place: str,
-    remedy: str,
-    lines: Mapping[Steps, int] = MappingProxyType({}),
+def _converted(
+    content: Any, kind: type[Kind], place: str, remedy: str, lines: Mapping[Steps, int]
 ) -> Kind:
     """Convert plain content to a ``kind``; raises ``RecordError``, with the line of the fault."""
     try:
@@ -320,7 +313,6 @@ def _value_at(content: Any, steps: Iterable[str]) -> Any:
 
 
 def _shown(content: object) -> str:
-    """Format a value for a message; empty for ``UNSET``."""
     if content is msgspec.UNSET:
         return ""
     if isinstance(content, dict):

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from report.core.errors import RecordError
+from report.core.missing import Missing
 from report.core.records import strict
 from report.core.records.consistency import faults
 from report.core.records.files import gzipped, unpacked
@@ -239,7 +240,6 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN_RECORD, remedy: str = 
 
 
 def _file_faults(file: Any) -> Iterator[str]:
-    """Yield rows of wrong length, and references to missing layers or networks."""
     for index, (levels, samples) in enumerate(file.rows):
         if len(levels) != len(file.factors) or len(samples) != len(file.columns):
             yield f"rows[{index}]: found another number of cells than of columns"
@@ -260,7 +260,6 @@ def _file_faults(file: Any) -> Iterator[str]:
 
 
 def _unit_faults(file: Any) -> Iterator[str]:
-    """Yield unknown quantities, and wrong or missing units."""
     measured = set(file.columns)
     for case in file.cases:
         for series in case.all_series:
@@ -300,7 +299,6 @@ def _cases(file: Any) -> Iterator[Case]:
 
 
 def _cases_of_rows(file: Any) -> Iterator[_Case]:
-    """Yield the cases in ``rows``."""
     for levels, samples in file.rows:
         factors = dict(zip(file.factors, levels, strict=True))
         columns = zip(file.columns, samples, strict=True)
@@ -345,8 +343,16 @@ def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
     return tuple(remaining), gzipped(b"[" + b",\n".join(lines) + b"]\n")
 
 
-def join_events(record: Record, content: bytes, place: str) -> Record:
-    """Move the events of the attachment ``place`` into the cases; raises ``RecordError``."""
+def join_events(record: Record, content: bytes | Missing, place: str) -> Record:
+    """Move the events of the attachment ``place`` into the cases; raises ``RecordError``.
+
+    If the attachment is missing, its reason becomes the reason why the events are missing.
+    """
+    if isinstance(content, Missing):
+        reasons = dict.fromkeys(_EVENT_QUANTITIES, content.reason)
+        missing = {**record.environment.missing, **reasons}
+        environment = msgspec.structs.replace(record.environment, missing=missing)
+        return msgspec.structs.replace(record, environment=environment)
     text = unpacked(content, place, REMEDY)
     events_of_cases = strict.parse_json(text, tuple[_Events, ...], place, REMEDY)
     if len(events_of_cases) != len(record.cases):
@@ -358,10 +364,3 @@ def join_events(record: Record, content: bytes, place: str) -> Record:
         series = {name: samples for name, samples in by_quantity.items() if samples}
         cases.append(msgspec.structs.replace(case, series={**series, **case.series}))
     return msgspec.structs.replace(record, cases=tuple(cases))
-
-
-def without_events(record: Record, reason: str) -> Record:
-    """Return the record, with ``reason`` stating why the events are missing."""
-    missing = {**record.environment.missing, **dict.fromkeys(_EVENT_QUANTITIES, reason)}
-    environment = msgspec.structs.replace(record.environment, missing=missing)
-    return msgspec.structs.replace(record, environment=environment)
