@@ -26,11 +26,11 @@ Level = TypeVar("Level", int, str)
 
 
 def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
-    """Return (count of a call, work of creating the kernel in that count) by level.
+    """Map each level to the count of a call, and to the part of the count that creates a kernel.
 
     ``cases`` are in ascending order of the levels.  The count is that of the second call, which
-    creates no kernel.  If a record has only the first call, the work of creating the kernel is
-    taken from the largest level with both calls.
+    creates no kernel.  If only the first call was counted, the part that creates a kernel is taken
+    from the largest level with both calls.
     """
     first_calls: dict[Level, int] = {}
     second_calls: dict[Level, int] = {}

@@ -68,7 +68,10 @@ class Run(MeasuredDevice):
 
     @property
     def conditions(self) -> str:
-        """Threads and arithmetic of the cases if they differ from the environment's."""
+        """Threads and arithmetic of the cases if they differ from the environment's.
+
+        Studies with such cases override this.
+        """
         return ""
 
     @cached

@@ -171,7 +171,8 @@ def _sample_faults(record: Record) -> Iterator[str]:
                 if QUANTITIES[name].unit == "s":
                     seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
-            network = _network_of(case)
+            items = case.factors.items()
+            network = frozenset(item for item in items if item[0] not in _OTHER_FACTORS)
             names = [layer.name for layer in case.layers]
             first_index, first_names = first_layers.setdefault(network, (index, names))
             if names != first_names:
@@ -188,11 +189,6 @@ def _sample_faults(record: Record) -> Iterator[str]:
                 f"finished: found a run of {run_seconds:,.0f} s, but its samples of {name} "
                 f"last {duration:,.0f} s"
             )
-
-
-def _network_of(case: Case) -> frozenset[tuple[str, Level]]:
-    items = case.factors.items()
-    return frozenset((name, level) for name, level in items if name not in _OTHER_FACTORS)
 
 
 def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:

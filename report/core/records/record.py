@@ -149,7 +149,7 @@ class Cache(RecordPart, frozen=True):
 
 
 def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
-    """Return cache level → data bytes that ``cores`` cores have together, by ascending level.
+    """Map each cache level to the bytes of data that it holds for ``cores`` cores, lowest first.
 
     The cores are assumed to use as few caches as possible, since the system may run the threads on
     any cores.  The opposite assumption could overstate the peak in the roofline.
