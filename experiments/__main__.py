@@ -45,8 +45,6 @@ from report.core.system.streams import check_output, open_streams
 #: («!»: required), value («–»: none), [default], help.
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
 _STUDY: Final = f"study  STUDY  {_ONE_OF}"
-_PUBLISHED: Final = "files  FILE+  published files\n"
-_FILES: Final = "files  FILE+  records\n"
 _RECORDS: Final = "--records  DIR [data]  the folder of records\n"
 _RESUMED: Final = """\
 --dry-run  –  say what the run needs and what it can decide, and stop
@@ -85,7 +83,9 @@ jobs
 --time  COUNT [60]  time limit of a job in minutes
 --export-sbatch  FILE  write a script that submits the jobs, and submit nothing
 """ + "".join(f"--{name}  {name.upper()}  {name} that sbatch asks for\n" for name in SBATCH_OPTIONS)
-_IMPORT: Final = """\
+_IMPORT: Final = f"""\
+files  FILE+  published files
+{_RECORDS}\
 --study!  STUDY  the study that uses the data
 --origin!  TEXT  who measured
 --licence!  ID  identifier in the SPDX list, such as Apache-2.0
@@ -94,7 +94,8 @@ _IMPORT: Final = """\
 --device  TEXT  full name of the device, as vendors write it
 --set  NAME=VALUE...  a condition that the file lacks, such as precision=amp; may be repeated
 """
-_MARKDOWN: Final = """\
+_CHECK: Final = """\
+files  FILE+  records
 --markdown  –  print a comment for a pull request: machine, plan, median of each case
 """
 _COLLECT: Final = """\
@@ -222,12 +223,8 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
         compare,
         COMPARE + _RESUMED + _RECORDS + _MACHINE,
     ),
-    "import": (
-        "convert published measurements to records",
-        import_files,
-        _PUBLISHED + _RECORDS + _IMPORT,
-    ),
-    "check": ("check whether records are good to hand in", check_records, _FILES + _MARKDOWN),
+    "import": ("convert published measurements to records", import_files, _IMPORT),
+    "check": ("check whether records are good to hand in", check_records, _CHECK),
     "collect": (
         "check the records of a class, and copy the usable ones into one folder",
         collect,

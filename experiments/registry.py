@@ -26,11 +26,10 @@ _WITH_OWN_COMMAND: Final = {"compare": "experiments.compare.study"}
 
 def module_of(name: str) -> str:
     """Return the module of a study; raises ``UsageError`` with the possible names."""
-    if name in _WITH_OWN_COMMAND:
-        return _WITH_OWN_COMMAND[name]
-    if name not in STUDIES:
+    modules = {**STUDIES, **_WITH_OWN_COMMAND}
+    if name not in modules:
         raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
-    return STUDIES[name]
+    return modules[name]
 
 
 def load(name: str) -> Experiment:
@@ -64,7 +63,6 @@ def list_studies(options: Namespace) -> int:
 
 
 def _describe(study: Experiment) -> str:
-    """Describe the factors and plans of a study."""
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
         more = " (--set: any whole number from 1 to 10⁹)" if factor.any_count else ""
