@@ -35,8 +35,8 @@ _GIB: Final = 2**30
 _LITTLE_MEMORY: Final = 2 * _GIB
 
 
-class RecordCheck(NamedTuple):
-    """Result of one check."""
+class CheckResult(NamedTuple):
+    """Result of one check of a machine or of a record."""
 
     topic: str
     text: str
@@ -54,9 +54,9 @@ class RecordCheck(NamedTuple):
         return f"- **{self.level}**, {self.topic}: {code_text(self.text)}"
 
 
-def note_if(topic: str, ok: str, note: str | None) -> RecordCheck:
+def note_if(topic: str, ok: str, note: str | None) -> CheckResult:
     """Return a check of level ``note``, or of level ``ok`` if ``note`` is empty."""
-    return RecordCheck(topic, note, "note") if note else RecordCheck(topic, ok)
+    return CheckResult(topic, note, "note") if note else CheckResult(topic, ok)
 
 
 def doctor(options: Namespace) -> int:
@@ -74,11 +74,11 @@ def doctor(options: Namespace) -> int:
     return 0
 
 
-def _machine() -> Iterator[RecordCheck]:
+def _machine() -> Iterator[CheckResult]:
     import psutil  # type: ignore[import-untyped]
 
     cpu, memory = machine.cpu(), psutil.virtual_memory()
-    yield RecordCheck("Python", f"{platform.python_version()}, {machine.operating_system()}")
+    yield CheckResult("Python", f"{platform.python_version()}, {machine.operating_system()}")
     relevant = []
     for name, value in variables("cuda").items():
         if not name.endswith("_NUM_THREADS"):
@@ -86,7 +86,7 @@ def _machine() -> Iterator[RecordCheck]:
     advice = "may change times or results; unset those you do not mean (records contain them)"
     unset = "none is set that changes times or results"
     yield note_if("variables", unset, f"{', '.join(relevant)} {advice}" if relevant else None)
-    yield RecordCheck("processor", cpu.model)
+    yield CheckResult("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
     yield free_memory(memory.available, memory.total, limits.memory_limit())
@@ -98,7 +98,7 @@ def _machine() -> Iterator[RecordCheck]:
     yield note_if("governor", governor, slow if cpu.governor in gates.SLOW_GOVERNORS else None)
 
 
-def processors(usable: int, cores: int | None, total: int, quota: float | None) -> RecordCheck:
+def processors(usable: int, cores: int | None, total: int, quota: float | None) -> CheckResult:
     """Check how many of the ``total`` processors are usable; ``cores`` counts physical cores.
 
     ``quota`` is the number of processors that the container may use at a time.
@@ -106,27 +106,26 @@ def processors(usable: int, cores: int | None, total: int, quota: float | None) 
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
         threads = max(1, int(quota))
-        text = f"{text}, but the container may use {quota:g} at a time: give --threads {threads}"
-        return RecordCheck("processors", text, "problem")
+        text += f", but the container may use {quota:g} at a time: give --threads {threads}"
+        return CheckResult("processors", text, "problem")
     if cores is not None and cores < total:
-        text = f"{text}; {cores} cores have {total / cores:g} threads each: also try "
-        return RecordCheck(
-            "processors", f"{text}--threads {max(1, usable * cores // total)}", "note"
-        )
-    return RecordCheck("processors", text)
+        threads = max(1, usable * cores // total)
+        text += f"; {cores} cores have {total / cores:g} threads each: also try --threads {threads}"
+        return CheckResult("processors", text, "note")
+    return CheckResult("processors", text)
 
 
-def free_memory(available: int, total: int, limit: int | None = None) -> RecordCheck:
+def free_memory(available: int, total: int, limit: int | None = None) -> CheckResult:
     """Check the free memory (B); ``limit`` is the container's limit, if any."""
     text = f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB free"
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
-        return RecordCheck("memory", f"{text}; give it more, or measure small cases", "problem")
+        return CheckResult("memory", f"{text}; give it more, or measure small cases", "problem")
     scarce = f"{text}; larger cases will run out: close other programs"
     return note_if("memory", text, scarce if available < _LITTLE_MEMORY else None)
 
 
-def _now(records: Path) -> Iterator[RecordCheck]:
+def _now(records: Path) -> Iterator[CheckResult]:
     """Check for unfinished runs, present disturbances, and counting tools."""
     runs = []
     for folder in records.glob("*"):
@@ -138,11 +137,11 @@ def _now(records: Path) -> Iterator[RecordCheck]:
     unfinished = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
     yield note_if("runs", "none is unfinished", unfinished)
     if (reason := quiet.unavailable()) is not None:
-        yield RecordCheck("now", f"{reason}; close other programs before measuring", "note")
+        yield CheckResult("now", f"{reason}; close other programs before measuring", "note")
     elif (cause := quiet.watch()) is not None:
-        yield RecordCheck("now", f"{cause}; close them, or run with --wait-quiet 10", "problem")
+        yield CheckResult("now", f"{cause}; close them, or run with --wait-quiet 10", "problem")
     else:
-        yield RecordCheck("now", "other programs use no processor")
+        yield CheckResult("now", "other programs use no processor")
     for device, tool in TOOLS.items():
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
@@ -150,11 +149,11 @@ def _now(records: Path) -> Iterator[RecordCheck]:
             yield note_if(tool.NAME, "can count executed work", note)
 
 
-def _torch() -> Iterator[RecordCheck]:
+def _torch() -> Iterator[CheckResult]:
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
-        yield RecordCheck("PyTorch", str(error), "problem")
+        yield CheckResult("PyTorch", str(error), "problem")
         return
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
@@ -162,7 +161,7 @@ def _torch() -> Iterator[RecordCheck]:
     unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
     yield note_if("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
-    yield RecordCheck("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
+    yield CheckResult("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
 
 
 def check_records(options: Namespace) -> int:
@@ -180,8 +179,7 @@ def check_records(options: Namespace) -> int:
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
             items = [check.item() for check in checks if check.level != "ok"]
-            lines = [*items, ""] if items else []
-            print(*lines, sep="\n")
+            print(*items, "", sep="\n")
             print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
             continue
         print(f"{path}: {verdict}", flush=True)
@@ -193,7 +191,7 @@ def check_records(options: Namespace) -> int:
     return int(refused > 0)
 
 
-def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
+def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:
     """Read a record and check it."""
     # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
@@ -205,21 +203,21 @@ def check_file(path: Path) -> tuple[Stored | None, list[RecordCheck]]:
         reason = f"cannot be read ({error.strerror}); give its path, and permission to read it"
     except Exception as error:  # any damage: the remaining files must still be checked
         reason = reason_of(error).removeprefix(f"{path.parent.name}/{path.name}: ")
-    return stored, [RecordCheck("format", reason, "problem")]
+    return stored, [CheckResult("format", reason, "problem")]
 
 
-def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
+def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
     """Check a record; its file name is relative to ``folder``.
 
     Raises ``RecordError`` for a damaged attachment.
     """
     record, environment = stored.record, stored.record.environment
-    yield RecordCheck("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
+    yield CheckResult("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
         remedy = "hand in the file that the experiment wrote"
-        yield RecordCheck("content", f"{EDITED}; {remedy}", "problem")
+        yield CheckResult("content", f"{EDITED}; {remedy}", "problem")
     else:
-        yield RecordCheck("content", "is what its experiment wrote")
+        yield CheckResult("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
     absent = [name for name, file in files.items() if isinstance(file, Missing)]
     note = f"not beside the record: {', '.join(absent)}; papers will lack their values"
@@ -232,43 +230,41 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[RecordCheck]:
     if disturbed is not None:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
-    yield RecordCheck("quiet", text, "note" if unstable or disturbed is None else "ok")
+    yield CheckResult("quiet", text, "note" if unstable or disturbed is None else "ok")
     peak_rate, reason = gates.best_of(record.ceilings), refusal(record)
     if reason:  # for example, a case is faster than the peak
-        yield RecordCheck("ceilings", reason, "problem")
+        yield CheckResult("ceilings", reason, "problem")
     elif peak_rate is None:
-        yield RecordCheck("ceilings", "none was measured, so that no rate can be judged", "note")
+        yield CheckResult("ceilings", "none was measured, so that no rate can be judged", "note")
     else:
         text = f"no case is faster than the best, {peak_rate / 1e9:.0f} GFLOP/s"
-        yield RecordCheck("ceilings", text)
+        yield CheckResult("ceilings", text)
 
 
-def _plan(record: Record) -> RecordCheck:
+def _plan(record: Record) -> CheckResult:
     """Check that a record is a complete full run, with the cases of the study's current code."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
         shard = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
-        return RecordCheck("plan", f"{shard}; hand in the other shards too", "note")
+        return CheckResult("plan", f"{shard}; hand in the other shards too", "note")
     if plan != "full" or record.study not in registry.STUDIES:
         text = f"{plan}, {len(cases)} cases; papers prefer a full run of the same machine"
-        return RecordCheck("plan", text, "note")
+        return CheckResult("plan", text, "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
     absent = [factors for factors in planned if factors not in cases]
     if absent:
         text = f"{len(absent)} of {len(planned)} cases are missing, such as "
-        return RecordCheck("plan", f"{text}{factors_text(absent[0])}", "note")
-    return RecordCheck("plan", f"all {len(planned)} cases of the full plan")
+        return CheckResult("plan", f"{text}{factors_text(absent[0])}", "note")
+    return CheckResult("plan", f"all {len(planned)} cases of the full plan")
 
 
-def _outcomes(record: Record) -> RecordCheck:
-    statuses = [case.status for case in record.cases]
-    if "ok" not in statuses:
-        text = "no case could be measured; the record says why"
-    elif failures := statuses.count("failed"):
-        case = record.cases[statuses.index("failed")]
-        first = f"{factors_text(case.factors)}: {case.reason}"
-        text = f"{failures} of {len(statuses)} cases failed, such as {first}"
-    else:
-        return RecordCheck("outcomes", "no case failed")
-    return RecordCheck("outcomes", text, "problem")
+def _outcomes(record: Record) -> CheckResult:
+    if all(case.status != "ok" for case in record.cases):
+        return CheckResult("outcomes", "no case could be measured; the record says why", "problem")
+    failed = [case for case in record.cases if case.status == "failed"]
+    if failed:
+        first = f"{factors_text(failed[0].factors)}: {failed[0].reason}"
+        text = f"{len(failed)} of {len(record.cases)} cases failed, such as {first}"
+        return CheckResult("outcomes", text, "problem")
+    return CheckResult("outcomes", "no case failed")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments import registry
-from experiments.commands.checks import RecordCheck, check_file
+from experiments.commands.checks import CheckResult, check_file
 from report.core.errors import RecordError
 from report.core.records import ENDING
 from report.core.records.record import Record
@@ -45,7 +45,7 @@ class Submission:
     path: Path
     student: str
     fault: str = ""
-    checks: list[RecordCheck] = field(default_factory=list)
+    checks: list[CheckResult] = field(default_factory=list)
     stored: Stored | None = None
 
     def line(self) -> str:
@@ -56,14 +56,11 @@ class Submission:
         use = "nothing"
         if self.stored and not self.fault:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
-        remark = f"{self.path.name}: {self.fault}" if self.fault else self._first_note()
-        return _LINE.format(self.student, machine, study, use, " ".join(remark.split())).rstrip()
-
-    def _first_note(self) -> str:
+        remark = f"{self.path.name}: {self.fault}" if self.fault else ""
         for check in self.checks:
-            if check.level == "note" and check.topic != "plan":
-                return check.text
-        return ""
+            if not remark and check.level == "note" and check.topic != "plan":
+                remark = check.text
+        return _LINE.format(self.student, machine, study, use, " ".join(remark.split())).rstrip()
 
 
 def collect(options: Namespace) -> int:
@@ -79,13 +76,13 @@ def collect(options: Namespace) -> int:
     copies = CopyDetector()
     first_of_machine: dict[tuple[str, str], Submission] = {}  # by study and machine
     for file in files:
-        file.fault = _fault_of_file(file) or _fault_of_record(file, copies, options.into)
+        file.fault = _check_and_copy(file, copies, options.into)
         if file.stored and not file.fault:
             key = (file.stored.record.study, file.stored.record.environment.key)
             first = first_of_machine.setdefault(key, file)
             if first is not file:
                 text = f"same machine as {first.student}; its runs are pooled, or the newest counts"
-                file.checks.insert(0, RecordCheck("machine", text, "note"))
+                file.checks.insert(0, CheckResult("machine", text, "note"))
     print(_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
     for file in sorted(files, key=lambda file: bool(file.fault)):
         print(file.line())
@@ -118,27 +115,23 @@ def _submissions(path: Path) -> Iterator[Submission]:
                 yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
 
 
-def _fault_of_file(file: Submission) -> str:
-    """Read and check a file; return the first problem, empty if the file can be used."""
+def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
+    """Check a file and copy its record; return the first problem, empty if there is none."""
     if file.path.is_symlink():
         return "is a link, which is not followed; hand in the file itself"
     if file.path.suffix in _ARCHIVES:
         return "is packed; unpack it into the folder and collect again"
     file.stored, file.checks = check_file(file.path)
-    return next((check.text for check in file.checks if check.level == "problem"), "")
-
-
-def _fault_of_record(file: Submission, copies: CopyDetector, into: Path) -> str:
-    """Compare a record with its study and the other records, then copy it; return the problem."""
-    if not file.stored:
-        return ""
+    problems = [check.text for check in file.checks if check.level == "problem"]
+    if problems or file.stored is None:
+        return problems[0]
     fault = _fault_of_study(file.path.parent.name, file.stored.record)
     if fault:
         return fault
     copied = copies.reason(f"{file.path.name} ({file.student})", file.stored.record)
     if copied:
         return f"{copied}; measure on your own machine"
-    return _fault_in_copying(file, file.stored, into)
+    return _copy(file, file.stored, into)
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
@@ -160,8 +153,8 @@ def _fault_of_study(folder: str, record: Record) -> str:
     return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
-def _fault_in_copying(file: Submission, stored: Stored, into: Path) -> str:
-    """Copy a record with its attachments; return the reason if copying fails, else "".
+def _copy(file: Submission, stored: Stored, into: Path) -> str:
+    """Copy a record with its attachments; return the reason if this fails, else "".
 
     Never replaces another record, and never writes through a link.
     """

@@ -12,7 +12,6 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from math import ceil, inf, prod
 from pathlib import Path
@@ -226,11 +225,10 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
         raise RuntimeError("the case takes too long")
 
     def measure() -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the run itself reports why a case fails
         if study.subject is None:  # the case may start processes, which only an exception ends
             signal.signal(signal.SIGALRM, end)
-        with suppress(Exception):  # the run itself reports why a case fails
-            os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
+        os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
 
     child = worker.fork(measure, limit_s)
     os.close(writing)

@@ -74,11 +74,9 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
     """Ask the builder how many claims a record confirms; return no lines without such a study."""
     if not (ROOT / "report" / "studies" / study / "study.py").is_file():
         return []
-    program = (sys.executable, os.fspath(ROOT / "build.py"), study, "--list")
-    record = ("--replicate", os.fspath(path.resolve()), "--data", os.fspath(records.resolve()))
-    build = subprocess.run(
-        (*program, *record), cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command: list[str | Path] = [sys.executable, ROOT / "build.py", study, "--list"]
+    command += ["--replicate", path.resolve(), "--data", records.resolve()]
+    build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return (build.stdout or build.stderr).splitlines()
 
 

@@ -22,7 +22,7 @@ from report.core.records.store import digest, survey
 
 
 class ShardState(NamedTuple):
-    """State of a shard (measured, running, unfinished or missing), file, number of results."""
+    """State of a shard: measured, running, unfinished or missing; its file; its saved results."""
 
     state: str = "missing"
     file: str = ""

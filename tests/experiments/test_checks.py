@@ -16,7 +16,7 @@ import pytest
 from experiments import registry
 from experiments.__main__ import main
 from experiments.commands import checks
-from experiments.commands.checks import RecordCheck, checks_of
+from experiments.commands.checks import CheckResult, checks_of
 from experiments.commands.outcome import case_table, instability
 from report.core.records.record import Case, Record, Shard
 from report.core.records.store import Stored, read_record, write_record
@@ -40,7 +40,7 @@ changed = msgspec.structs.replace
     (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip
 def test_machine_checks_return_a_level_and_advice(
-    check: RecordCheck, level: str, words: str
+    check: CheckResult, level: str, words: str
 ) -> None:
     assert check.level == level and words in check.text
 
