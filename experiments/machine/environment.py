@@ -88,15 +88,13 @@ def gather(
     for field, value in flatten(facts):
         if value is None and field not in _ALLOWED_TO_BE_NULL:
             missing[field] = _REASONS.get(field, "the system does not say it")
-    reason = quiet.unavailable()
-    if reason is not None:
-        missing["disturbance"] = reason
-    reason = sensors.unavailable() if device == "cuda" else None
-    if reason is not None:
-        missing["device_clock"] = reason
     energy = sensors.read_energy(device)
-    if isinstance(energy, Missing):
-        missing["energy"] = energy.reason
+    unavailable = {
+        "disturbance": quiet.unavailable(),
+        "device_clock": sensors.unavailable() if device == "cuda" else None,
+        "energy": energy.reason if isinstance(energy, Missing) else None,
+    }
+    missing |= {quantity: reason for quantity, reason in unavailable.items() if reason}
     return msgspec.structs.replace(facts, key=device_key(facts), missing=missing)
 
 
