@@ -9,7 +9,7 @@ import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import chdir, closing
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +127,8 @@ def test_records_are_named_by_path_or_part_of_the_name(data: Path, tmp_path: Pat
         (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (other_study,)}),
         (["20261103"], STUDIES, root, {OTHER: (other_study,)}),
     ):
-        assert named_records(texts, studies, data, working_folder) == expected
+        with chdir(working_folder):
+            assert named_records("--use", texts, studies, data) == expected
 
 
 def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -> None:
@@ -135,13 +136,13 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
     for name, study, text in (
         ("nothing", STUDY, "no such record in"),
         ("devices.yaml", STUDY, "no such record in"),
-        ("other.json", STUDY, "no such record in"),
+        (str(tmp_path / "other.json"), STUDY, "no such record in"),
         ("latest", "gpu_survey", "no record of these studies in"),
         ("example-2t", STUDY, f"{file_of(FULL)} and {file_of(QUICK)} both contain this"),
         (file_of(OTHER_STUDY), STUDY, f"a record of {OTHER}, which this build does not make"),
     ):
         with pytest.raises(RecordError) as caught:
-            named_records([name], [study], data, tmp_path)
+            named_records("--use", [name], [study], data)
         (line,) = str(caught.value).splitlines()
         assert line.startswith(f"--use {name}: ") and text in line
 
@@ -408,7 +409,7 @@ def test_only_files_of_the_site_are_served(server: Server) -> None:
         assert response.status == 404 and b"<b>" not in body, address
     for address in (SCRIPT, NEWS):
         assert (request(port, address)[0].status == 200) is server.live
-    script = f'<script src="{SCRIPT}" data-build="{server.build()}"></script>\n'.encode()
+    script = f'<script src="{SCRIPT}" data-build="{server.build_digest()}"></script>\n'.encode()
     assert request(port, "/study/")[1] == (PAGE + script if server.live else PAGE)
 
 

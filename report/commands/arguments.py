@@ -109,8 +109,7 @@ def _parser() -> Parser:
         epilog=_EXAMPLES,
     )
     parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
-    parser.set_defaults(**dict.fromkeys(_ACTIONS))
-    parser.set_defaults(out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
+    parser.set_defaults(**dict.fromkeys(_ACTIONS), out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
     return parser
 
 
@@ -143,9 +142,10 @@ def request_of(options: Namespace) -> BuildRequest:
                 f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which "
                 "holds no outputs; name a folder of its own, such as out."
             )
-    use = named_records(options.use, studies or STUDIES, data, Path.cwd()) if options.use else {}
-    if options.replicate is not None:
-        use = _requested_reports(options.replicate, studies or STUDIES, data)
+    if options.replicate is None:
+        use = named_records("--use", options.use, studies or STUDIES, data)
+    else:
+        use = _records_of_reports(options.replicate, studies or STUDIES, data)
         studies = tuple(use)
     outputs = tuple(output for output in OUTPUTS if getattr(options, output))
     return BuildRequest(
@@ -181,51 +181,48 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
     return studies or tuple(measured)
 
 
-def _requested_reports(
+def _records_of_reports(
     texts: Sequence[str], studies: Sequence[str], data: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Map each report of --replicate to its records; no records mean one of each machine.
-
-    Raises ``RecordError`` if a text names no record.
-    """
+    """Map each report of --replicate to its records; no records mean one of each machine."""
     if not texts and data != ROOT / "data":
         return {f"{study}{REPORT}": () for study in studies}
-    try:
-        named = named_records(texts or [LATEST], studies, data, Path.cwd())
-    except RecordError as error:
-        raise RecordError(str(error).replace("--use", "--replicate")) from error
+    named = named_records("--replicate", texts or [LATEST], studies, data)
     return {f"{study}{REPORT}": files for study, files in named.items()}
 
 
 def named_records(
-    texts: Iterable[str], studies: Sequence[str], data: Path, folder: Path
+    option: str, texts: Iterable[str], studies: Sequence[str], data: Path
 ) -> dict[str, tuple[str, ...]]:
     """Map studies to the records that ``texts`` name, as files relative to ``data``.
 
-    A text is a path relative to ``folder`` or to ``data``, a part of the file name of one record,
-    or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError`` if a text
-    fits no record, several records, or a record of another study.
+    A text is a path relative to the current folder or to ``data``, a part of the file name of one
+    record, or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError``,
+    with the name of the ``option``, for a text that fits no record, several records, or a record of
+    another study.
     """
-    records: dict[str, dict[str, None]] = {}
+    files: list[str] = []
     for text in texts:
-        files = []
         if text != LATEST:
-            files = [_record(text, studies, data, folder)]
-        for study in studies if text == LATEST else ():
+            files.append(_record(option, text, studies, data))
+            continue
+        for study in studies:
             files += _records(study, data)[-1:]
         if not files:
             raise RecordError(
-                f"--use {LATEST}: no record of these studies in {data}; measure one first."
+                f"{option} {LATEST}: no record of these studies in {data}; measure one first."
             )
-        for file in files:
-            records.setdefault(file.partition("/")[0], {})[file] = None
-    return {study: tuple(files) for study, files in records.items()}
+    records: dict[str, tuple[str, ...]] = {}
+    for file in dict.fromkeys(files):  # two texts may name one record
+        study = file.partition("/")[0]
+        records[study] = (*records.get(study, ()), file)
+    return records
 
 
-def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:
+def _record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
     """Return the record that ``text`` names; records of ``studies`` take precedence."""
     # The folder may be reached through links; a record may itself be a link.
-    paths = (path.parent.resolve() / path.name for path in (folder / text, data / text))
+    paths = (path.parent.resolve() / path.name for path in (Path(text), data / text))
     path = next((path for path in paths if path.is_file()), None)
     matches = []
     for study in STUDIES:
@@ -244,7 +241,7 @@ def _record(text: str, studies: Sequence[str], data: Path, folder: Path) -> str:
         reason = f"no such record in {data}; name the folder of its study's folder by --data"
     else:
         reason = f"no such record in {data}; give its path, or a unique part of its file name"
-    raise RecordError(f"--use {text}: {reason}.")
+    raise RecordError(f"{option} {text}: {reason}.")
 
 
 def _records(study: str, data: Path) -> list[str]:

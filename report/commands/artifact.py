@@ -14,7 +14,7 @@ from report.commands.arguments import request_of
 from report.commands.console import announcer, say, stage_for
 from report.commands.difference import unpack_revision
 from report.commands.verify import run_build
-from report.core.errors import RenderError, UsageError, unwritable
+from report.core.errors import RenderError, UsageError
 from report.core.records.files import gzipped
 from report.core.records.store import survey
 from report.core.system.programs import pandoc_path, run
@@ -31,7 +31,7 @@ from report.studies import STUDIES
 
 #: Folder of artifacts in ``out/``.
 _FOLDER: Final = "artifact"
-#: Given name and family name of a person ("van" belongs to the latter); no group matches.
+#: A person's given and family name; the latter includes words such as "van".  No group matches.
 _GROUP: Final = r"(?!.*\b(?i:the|project|team|group|university|course)\b)"
 _PERSON: Final = re.compile(_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
 #: Backslashes that titles and intervals do not need.
@@ -60,12 +60,9 @@ def artifact(options: Namespace) -> int:
                 raise RenderError(f"--artifact {study}: the build of HEAD failed: {failure}")
             contents, missing = _contents(study, single)
             names = [f"{_FOLDER}/{study}/{name}" for name in contents]
-            try:
-                (stage / _FOLDER / study).mkdir(parents=True)
-                for name, content in zip(names, contents.values(), strict=True):
-                    (stage / name).write_bytes(content)
-            except OSError as error:
-                raise unwritable(error) from error
+            (stage / _FOLDER / study).mkdir(parents=True)
+            for name, content in zip(names, contents.values(), strict=True):
+                (stage / name).write_bytes(content)
             put(stage, request.out, names, names)
             say(f"Wrote {request.out / _FOLDER / study}, of commit {commit[:12]}")
             print("".join(f"  {line}\n" for line in missing.splitlines()), end="")
@@ -74,12 +71,14 @@ def artifact(options: Namespace) -> int:
 
 def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     """Return the files of an artifact by name, and one line per missing field."""
-    files, others = dict[str, bytes](), {*STUDIES} - {study}
-    for top, place in ((built.data.parent, ""), (built.out / "html", "published/")):
+    files: dict[str, bytes] = {}
+    other_studies = {*STUDIES} - {study}
+    for top, folder in ((built.data.parent, ""), (built.out / "html", "published/")):
         for path in filter(Path.is_file, top.rglob("*")):
             parts = path.relative_to(top).parts
-            if "__pycache__" not in parts and not (parts[0] == "data" and parts[1] in others):
-                files[place + "/".join(parts)] = path.read_bytes()
+            of_other_study = parts[0] == "data" and parts[1] in other_studies
+            if "__pycache__" not in parts and not of_other_study:
+                files[folder + "/".join(parts)] = path.read_bytes()
     facts, templates = _facts(study, built, files), environment(_FOLDER, escape=False)
     templates.filters |= {"md": markdown, "words": plain_words}
     templates.filters |= {"split": split_name, "command": shlex.join}
@@ -87,12 +86,13 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     texts: dict[str, str] = {}
     for path in (TEMPLATES / _FOLDER).glob("*.j2"):
         texts[path.stem] = templates.get_template(path.name).render(facts)
-    appendix, missing = _NEEDLESS.sub("", texts["artifact-appendix.md"]), texts.pop("missing.txt")
+    missing = texts.pop("missing.txt")
+    appendix = _NEEDLESS.sub("", texts["artifact-appendix.md"])
     texts |= {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
     contents = {name: text.encode() for name, text in texts.items()}
-    folder = f"{study}-artifact"
-    archive = {f"{folder}/{name}": content for name, content in (files | contents).items()}
-    return contents | {f"{folder}.tar.gz": gzipped(packed(archive))}, missing
+    top_folder = f"{study}-artifact"
+    archive = {f"{top_folder}/{name}": content for name, content in (files | contents).items()}
+    return contents | {f"{top_folder}.tar.gz": gzipped(packed(archive))}, missing
 
 
 def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[str, Any]:

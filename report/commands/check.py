@@ -50,13 +50,10 @@ def accept(options: Namespace) -> int:
     or a folder without write permission.
     """
     request = request_of(options)
-    reports = {}
-    for study, files in request.use.items():
-        if is_report(study):
-            reports[study] = files
-        else:
+    if options.replicate is None:
+        for study, files in request.use.items():
             print(shown(accept_records(study, request.data, files)))
-    request = request._replace(use=reports)
+        request = request._replace(use={})
     stale = plan(request).stale()
     texts: dict[str, str] = {}
     for study in request.studies:

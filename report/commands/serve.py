@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from report.commands.arguments import PORT, request_of
 from report.commands.console import say
-from report.commands.verify import run_build
+from report.commands.verify import SOURCES, run_build
 from report.core.errors import OutputError, RidgepointError
 from report.core.system.programs import leave_on_signals
 from report.engine.cache import MANIFEST, SCRATCH, file_digest
@@ -36,8 +36,6 @@ SCRIPT: Final = "/-/reload.js"
 
 _RELOAD: Final = ROOT / "templates" / "serve" / "reload.js"
 _LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
-#: Files and folders that determine the papers, besides the data.
-_SOURCES: Final = ("build.py", "report", "figures", "templates")
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -56,7 +54,7 @@ class Handler(SimpleHTTPRequestHandler):
     def _send_live(self) -> BytesIO | None:
         """Send the last build's state, the script, or a page with the script; else return None."""
         # Read the digest before the page, so that the page is never older than the digest.
-        build, page = self.server.build(), Path(self.translate_path(self.path))
+        build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
             page /= "index.html"
         if self.path == NEWS:
@@ -126,7 +124,7 @@ class Server(ThreadingTCPServer):
             ) from error
         self.address = f"http://{HOST}:{self.server_address[1]}/"
 
-    def build(self) -> str:
+    def build_digest(self) -> str:
         """Return a digest of the outputs, which changes with every build that writes."""
         return file_digest(str(self.out / MANIFEST)) or "none"
 
@@ -165,7 +163,7 @@ def watch(options: Namespace) -> int:
     with exit_on_signals, Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
         say(f"Serving {out / 'html'} at {server.address}, rebuilding on change, until Ctrl-C.")
-        watched = file_changes(*(ROOT / name for name in _SOURCES), request.data)
+        watched = file_changes(*(ROOT / name for name in SOURCES), request.data)
         for number, changes in enumerate(watched):
             if changes or not number:
                 server.failure = run_build(request, ROOT)  # a new process imports the new code

@@ -25,12 +25,13 @@ from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import install, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_of
 from report.paper.claims import first_few
+from report.paper.pins import TOLERANCE
 from report.studies import STUDIES
 
 #: Folder for both builds if the builds differ.
 BUILDS_FOLDER: Final = "verify"
-#: Files and folders of the project that a build needs.
-_PROJECT_FILES: Final = ("build.py", "report", "figures", "templates", "data")
+#: Files and folders of the project that a build reads, besides the data.
+SOURCES: Final = ("build.py", "report", "figures", "templates")
 #: Length (B) of the excerpt around the first difference.
 _EXCERPT_BYTES: Final = 60
 #: A line of a manifest: digest and file.
@@ -38,9 +39,6 @@ _MANIFEST_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 _VALUES: Final = "values.json"
 #: Reason for a differing file of a paper with equal numbers and records.
 ONLY_BYTES: Final = "only its bytes (text, fonts or versions of programs)"
-#: Relative difference up to which two numbers count as equal: processors and C libraries differ in
-#: the last digits.
-_RELATIVE_TOLERANCE: Final = 2e-8
 #: Name → folder, umask and variables of two environments; papers must not depend on these.  The
 #: first environment turns off UTF-8, which Python would use in the locale C.
 ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
@@ -102,7 +100,8 @@ def _build(name: str, request: BuildRequest, project: Path) -> None:
     """Copy the project and the data beside ``request.out``, and build in the copy."""
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
-    copies = {folder / name: project / name for name in _PROJECT_FILES} | {data: request.data}
+    copies = {folder / name: project / name for name in (*SOURCES, "data")}
+    copies[data] = request.data
     ignore_hidden = shutil.ignore_patterns("__pycache__", ".*")
     try:
         folder.mkdir(parents=True)
@@ -123,12 +122,11 @@ def _build(name: str, request: BuildRequest, project: Path) -> None:
 
 def digests_of(out: Path) -> dict[str, str]:
     """Map the outputs below ``out``, sorted by name, to their SHA-256."""
-    paths = (path for path in sorted(out.rglob("*")) if path.name not in (INDEX, ".lock"))
-    return {
-        path.relative_to(out).as_posix(): file_digest(str(path)) or ""
-        for path in paths
-        if path.is_file()
-    }
+    digests: dict[str, str] = {}
+    for path in sorted(out.rglob("*")):
+        if path.is_file() and path.name not in (INDEX, ".lock"):
+            digests[path.relative_to(out).as_posix()] = file_digest(str(path)) or ""
+    return digests
 
 
 def first_difference(first: Path, second: Path) -> str:
@@ -139,10 +137,9 @@ def first_difference(first: Path, second: Path) -> str:
     contents = [first.read_bytes(), second.read_bytes()]
     position = len(os.path.commonprefix(contents))  # noqa: RUF071 - of bytes, not of paths
     begin = max(0, position - _EXCERPT_BYTES // 2)
-    texts = [
-        content[begin : begin + _EXCERPT_BYTES].decode("utf-8", "replace") for content in contents
-    ]
-    return f"byte {position + 1}: {texts[0]!r} and {texts[1]!r}"
+    excerpts = [content[begin : begin + _EXCERPT_BYTES] for content in contents]
+    one, other = (excerpt.decode("utf-8", "replace") for excerpt in excerpts)
+    return f"byte {position + 1}: {one!r} and {other!r}"
 
 
 # --------------------------------------------------------------------- a published site
@@ -222,10 +219,9 @@ def _difference_of_paper(paper: str, differing: Collection[str], folder: Path, s
         except (OSError, ValueError):
             return f"its numbers or its text; put the published {name} beside the manifest to tell"
         for place in sorted(old.keys() | new.keys()):
-            if not math.isclose(
-                old.get(place, math.nan), new.get(place, math.nan), rel_tol=_RELATIVE_TOLERANCE
-            ):
-                moved.append(f"{place} {old.get(place)} → {new.get(place)}")
+            before, now = old.get(place), new.get(place)
+            if before is None or now is None or not math.isclose(before, now, rel_tol=TOLERANCE):
+                moved.append(f"{place} {before} → {now}")
     return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
 
 
@@ -255,7 +251,7 @@ def run_build(
     with managed_process(
         [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
         cwd=project,
-        env=os.environ if environment is None else environment,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

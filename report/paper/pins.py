@@ -25,7 +25,7 @@ Item: TypeAlias = dict[str, Any]
 
 _DIGITS: Final = 9
 #: Relative difference up to which two numbers of nine digits count as equal.
-_TOLERANCE: Final = 2e-8
+TOLERANCE: Final = 2e-8
 #: Most numbers of a claim that are pinned one by one; more are summarized (``_summary``).
 _FEW: Final = 3
 #: Kind of items → name in sentences, in the order in which differences are listed.
@@ -149,13 +149,13 @@ def moves(pinned: Pins, now: Pins) -> list[Move]:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Compare pinned content; floating-point numbers may differ by ``_TOLERANCE``."""
+    """Compare pinned content; floating-point numbers may differ by ``TOLERANCE``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):
         return len(old) == len(new) and all(map(_same, old, new))
     if isinstance(old, float) and isinstance(new, float):
-        return math.isclose(old, new, rel_tol=_TOLERANCE)
+        return math.isclose(old, new, rel_tol=TOLERANCE)
     return bool(old == new)
 
 
