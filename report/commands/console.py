@@ -22,9 +22,9 @@ def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
 
     Raises ``OutputError`` if a file cannot be written.
     """
-    from report.engine.place import only_build, stage_in  # slow to import
+    from report.engine.place import only_build  # slow to import
 
-    with only_build(out, announce), stage_in(out) as stage:
+    with only_build(out, announce) as stage:
         try:
             yield stage
         except OSError as error:

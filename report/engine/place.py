@@ -19,21 +19,21 @@ from report.engine.steps import ARTIFACTS, Announce
 
 _LOCK: Final = ".lock"
 #: Folders in which the folder of each study is replaced as a whole.
-_OF_A_STUDY: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
+_STUDY_FOLDERS: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
 #: Folders over all studies, which are replaced as a whole.
-_OF_ALL: Final = ("quarto", "diff", "verify")
+_SHARED_FOLDERS: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
-_FOLDERS: Final = (*_OF_A_STUDY, *_OF_ALL, "pdf", "docx", "values")
+_FOLDERS: Final = (*_STUDY_FOLDERS, *_SHARED_FOLDERS, "pdf", "docx", "values")
 
 
 @contextmanager
-def only_build(out: Path, announce: Announce) -> Iterator[None]:
-    """Lock ``out`` for this build; announce it once if another build has to end first.
+def only_build(out: Path, announce: Announce) -> Iterator[Path]:
+    """Lock ``out`` for this build, and provide an empty temporary folder on its file system.
 
-    The system frees the lock however a build ends.  Removes temporary files of killed builds, and
-    links in the place of output folders, so that nothing is written elsewhere.  On a signal this
-    process removes its own temporary files and ends.  Raises ``OutputError`` if ``out`` cannot be
-    written.
+    If another build has to end first, this is announced.  The system frees the lock however a build
+    ends.  Removes temporary files of killed builds, and links in the place of output folders, so
+    that nothing is written elsewhere.  On a signal this process removes its own temporary files and
+    ends.  Raises ``OutputError`` if ``out`` cannot be written.
     """
     path = out / _LOCK
     try:
@@ -53,11 +53,18 @@ def only_build(out: Path, announce: Announce) -> Iterator[None]:
                 if (out / folder).is_symlink():
                     (out / folder).unlink()
             try:
-                yield
+                yield _scratch_folder(out)
             finally:
                 _remove_scratch(out)
     finally:
         os.close(lock)
+
+
+def _scratch_folder(out: Path) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
+    except OSError as error:
+        raise unwritable(error) from error
 
 
 def _remove_scratch(out: Path) -> None:
@@ -75,20 +82,7 @@ def _acquire(lock: int, announce: Announce) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-@contextmanager
-def stage_in(out: Path) -> Iterator[Path]:
-    """Provide an empty folder on the file system of ``out``; raises ``OutputError``."""
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
-    except OSError as error:
-        raise unwritable(error) from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def lay_out(names: Iterable[str], out: Path, stage: Path) -> None:
+def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
     """Link the outputs ``names`` of ``out`` into ``stage``; raises ``OutputError``.
 
     Links suffice, since no step writes into a finished file.
@@ -120,13 +114,13 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     replaced: list[Path] = []
     try:
         stage.mkdir(parents=True, exist_ok=True)
-        for whole in sorted({_whole(name) for name in changed}):
-            keep_others(whole, out, stage, known)
-            if (stage / whole).exists():
-                install(stage / whole, out / whole)
-                replaced.append(out / whole)
-            elif os.path.lexists(out / whole):
-                (out / whole).replace(Path(tempfile.mkdtemp(dir=stage)) / "gone")
+        for unit in sorted({_unit_of(name) for name in changed}):
+            _keep_others(unit, out, stage, known)
+            if (stage / unit).exists():
+                install(stage / unit, out / unit)
+                replaced.append(out / unit)
+            elif os.path.lexists(out / unit):
+                (out / unit).replace(Path(tempfile.mkdtemp(dir=stage)) / "gone")
     except OSError as error:
         raise unwritable(error) from error
     return replaced
@@ -145,12 +139,12 @@ def put_folder(name: str, out: Path, stage: Path) -> None:
     put(stage, out, [*files, *known], known)
 
 
-def _whole(name: str) -> str:
+def _unit_of(name: str) -> str:
     """Return the folder that is replaced as a whole with an output, or the output itself."""
     parts = name.split("/")
-    if parts[0] in _OF_A_STUDY and len(parts) > 2:
+    if parts[0] in _STUDY_FOLDERS and len(parts) > 2:
         return "/".join(parts[:2])
-    return parts[0] if parts[0] in _OF_ALL else name
+    return parts[0] if parts[0] in _SHARED_FOLDERS else name
 
 
 # -------------------------------------------------------------------------------- exchange
@@ -184,13 +178,13 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def keep_others(whole: str, out: Path, stage: Path, known: Collection[str]) -> None:
-    """Link all files below ``out / whole`` that are not ``known`` into ``stage``.
+def _keep_others(unit: str, out: Path, stage: Path, known: Collection[str]) -> None:
+    """Link all files below ``out / unit`` that are not ``known`` into ``stage``.
 
-    ``stage`` will replace ``out``.  Symbolic links with the name of a new file are dropped, since
-    their destinations stay.
+    ``stage / unit`` will replace ``out / unit``.  Symbolic links with the name of a new file are
+    dropped, since their destinations stay.
     """
-    top = out / whole
+    top = out / unit
     for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
         name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
         if name in known or not (is_link or source.is_file()):

@@ -356,11 +356,11 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
         from report.engine.place import only_build
         from report.engine.run import run
 
-        with only_build(request.out, announce):
+        with only_build(request.out, announce) as stage:
             # Another build may have run some of the steps meanwhile.
             current = plan(request)
             if stale := current.stale():
-                replaced, failed = run(current, stale, announce)
+                replaced, failed = run(current, stale, stage, announce)
                 write_site_digests(current.built, str(request.out))
     current.index.save()
     names = {*request.studies, SITE} - {failure.study for failure in failed}

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from report.core.errors import RidgepointError, in_the_way, one_line, unwritable
 from report.engine import actions
 from report.engine.cache import MANIFEST, StepEntry, file_digest, write_manifest
-from report.engine.place import lay_out, put, stage_in
+from report.engine.place import link_outputs, put
 from report.engine.plan import PLACING, BuildPlan, outputs_read
 from report.engine.steps import BEFORE, SITE, Announce, BuildStep, Failure
 
@@ -45,7 +45,7 @@ _START: Final = "fork" if sys.platform == "linux" else "spawn"
 _MODULES_BY_KIND: Final = {
     "study": ("report.engine.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
-    "document": ("report.paper.manuscript", "report.render.html", "report.render.typst"),
+    "document": ("report.paper.manuscript",),
 }
 
 #: Errors of a full disk and of folders without permission.
@@ -62,17 +62,18 @@ class FailedStepError(Exception):
 
 
 def run(
-    plan: BuildPlan, stale: Mapping[str, str], announce: Announce
+    plan: BuildPlan, stale: Mapping[str, str], stage: Path, announce: Announce
 ) -> tuple[dict[str, Sequence[Path]], list[Failure]]:
     """Build the studies of the plan, then the pages over all studies.
 
-    Returns the replaced folders and files of each study, and the failures.
+    ``stage`` is an empty folder on the file system of the outputs.  Returns the replaced folders
+    and files of each study, and the failures.
     """
     studies = plan.request.studies
     jobs = max(1, min(plan.request.jobs, len(stale)))
     if not (plan.built or plan.index.used) and os.path.lexists(plan.output(MANIFEST)):
         raise in_the_way(plan.output(MANIFEST))
-    with stage_in(plan.request.out) as stage, _workers(jobs, stage, stale) as workers:
+    with _workers(jobs, stage, stale) as workers:
         builder = _Builder(plan, stage, workers, announce, {*stale}, len(stale), threading.Lock())
         with ThreadPoolExecutor(len(studies)) as threads:
             results = threads.map(builder.build, studies, map(plan.study_steps, studies))
@@ -140,14 +141,15 @@ class _Builder(NamedTuple):
     ) -> Future[StepEntry]:
         """Link the outputs that ``step`` reads into its stage, and give it to a worker."""
         stage, request = self.stage / step.id, self.plan.request
+        study, _, kind = step.id.partition("/")
         names: dict[Path, list[str]] = {}
         for id, name in outputs_read(step, built):
-            names.setdefault(self._folder_of(id, step.study), []).append(name)
+            names.setdefault(self._folder_of(id, study), []).append(name)
         for folder, read in names.items():
-            lay_out(read, folder, stage)
+            link_outputs(read, folder, stage)
         before = self.plan.built.get(step.id)
-        if step.kind == "figures" and before and not any(self.plan.altered(before)):
-            lay_out(before.outputs, request.out, stage / BEFORE)
+        if kind == "figures" and before and not any(self.plan.altered(before)):
+            link_outputs(before.outputs, request.out, stage / BEFORE)
         task = actions.StepTask(step.id, stage, request.data, request.papers, inputs)
         return self.workers.submit(run_step, task)
 
@@ -169,10 +171,10 @@ class _Builder(NamedTuple):
             changed = {name for name in new if present[name] != new[name]}
             changed |= _outputs(old[id] for id in superseded).keys() - new.keys()
             for id, entry in finished.items():
-                lay_out(changed & entry.outputs.keys(), self._folder_of(id, study), whole)
+                link_outputs(changed & entry.outputs.keys(), self._folder_of(id, study), whole)
             if changed:
                 unchanged = (name for name in present if present[name] and name not in changed)
-                lay_out(unchanged, out, whole)
+                link_outputs(unchanged, out, whole)
             if added := new.keys() - before.keys():
                 # If the build is killed now, the next one knows that these are no user's files.
                 self._record(
@@ -208,7 +210,7 @@ def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
 def run_step(task: actions.StepTask) -> StepEntry:
     """Run a step in this process; raises ``FailedStepError``.
 
-    Outputs of earlier steps lie in the stage; the step's inputs name them ``out/…``.
+    The stage also contains outputs of earlier steps, which the step's inputs name ``out/…``.
     """
     gc.disable()  # searching for cycles would take a tenth of the time of a short step
     try:

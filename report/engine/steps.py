@@ -171,8 +171,9 @@ class Failure(NamedTuple):
 
 
 class BuildStep(NamedTuple):
-    """One step and its dependencies; ``id`` ends with the name of its function in ``actions``.
+    """One step and its dependencies.
 
+    ``id`` is the study (or ``site``), a slash, and the name of the step's function in ``actions``.
     ``files`` are input files.  ``reads`` pairs the id of another step with prefixes or suffixes of
     the outputs to read.  ``settings`` are the function's other arguments.
     """
@@ -181,16 +182,6 @@ class BuildStep(NamedTuple):
     files: Sequence[str]
     reads: tuple[tuple[str, tuple[str, ...]], ...]
     settings: Mapping[str, str]
-
-    @property
-    def study(self) -> str:
-        """The study (or ``site``) that the step belongs to."""
-        return self.id.partition("/")[0]
-
-    @property
-    def kind(self) -> str:
-        """The kind of the step, the name of its function."""
-        return self.id.partition("/")[2]
 
 
 def is_report(name: str) -> bool:
