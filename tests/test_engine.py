@@ -82,7 +82,7 @@ def test_folders_and_hidden_files_are_not_inputs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    """Return the imports of all modules except ``actions``, where each function has its own."""
+    """Return the imports of all modules except ``actions``, whose functions need different ones."""
     graph = grimp.build_graph(
         "report", "figures", exclude_type_checking_imports=True, cache_dir=None
     )
@@ -91,14 +91,16 @@ def imports() -> grimp.ImportGraph:
 
 
 def imported_by(function: str) -> set[str]:
-    """Return the modules that a function of ``actions`` and its callees import."""
+    """Return the modules that a function of ``actions`` and its callees import or use."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(inspect.getsource(getattr(actions, function)))):
         if isinstance(node, ast.ImportFrom):
             modules.add(str(node.module))
-        elif isinstance(node, ast.Name) and node.id.startswith("_"):
-            is_function = inspect.isfunction(getattr(actions, node.id, None))
-            modules |= imported_by(node.id) if is_function else set()
+        elif isinstance(node, ast.Name):
+            used = getattr(actions, node.id, None)
+            modules.add(getattr(used, "__module__", ""))
+            if node.id.startswith("_") and inspect.isfunction(used):
+                modules |= imported_by(node.id)
     return modules
 
 

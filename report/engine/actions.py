@@ -1,7 +1,8 @@
-"""Do the work of the steps: one function per kind of step, with its own imports.
+"""Do the work of the steps: one function per kind of step.
 
 Each function reads the outputs of earlier steps from the stage, a folder laid out like ``out/``,
-and writes its outputs to the stage.  It may return notices for the user.
+and writes its outputs to the stage.  It may return notices for the user.  NumPy, matplotlib and
+modules that need them are imported by the functions that use them, since they load slowly.
 """
 
 from __future__ import annotations
@@ -12,25 +13,35 @@ import pickle
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from figures.characters import visible, visible_in
+from figures.panels import COLUMNS, Drawing, Panel
+from figures.style import inches
 from report.core.errors import RecordError
-from report.core.records.files import read_file, shared
+from report.core.records.files import gzip_writer, gzipped, read_file, shared
+from report.core.system.spreadsheet import csv_of
 from report.engine import steps
 from report.engine.steps import is_report, paper_files
+from report.paper.bibliography import check_bibliography
+from report.render.docx import DOCX_FORMAT, render_docx
+from report.render.html import Publication, page_format, write_page
+from report.render.latex import bundle, compile_latex, latex_format, write_latex
+from report.render.pandoc import convert
+from report.render.quarto import render_paper, render_site, write_project, write_settings
+from report.render.shell import read_settings, script_of
+from report.render.site import SitePaper, first_sentence, in_plain_words, write_site
+from report.render.source import PaperSource, in_style, read_source
+from report.render.typst import render_typst, typst_format
 
 if TYPE_CHECKING:
-    from figures.panels import Drawing
     from report.core.records.store import Stored, StoredImport
     from report.paper.findings import Findings
-    from report.render.html import Publication
-    from report.render.site import SitePaper
-    from report.render.source import PaperSource
 
 #: File endings of pictures that authors put beside their template.
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
@@ -86,12 +97,12 @@ def study(task: StepTask) -> tuple[str, ...]:
         drawings[steps.CARD] = findings.shown_figure.drawing.card
     save(drawings, folder / steps.DRAWINGS)
     save(findings, folder / steps.FINDINGS)
-    if not is_report(task.study):
-        write_json(atlas_of(task.study, task.data, chosen, findings), folder / steps.ATLAS)
-    value_details = details(findings.values.values(), chosen.inputs)
-    write_json(
-        {**value_details, "machines": machines(chosen.inputs.records)}, folder / steps.DETAILS
-    )
+    # A report prints its own map of claims and machines.
+    atlas = {} if is_report(task.study) else atlas_of(task.study, task.data, chosen, findings)
+    write_json(atlas, folder / steps.ATLAS)
+    shown = details(findings.values.values(), chosen.inputs)
+    shown["machines"] = machines(chosen.inputs.records)
+    write_json(shown, folder / steps.DETAILS)
     attachments: Mapping[str, Sequence[str]] = {}
     if chosen.files:
         _write_samples(chosen.files, folder / steps.SAMPLES)
@@ -102,8 +113,6 @@ def study(task: StepTask) -> tuple[str, ...]:
 
 
 def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
-    """Write all samples of the records as a table, a row per sample."""
-    from report.core.records.files import gzip_writer
     from report.core.records.frames import write_samples
 
     with (
@@ -142,32 +151,27 @@ def figures(task: StepTask) -> None:
     A figure is taken from the previous build if neither its description nor the code that draws
     it has changed.
     """
-    folder, before = task.source / "figures", task.stage / steps.BEFORE
+    folder, earlier = task.source / "figures", task._replace(stage=task.stage / steps.BEFORE)
     folder.mkdir(parents=True, exist_ok=True)
-    earlier = task._replace(stage=before)
-    old_marks, old_opened = {}, {}
-    drawn = earlier.artifacts() / steps.DRAWN
-    if drawn.exists():  # a build by an earlier version has none
-        old_marks = _read(drawn)
-        old_opened = _read(earlier.artifacts() / steps.OPENED)
-    marks, opened = {}, {}
+    digests, opened, old_digests, old_opened = {}, {}, {}, {}
+    if (earlier.artifacts() / steps.DRAWN).exists():
+        old_digests = _read_json(earlier.artifacts() / steps.DRAWN)
+        old_opened = _read_json(earlier.artifacts() / steps.OPENED)
     for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
-        marks[name] = _mark(drawing, task.inputs)
-        if old_marks.get(name) == marks[name]:
+        digests[name] = _digest(drawing, task.inputs)
+        if old_digests.get(name) == digests[name]:
             for path in (earlier.source / "figures").glob(f"{name}.*"):
                 path.rename(folder / path.name)
             opened[name] = old_opened[name]
         else:
             opened[name] = _draw(drawing, name, task)
-    shutil.rmtree(before, ignore_errors=True)
-    write_json(marks, task.artifacts() / steps.DRAWN)
+    shutil.rmtree(earlier.stage, ignore_errors=True)
+    write_json(digests, task.artifacts() / steps.DRAWN)
     write_json(opened, task.artifacts() / steps.OPENED)
 
 
-def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
+def _digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     """Return a digest of everything that the files of a figure depend on."""
-    from figures.panels import Panel
-
     used = {name: digest for name, digest in inputs.items() if not name.startswith("out/")}
     for kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
         used.pop(f"figures/{kind.__name__.lower()}.py", None)
@@ -176,11 +180,7 @@ def _mark(drawing: Drawing, inputs: Mapping[str, str]) -> str:
 
 def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
     """Write a figure in all formats (PNG only for Word); return the details for its page."""
-    from dataclasses import asdict
-
-    from figures.panels import COLUMNS
     from figures.render import render, render_svg
-    from report.core.system.spreadsheet import csv_of
 
     path, id = task.source / "figures" / name, f"{task.study}/fig-{name}"
     if name == steps.CARD:
@@ -205,14 +205,6 @@ def document(task: StepTask) -> tuple[str, ...]:
 
     The setting ``style`` is a print style that replaces the paper's.
     """
-    from report.render.docx import docx_format
-    from report.render.html import page_format
-    from report.render.latex import latex_format
-    from report.render.pandoc import convert
-    from report.render.site import in_plain_words
-    from report.render.source import read_source
-    from report.render.typst import typst_format
-
     folder, formats = task.artifacts(), task.inputs["formats"].split()
     written, findings = write_source(task)
     (task.stage / "values").mkdir()
@@ -222,13 +214,15 @@ def document(task: StepTask) -> tuple[str, ...]:
     if "print" in formats:
         outputs |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
     if "word" in formats:
-        outputs[steps.WORD] = docx_format()
-    plain_texts, stand_ins = (written["title"], written["abstract"]), dict(_stand_ins(findings))
-    texts, plain = convert(paper, [*outputs.values()], plain_texts, stand_ins)
+        outputs[steps.WORD] = DOCX_FORMAT
+    plain_texts, placeholders = (written["title"], written["abstract"]), _placeholders(findings)
+    texts, plain = convert(paper, [*outputs.values()], plain_texts, dict(placeholders))
     for file, output in outputs.items():
         (folder / file).write_text(texts[output.to], "utf-8", newline="\n")
     fields = ("title", "abstract", "devices", "measured", "question", "figure")
-    entry = {field: written[field] for field in fields} | {"takeaway": _takeaway(written)}
+    entry = {field: written[field] for field in fields} | {"takeaway": ""}
+    if figure := written["figure"]:
+        entry["takeaway"] = first_sentence(written["figures"][figure[2]]["caption"])
     entry["imported"] = [attribution["line"] for attribution in written["imported"]]
     write_json({**entry, **in_plain_words(*plain)}, folder / steps.ENTRY)
     return tuple(written["unsupported"])
@@ -246,11 +240,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     from report.paper.details import summary_of
     from report.paper.latex_table import to_latex
     from report.paper.tables import to_csv
-    from report.render.quarto import write_settings
-    from report.render.source import in_style, read_source
 
     study, folder, style = task.study, task.source, task.inputs["style"]
-    origin = _read(task.artifacts() / steps.ORIGIN)
+    origin = _read_json(task.artifacts() / steps.ORIGIN)
     computed = load(task.artifacts() / steps.FINDINGS)
     coverage = load(task.artifacts() / steps.COVERAGE)
     manuscript = render_document(study, task.data, task.papers, computed, origin, coverage)
@@ -286,8 +278,6 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
 
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Copy the bibliography beside the manuscript; raises ``RecordError`` if it is invalid."""
-    from report.paper.bibliography import check_bibliography
-
     path = shared("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
@@ -295,10 +285,8 @@ def copy_bibliography(data: Path, folder: Path) -> None:
     (folder / "references.bib").write_text(text, "utf-8", newline="\n")
 
 
-def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield the names of the figures' files, with content in which pandoc finds their size."""
-    from figures.style import inches
-
+def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:
+    """Yield name and content of files in place of the figures; pandoc reads the size of SVGs."""
     for figure in findings.figures.values():
         width, height = inches(figure.drawing)
         yield f"figures/{figure.name}.svg", f'<svg width="{width:g}in" height="{height:g}in">'
@@ -309,23 +297,16 @@ def _stand_ins(findings: Findings) -> Iterator[tuple[str, str]]:
 
 def editions(task: StepTask) -> None:
     """Write the page and the LaTeX source around the texts that pandoc converted."""
-    from report.render.latex import write_latex
-    from report.render.source import read_source
-
     folder, paper = task.artifacts(), read_source(task.source, task.study)
     if (folder / steps.LATEX).exists():
-        write_latex(
-            paper, task.stage / "tex" / task.study, (folder / steps.LATEX).read_text("utf-8")
-        )
+        text = (folder / steps.LATEX).read_text("utf-8")
+        write_latex(paper, task.stage / "tex" / task.study, text)
     if "page" in task.inputs["formats"].split():
         _write_page(task, paper)
 
 
 def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     """Collect the dates, devices and downloads that the page of a study shows."""
-    from report.render.html import Publication
-    from report.render.shell import read_settings
-
     return Publication(
         settings=read_settings(task.data),
         measured=values["measured"],
@@ -334,25 +315,14 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         records=0 if is_report(task.study) else len(values["records"]),
         pdf=f"{task.study}.pdf" if "print" in task.inputs["formats"].split() else None,
         samples=steps.SAMPLES if values["records"] else None,
-        replicated=_atlas(task, task.study).get("line", ""),
+        replicated=_read_json(task.artifacts() / steps.ATLAS).get("line", ""),
         # Reports introduce their figures in a section.
         key_figure=values["figure"][2] if values["figure"] and not is_report(task.study) else "",
     )
 
 
-def _takeaway(values: Mapping[str, Any]) -> str:
-    """Return the first sentence of the key figure's caption; empty without such a figure."""
-    from report.render.site import first_sentence
-
-    figure = values["figure"]
-    return first_sentence(values["figures"][figure[2]]["caption"]) if figure else ""
-
-
 def _write_page(task: StepTask, paper: PaperSource) -> None:
     """Write the page, its downloads, and scripts with the details of values and figures."""
-    from report.render.html import write_page
-    from report.render.shell import script_of
-
     page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
     page.mkdir(parents=True)
     if (tables := task.source / "tables").is_dir():  # a report of no machine has none
@@ -361,11 +331,11 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     if (folder / steps.SAMPLES).exists():
         shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)
         shutil.copytree(folder / steps.RECORDS_FOLDER, page / steps.RECORDS_FOLDER)
-    details = _read(folder / steps.DETAILS)
-    page_details = {key: details[key] for key in ("values", "series", "records")}
-    scripts = {"details": script_of("details", page_details)}
+    details = _read_json(folder / steps.DETAILS)
+    del details["machines"]
+    scripts = {"details": script_of("details", details)}
     (page / "figures").mkdir(exist_ok=True)
-    for name, figure in _read(folder / steps.OPENED).items():
+    for name, figure in _read_json(folder / steps.OPENED).items():
         if name == steps.CARD:  # shown by the list of papers alone
             card = f"figures/{name}.svg"
             shutil.copyfile(task.source / card, page / card)
@@ -373,18 +343,12 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
             scripts[f"figures/{name}"] = script_of("figure", figure)
     for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
-    publication = _publication(task, _read(task.source / values))
+    publication = _publication(task, _read_json(task.source / values))
     write_page(paper, page, publication, (folder / steps.PAGE).read_text("utf-8"))
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
     """Make the PDF, and an archive of the LaTeX source (by LaTeX: with the bibliography)."""
-    from report.core.records.files import gzipped
-    from report.render.latex import bundle, compile_latex
-    from report.render.quarto import render_paper
-    from report.render.source import read_source
-    from report.render.typst import render_typst
-
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
     bibliography, notes = b"", tuple[str, ...]()
     if task.inputs["engine"] == "latex":
@@ -403,9 +367,6 @@ def pdf(task: StepTask) -> tuple[str, ...]:
 
 def docx(task: StepTask) -> None:
     """Make the Word document of a study."""
-    from report.render.docx import render_docx
-    from report.render.source import read_source
-
     target = task.stage / "docx" / f"{task.study}.docx"
     target.parent.mkdir()
     text = (task.artifacts() / steps.WORD).read_text("utf-8")
@@ -414,34 +375,24 @@ def docx(task: StepTask) -> None:
 
 def quarto(task: StepTask) -> None:
     """Write the Quarto project of the ``studies`` in the settings."""
-    from report.render.quarto import write_project
-
     sources = {study: task.stage / "qmd" / study for study in task.inputs["studies"].split()}
-    entries = {study: _read(task.artifacts(study) / steps.ENTRY) for study in sources}
+    entries = {study: _read_json(task.artifacts(study) / steps.ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
 
 def quarto_site(task: StepTask) -> tuple[str, ...]:
     """Render the website of the Quarto project."""
-    from report.render.quarto import render_site
-
-    project = task.stage / "quarto"
-    return render_site(project, project / "_site")
+    return render_site(task.stage / "quarto")
 
 
 def index(task: StepTask) -> None:
     """Write the pages over all ``studies`` of the settings; ``papers`` lists those with a PDF."""
-    from report.render.shell import read_settings
-    from report.render.site import write_site
-
     papers = [_listed(task, study) for study in task.inputs["studies"].split()]
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
 def _listed(task: StepTask, study: str) -> SitePaper:
     """Collect a study's entry for the site, and copy the source's values into the site."""
-    from report.render.site import SitePaper
-
     folder, html = task.artifacts(study), task.stage / "html"
     page = html / study / "index.html"
     reported = f"reported/{study}.json"
@@ -451,25 +402,18 @@ def _listed(task: StepTask, study: str) -> SitePaper:
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
-        entry=_read(folder / steps.ENTRY),
-        values=_read(task.stage / "values" / f"{study}.json"),
-        records=_read(folder / steps.RECORDS),
-        machines=_read(folder / steps.DETAILS)["machines"],
+        entry=_read_json(folder / steps.ENTRY),
+        values=_read_json(task.stage / "values" / f"{study}.json"),
+        records=_read_json(folder / steps.RECORDS),
+        machines=_read_json(folder / steps.DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
         pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),
-        atlas=_atlas(task, study),
+        atlas=_read_json(folder / steps.ATLAS),
     )
 
 
-def _atlas(task: StepTask, study: str) -> Mapping[str, Any]:
-    """Read the atlas of a paper; empty for a report, which prints its own map."""
-    path = task.artifacts(study) / steps.ATLAS
-    return cast(Mapping[str, Any], _read(path)) if path.exists() else {}
-
-
-def _read(path: Path) -> Any:
-    """Read JSON that an earlier step wrote."""
+def _read_json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 

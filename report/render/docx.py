@@ -15,16 +15,13 @@ from report.render.source import PaperSource
 #: The document from which pandoc copies styles and page size.
 REFERENCE: Final = TEMPLATES / "docx" / "reference.docx"
 _NAME: Final = "templates/docx/reference.docx"
+#: The format of the text that ``render_docx`` reads: pandoc's JSON, made for Word.
+DOCX_FORMAT: Final = OutputFormat("docx")
 _TIME_LIMIT_S: Final = 60.0
 
 
-def docx_format() -> OutputFormat:
-    """Return the format of the text that ``render_docx`` reads: pandoc's JSON, made for Word."""
-    return OutputFormat("docx")
-
-
 def render_docx(paper: PaperSource, text: str) -> bytes:
-    """Make the Word document of a paper from ``text``, which pandoc wrote for ``docx_format``.
+    """Make the Word document of a paper from ``text``, which pandoc wrote for ``DOCX_FORMAT``.
 
     The bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError``.
     """

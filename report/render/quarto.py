@@ -147,15 +147,15 @@ def render_paper(paper: PaperSource, to: str) -> tuple[bytes, tuple[str, ...]]:
         return (folder / f"{paper.study}.pdf").read_bytes(), warnings
 
 
-def render_site(project: Path, target: Path) -> tuple[str, ...]:
-    """Write the website of a project by ``write_project`` to ``target``; return Quarto's warnings.
+def render_site(project: Path) -> tuple[str, ...]:
+    """Write the website of a project to its folder ``_site``; return Quarto's warnings.
 
     Renders a copy, since Quarto writes into the project.  Raises ``RenderError``.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = shutil.copytree(project, Path(scratch) / "project")
         warnings = _render(folder, ".", "html")
-        shutil.copytree(folder / "_site", target)
+        shutil.copytree(folder / "_site", project / "_site")
         return warnings
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from report.core.errors import RenderError
 from report.render import docx
-from report.render.docx import docx_format, render_docx
+from report.render.docx import DOCX_FORMAT, render_docx
 from report.render.pandoc import convert
 from report.render.source import read_source
 from tests.render.conftest import WritePaper
@@ -24,7 +24,7 @@ FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
 
 def word_of(folder: Path) -> zipfile.ZipFile:
     paper = read_source(folder, "p")
-    text = convert(paper, [docx_format()])[0]["docx"]
+    text = convert(paper, [DOCX_FORMAT])[0]["docx"]
     return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
 
 
@@ -109,7 +109,7 @@ def test_styles_come_from_a_replaceable_reference_document(
 def test_word_is_reproducible_and_missing_pictures_are_errors(write: WritePaper) -> None:
     folder = write(FIGURE)
     paper = read_source(folder, "p")
-    text = convert(paper, [docx_format()])[0]["docx"]
+    text = convert(paper, [DOCX_FORMAT])[0]["docx"]
     content = render_docx(paper, text)
     assert content == render_docx(paper, text)
     times = {entry.date_time for entry in zipfile.ZipFile(io.BytesIO(content)).infolist()}
