@@ -67,16 +67,16 @@ _EDITED: Final = (
 )
 #: Record file → attachments that the paper needs.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
-#: The byline of a paper built from other records: its authors answer only for their edition's.
+#: The byline of a paper with other records; the authors answer only for those of their edition.
 _FOREIGN: Final = "Built with records that are not those of the paper's edition"
 _Item = TypeVar("_Item", bound=StoredRecord[Any])
 
 
 @dataclass(frozen=True)
 class Folder:
-    """All data of a study's paper; ``refused`` maps files of bad records to the reason.
+    """All data of a study's paper.
 
-    ``inputs`` are the inputs of a paper without records.
+    ``refused`` maps files of bad records to the reason.  ``inputs`` are all data except records.
     """
 
     measured: tuple[Stored, ...]
@@ -316,17 +316,14 @@ def _inputs(
 ) -> Inputs:
     """Add the chosen records and their attachments to the inputs of a study."""
     records = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
-    record_by_role: dict[Role, str] = {}
-    for choice in choices:
-        record_by_role |= dict.fromkeys(choice.roles, choice.primary.file)
-    order = dict.fromkeys((*edition.roles, *ROLES))
+    choice_by_role = _choice_by_role(choices, edition)
     joined = {stored.file: _joined_attachments(stored.files, attachments) for stored in records}
     return replace(
         plain,
         records=records,
         attachments=joined | {item.file: attachments[item.file] for item in imported},
         imported=imported,
-        roles={role: record_by_role[role] for role in order if role in record_by_role},
+        roles={role: choice.primary.file for role, choice in choice_by_role.items()},
     )
 
 
@@ -408,33 +405,32 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     file.  Raises ``RecordError`` for unusable records, and for a quick run that would replace a
     full run.
     """
-    edition = read_editions(data, STUDIES).get(study)
+    edition = read_editions(data, STUDIES).get(study, _NO_EDITION)
     chosen = choose(study, data, requested)
-    before = _choice_by_role(choose(study, data, folder=chosen.folder).choices)
-    after = _choice_by_role(chosen.choices)
-    for role, choice in after.items():
+    before = _choice_by_role(choose(study, data, folder=chosen.folder).choices, edition)
+    unnamed = choose(study, data, editions={}, folder=chosen.folder)
+    newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
+    roles: dict[Role, str | tuple[str, ...]] = {}
+    for role, choice in _choice_by_role(chosen.choices, edition).items():
         new, old = choice.primary, before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
                 f"{USE} {new.file}: {describe_incomplete(new)} does not replace the full run in "
                 f"the role {role}; measure the full plan, or leave out --accept."
             )
-    unnamed = choose(study, data, editions={}, folder=chosen.folder)
-    newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
-    roles: dict[Role, str | tuple[str, ...]] = {}
-    for role in (*(edition or _NO_EDITION).roles, *ROLES):
-        if role in after:
-            accepted = after[role]
-            files = tuple(run.file for run in accepted.used)
-            by_key = not accepted.named_by or (accepted.named_by == USE and newest >= {*files})
-            roles[role] = accepted.key if by_key else files
+        files = tuple(run.file for run in choice.used)
+        by_key = not choice.named_by or (choice.named_by == USE and newest >= {*files})
+        roles[role] = choice.key if by_key else files
     compared = tuple(choice.key for choice in chosen.choices if not choice.roles)
     date = max(choice.primary.record.started[:10] for choice in chosen.choices)
     return write_edition(study, Edition(roles, compared, date), data)
 
 
-def _choice_by_role(choices: Choices) -> dict[Role, Choice]:
+def _choice_by_role(choices: Choices, edition: Edition) -> dict[Role, Choice]:
+    """Map the roles, in the order of the edition, to the records of their machines."""
     by_role: dict[Role, Choice] = {}
-    for choice in choices:
-        by_role |= dict.fromkeys(choice.roles, choice)
+    for role in (*edition.roles, *ROLES):
+        for choice in choices:
+            if role in choice.roles:
+                by_role[role] = choice
     return by_role
