@@ -70,14 +70,13 @@ def dry_run(options: Namespace) -> int:
 
 def run_command(options: Namespace) -> int:
     """Run the requested command, or build; return the exit code."""
-    if options.action in _COMMANDS:
-        module_name, function_name = _COMMANDS[options.action].split(".")
-        module = import_module(f"report.commands.{module_name}")
-        command = getattr(module, function_name)
-        return int(command(options))
+    if options.action == "build":
+        return make(options)
     if options.action == "dry_run":
         return dry_run(options)
-    return make(options)
+    module_name, function_name = _COMMANDS[options.action].split(".")
+    module = import_module(f"report.commands.{module_name}")
+    return int(getattr(module, function_name)(options))
 
 
 def main(arguments: Sequence[str]) -> int:

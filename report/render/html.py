@@ -40,9 +40,6 @@ _CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX 
 #: Place of the key figure in the page.
 _KEY_FIGURE_PLACE: Final = "<!--key-figure-->\n"
 
-#: Folder of the site, relative to the page of a paper.
-_ROOT: Final = "../"
-
 
 @dataclass(frozen=True)
 class Publication:
@@ -178,7 +175,7 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "bibtex-file": BIBTEX,
     }
     variables = {name: html.escape(content) for name, content in fields.items() if content}
-    content = {"root": _ROOT, "current_page": "", "scripts": PAPER_SCRIPTS}
+    content = {"root": "../", "current_page": "", "scripts": PAPER_SCRIPTS}
     for part in ("head", "header", "footer"):
         text = render_template(f"{part}.html.j2", publication.settings, **content)
         variables[f"site-{part}"] = text

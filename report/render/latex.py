@@ -49,9 +49,8 @@ _PDFLATEX: Final = (
 )
 _TIME_LIMIT_S: Final = 120.0
 
-#: Files copied into the folder of every paper, and further files for a one-column style.
+#: Files copied into the folder of every paper.
 _STYLE_FILES: Final = ("ridgepoint.sty", "ridgepoint.bib", "latexmkrc", "README")
-_ONE_COLUMN_FILES: Final = ("onecolumn.sty",)
 
 _ERROR = re.compile(r"^(?:\./)?([^\s:]+):(\d+): (.+)$", re.MULTILINE)
 _MISSING_FILE = re.compile(r"LaTeX Error: File `([^']+\.(?:sty|cls))' not found")
@@ -87,7 +86,7 @@ def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
     """
     target.mkdir(parents=True, exist_ok=True)
     _copy_used(text, paper.folder, target)
-    for name in (*_STYLE_FILES, *(_ONE_COLUMN_FILES if paper.one_column else ())):
+    for name in (*_STYLE_FILES, "onecolumn.sty") if paper.one_column else _STYLE_FILES:
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
         # In an archive, tables are further .tex files, which latexmk must not compile.
@@ -105,10 +104,9 @@ def _copy_used(text: str, source: Path, target: Path) -> None:
         if (source / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, target / name)
-    if (source / BIBLIOGRAPHY).is_file():
-        entries = entries_of(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
-        text = _LINK.sub(_escape_link, "".join(map(_with_doi, entries)))
-        (target / BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
+    entries = entries_of(bibtex((source / BIBLIOGRAPHY).read_text("utf-8")))
+    text = _LINK.sub(_escape_link, "".join(map(_with_doi, entries)))
+    (target / BIBLIOGRAPHY).write_text(text, "utf-8", newline="\n")
 
 
 def _escape_link(link: re.Match[str]) -> str:
@@ -244,7 +242,6 @@ def _place(document: Path, file: str, number: int) -> str:
 
 
 def _check_references(document: Path, log: str) -> None:
-    """Raise ``RenderError`` for undefined references and citations."""
     undefined = sorted(set(_UNDEFINED.findall(log)))
     if undefined:
         names = ", ".join(f"{kind.lower()} {name}" for kind, name in undefined)
@@ -261,13 +258,33 @@ def _check_references(document: Path, log: str) -> None:
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     """Pack ``folder``, written by ``write_latex``, for arXiv and publishers.
 
-    arXiv wants no folders but BibTeX's output (https://info.arxiv.org/help/submit_tex.html).
-    ``bibliography`` is BibTeX's output, empty without TeX or citations.
+    ``bibliography`` is BibTeX's output, empty without TeX or citations.  arXiv needs it, and
+    accepts no folders (https://info.arxiv.org/help/submit_tex.html).
     """
-    files = dict(_files(folder))
+    files: dict[str, bytes] = {}
+    cited: set[str] = set()
+    for path in filter(Path.is_file, folder.rglob("*")):
+        content = path.read_bytes()
+        if path.suffix == ".tex":
+            text = content.decode()
+            for keys in _CITED_KEYS.findall(text):
+                cited.update(keys.split(","))
+            content = _FILE_USE.sub(_flat_use, text).encode()
+        files[_flat(path.relative_to(folder).as_posix())] = content
+    entries = cited_entries(files[BIBLIOGRAPHY].decode(), cited.__contains__)
+    files[BIBLIOGRAPHY] = entries.encode()
     if bibliography:
         files[f"{study}.bbl"] = bibliography
     return packed(files)
+
+
+def _flat_use(use: re.Match[str]) -> str:
+    return use[1] + _flat(use[2]) + use[3]
+
+
+def _flat(name: str) -> str:
+    """Return a name without folders; a prefix keeps figures apart from the paper's own PDF."""
+    return name.replace("figures/", "fig-").rpartition("/")[2]
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -279,29 +296,3 @@ def packed(files: Mapping[str, bytes]) -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return stream.getvalue()
-
-
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a folder, each with its name in the archive."""
-    texts = {path: path.read_text("utf-8") for path in folder.rglob("*.tex")}
-    cited: set[str] = set()
-    for text in texts.values():
-        for keys in _CITED_KEYS.findall(text):
-            cited.update(keys.split(","))
-    for path in filter(Path.is_file, folder.rglob("*")):
-        if path in texts:
-            text = _FILE_USE.sub(_flat_use, texts[path])
-            yield _flat(path.relative_to(folder).as_posix()), text.encode()
-        elif path.name == BIBLIOGRAPHY:
-            yield path.name, cited_entries(path.read_text("utf-8"), cited.__contains__).encode()
-        else:
-            yield _flat(path.relative_to(folder).as_posix()), path.read_bytes()
-
-
-def _flat_use(use: re.Match[str]) -> str:
-    return use[1] + _flat(use[2]) + use[3]
-
-
-def _flat(name: str) -> str:
-    """Return a name without folders; figures get a prefix that the paper's own PDF lacks."""
-    return name.replace("figures/", "fig-").rpartition("/")[2]

@@ -71,10 +71,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     date: Text | None = None
 
 
-#: ``Settings | None``, which type checkers do not accept as a class.
-_FILE: Final[Any] = Settings | None
-
-
 def read_settings(data: Path) -> Settings:
     """Read the settings of the site from ``data``; without a file return the defaults.
 
@@ -83,8 +79,8 @@ def read_settings(data: Path) -> Settings:
     path = data / "site.yaml"
     if not path.exists():
         return Settings()
-    # The result is None if all lines of the file are comments.
-    settings: Settings | None = read_strictly(path, _FILE, _REMEDY, data)
+    file_type: Any = Settings | None  # None if all lines of the file are comments
+    settings: Settings | None = read_strictly(path, file_type, _REMEDY, data)
     return settings or Settings()
 
 

@@ -42,14 +42,17 @@ _BETWEEN_WORDS = re.compile(r"(?:<[^>]*>|\s)+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 #: Least ratio of numbers on a logarithmic line, and the free share of a line at either end.
 _WIDE, _MARGIN = 10, 0.1
-#: Kind of a reference → words for a reference outside its paper.
-_NAMES: Final = {"eq": "equation", "fig": "figure", "tbl": "table", "sec": "section"}
 #: Markdown → plain words.  References in brackets are dropped, since their targets are in the
-#: paper; values lose their links; code, emphasis and formulas lose their marks.
+#: paper; values lose their links; code, emphasis and formulas lose their marks; other references
+#: become words.
 _MARKDOWN: Final = (
     (re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]"), ""),
     (re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(#[^)]*\)(?:\{[^}]*\})?"), r"\1"),
     (re.compile(r"[`*${}]"), ""),
+    (re.compile(r"@eq-[\w-]+"), "the equation"),
+    (re.compile(r"@fig-[\w-]+"), "the figure"),
+    (re.compile(r"@tbl-[\w-]+"), "the table"),
+    (re.compile(r"@sec-[\w-]+"), "the section"),
 )
 #: Verdicts in the order in which counts are listed.
 _VERDICTS: Final = ("supported", "refuted", "undecided", "not measured")
@@ -175,17 +178,12 @@ def plain_words(sentence: str) -> str:
     """Return a sentence without markup, and with words in place of references."""
     for markdown, words in _MARKDOWN:
         sentence = markdown.sub(words, sentence)
-    words = re.sub(r"@(eq|fig|tbl|sec)-[\w-]+", _reference_words, sentence)
-    return words[:1].upper() + words[1:]
+    return sentence[:1].upper() + sentence[1:]
 
 
 def first_sentence(markdown: str) -> str:
     """Return the first sentence of a caption in plain words."""
     return _SENTENCE_END.split(plain_words(markdown))[0]
-
-
-def _reference_words(reference: re.Match[str]) -> str:
-    return f"the {_NAMES[reference[1]]}"
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
@@ -253,7 +251,9 @@ def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
         title, abstract = paper.entry["title"], paper.entry["abstract"]
         yield from index_of_paper(title, abstract, paper.page, paper.html)
     for paper in papers:
-        yield from index_of_claims(paper.entry["title"], paper.claims)
+        for claim in paper.claims:
+            title = paper.entry["title"]
+            yield _entry("Claim", title, claim["sentence"], claim["address"], claim["verdict"])
 
 
 # ------------------------------------------------------------------------------ search
@@ -320,12 +320,6 @@ def index_of_paper(
         name = _words(section.title) or text.partition(". ")[0]
         if text and section.id != "cite":
             yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
-
-
-def index_of_claims(title: str, claims: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
-    """Yield entries for the claims of a paper, with their verdicts."""
-    for claim in claims:
-        yield _entry("Claim", title, claim["sentence"], claim["address"], claim["verdict"])
 
 
 def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:
