@@ -14,7 +14,6 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices, Reported
 from report.core.records.store import Stored, StoredImport
 from report.core.statistics.estimates import Estimate
-from report.core.text.escape import markdown
 from report.evidence.runs import AnyRun, labels
 from report.paper.tables import Table
 from report.paper.values import Evaluated, Value
@@ -25,10 +24,6 @@ from report.theory.reconciliation import Reconciliation
 if TYPE_CHECKING:
     from figures.panels import Drawing
     from report.evidence.audit import Check
-
-
-def _no_table(name: str, row: type[Any]) -> tuple[()]:
-    return ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Inputs:
     attachments: Mapping[str, Mapping[str, bytes | Missing]] = field(default_factory=dict)
     imported: tuple[StoredImport, ...] = ()
     networks: Callable[[], tuple[NetworkOperators, ...]] = tuple
-    table: Callable[[str, type[Any]], tuple[Any, ...]] = _no_table
+    table: Callable[[str, type[Any]], tuple[Any, ...]] = lambda name, row: ()
     roles: Mapping[Role, str] = field(default_factory=dict)
 
     @cached_property
@@ -104,15 +99,6 @@ class Figure:
     def name(self) -> str:
         """File name without its extension."""
         return self.id.removeprefix("fig-")
-
-    def as_markdown(self, caption: str) -> str:
-        """Write the figure in Quarto markdown, with a ``caption`` in markdown.
-
-        The path has no extension, since each output format adds its own.
-        """
-        wide = " .wide" if self.drawing.wide else ""
-        alt = markdown(self.alt)
-        return f'![{caption}](figures/{self.name}){{#{self.id}{wide} fig-alt="{alt}"}}'
 
 
 @dataclass(frozen=True)

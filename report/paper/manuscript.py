@@ -20,8 +20,8 @@ from report.core.records.files import read_file
 from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
-from report.paper.prose import FIRST_MARK, MARK, Fault, faults, line_of, read_printed
-from report.paper.templating import ANCHORS, Page, for_template, forms_of, paper_environment
+from report.paper.prose import MARK, Fault, faults, line_of, mark_of, read_printed
+from report.paper.templating import ANCHORS, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
 
 #: Texts that every paper needs.  The opening names edited records and records chosen by --use; the
@@ -30,6 +30,8 @@ _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _OPENING: Final = "opening.qmd.j2"
 _ENDING: Final = "ending.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+#: Most characters of a formula in the list of provenance.
+_LONGEST_FORMULA: Final = 200
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def render_manuscript(
     try:
         text = environment.get_template(template.name).render(
             # A namespace, since a value may be named as a dictionary's method, such as copy.
-            v=SimpleNamespace(**{id: forms_of(value) for id, value in findings.values.items()}),
+            v=SimpleNamespace(**{id: PrintedNumber(v) for id, v in findings.values.items()}),
             tables=for_template([*findings.tables]),
             figures=for_template([*findings.figures]),
             claims=for_template({id: claim.as_json() for id, claim in findings.claims.items()}),
@@ -87,16 +89,17 @@ def render_manuscript(
     except Exception as error:
         # Code in a template can raise any error.
         raise _refusal(template, error) from error
-    front, body = _front_and_body(text)
+    match = _FRONT_MATTER.match(text)
+    front = match[0] if match else ""
+    body = opening + text.removeprefix(front) + ending
     if front and "byline" in origin:
         front = front.removesuffix("---\n") + f"subtitle: {origin['byline']}\n---\n"
-    text = f"{front}{opening}{body}{ending}"
-    head, body = _front_and_body(ANCHORS.sub("", text))
-    _check_printed(head, body, page, source)
-    _check_abstract(head, page)
-    body = page.with_anchors(text.removeprefix(_front_and_body(text)[0]))
+    front = ANCHORS.sub("", front)
+    _check_printed(front, ANCHORS.sub("", body), page, source)
+    _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    return Manuscript(visible(page.resolved(head + body)), captioned, tuple(page.unsupported))
+    text = visible(page.resolved(front + page.with_anchors(body)))
+    return Manuscript(text, captioned, tuple(page.unsupported))
 
 
 def _place(template: Path) -> str:
@@ -117,38 +120,33 @@ def _read(template: Path) -> str:
     return text
 
 
-def _front_and_body(text: str) -> tuple[str, str]:
-    """Split a document into front matter, empty if it is missing, and body."""
-    front = _FRONT_MATTER.match(text)
-    return (front[0], text[front.end() :]) if front else ("", text)
-
-
-def _check_printed(head: str, body: str, page: Page, source: str) -> None:
+def _check_printed(front: str, body: str, page: Page, source: str) -> None:
     """Raise ``TemplateError`` if a printed number is typed or ambiguous."""
-    texts = [body, *(ANCHORS.sub("", aside) for aside in page.asides)]
-    names, printed = read_printed(head, texts, page.template)
+    texts = [body, *(ANCHORS.sub("", text) for text in page.outside_body)]
+    names, printed = read_printed(front, texts, page.template)
     try:
-        problems = [*faults([head, *texts], printed, names, page.marks)]
+        problems = [*faults([front, *texts], printed, names, page.marks)]
     except ValueError as error:
         line = line_of(Fault("", "names", str(error)), source, ())
         raise TemplateError(
             f"{page.template}:{line}: the name {error} could be a result; names are such as "
             "float32, ResNet-20, 8-bit, 3 × 3 or RTX 3090."
         ) from error
-    for fault in problems[:1]:
+    if problems:
+        fault = problems[0]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         remedy = "print a value, put it into `code`, or declare a name under names: at the top"
         why = f"{fault.why}{more}; {remedy}" if fault.number else fault.why
         raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")
 
 
-def _check_abstract(head: str, page: Page) -> None:
+def _check_abstract(front_matter: str, page: Page) -> None:
     """Raise ``TemplateError`` for a number of the abstract that no claim of the headline decides.
 
     A paper without a headline may print any value in its abstract.
     """
     try:
-        front, _ = parse_yaml(head.removeprefix("---\n").removesuffix("---\n"))
+        front, _ = parse_yaml(front_matter.removeprefix("---\n").removesuffix("---\n"))
     except SyntaxFaultError:
         front = None
     if not isinstance(front, Mapping):
@@ -156,7 +154,7 @@ def _check_abstract(head: str, page: Page) -> None:
     headline = [id for id in front.get("headline") or () if id in page.claims]
     decided = {number for id in headline for number in page.claims[id].numbers}
     for char in MARK.findall(str(front.get("abstract"))):
-        mark = page.marks[ord(char) - FIRST_MARK]
+        mark = mark_of(char, page.marks)
         if headline and mark.value and mark.value not in decided:
             raise TemplateError(
                 f"{page.template}:{mark.line}: the abstract prints {mark.value}, which no claim of "
@@ -178,16 +176,11 @@ def _refusal(template: Path, error: Exception) -> TemplateError:
     return TemplateError(f"{place}: {why}; fix the template or the study's findings.")
 
 
-_CHOSEN: Final = "chosen by --use"
-#: Most characters of a formula in the list of provenance.
-_FORMULA: Final = 200
-
-
 def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
-    """List all values in a pipe table, to whose lines the values in the prose are linked.
+    """List all values in a Markdown table, to whose lines the values in the prose are linked.
 
-    Files that the user ``asked`` for by --use are marked.  Long formulas are cut; the page's dialog
-    for a number and the file of values show the whole formula.
+    Files that the user ``asked`` for by --use are marked.  Long formulas are cut; the dialog of a
+    number on the page and the file of values show them whole.
     """
     lines = [
         "| Number | Value | Formula | Samples | From |",
@@ -195,8 +188,9 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
     ]
     for value in values:
         reason, n = (value.as_json()[key] for key in ("reason", "n"))
-        files = (f"{file} ({_CHOSEN})" if file in asked else file for file in value.sources)
-        formula = textwrap.shorten(value.formula, _FORMULA, placeholder=" … (whole in values.json)")
+        files = (f"{file} (chosen by --use)" if file in asked else file for file in value.sources)
+        ending = " … (whole in values.json)"
+        formula = textwrap.shorten(value.formula, _LONGEST_FORMULA, placeholder=ending)
         source = ", ".join(files) or ("none" if reason else "theory")
         cells = map(markdown, (reason or value.plain, formula, str(n or ""), source))
         lines.append(f"| [{markdown(value.name)}]{{#{value.anchor}}} | {' | '.join(cells)} |")

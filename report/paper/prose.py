@@ -54,7 +54,7 @@ _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
 #: Text that may stand directly before a number: a space, a bracket, a sign of comparison, …
 _FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
 #: Text that, with a space, changes the number after it: a sign, "minus", another number.
-_SPOILED_BEFORE: Final = re.compile(
+_CHANGING_BEFORE: Final = re.compile(
     rf"(?:[-−‐‑‒+±∓{_PLACEHOLDER_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
 )
 #: Text that may stand directly after a number: a space, a bracket, the end of a sentence, …
@@ -65,7 +65,7 @@ _FREE_AFTER: Final = re.compile(
 #: A percent sign or word after a number, which would divide the number by a hundred.
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
 #: Text that changes the number before it: "million", "k", another number.
-_SPOILED_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_PLACEHOLDER_NUMBER})")
+_CHANGING_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_PLACEHOLDER_NUMBER})")
 
 #: Words that make the next number an upper or a lower bound.
 _BOUND: Final = re.compile(
@@ -86,8 +86,8 @@ _IN_LAW: Final = re.compile(
 )
 #: A formula that consists of one number.
 _ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text allowed directly before and after a study's number in a formula.  ``_spoils`` appends "!" to
-#: each command, so that its last letter is not taken for a variable.
+#: Text allowed directly before and after a study's number in a formula.  "!" stands behind each
+#: command, so that the command's last letter is not taken for a variable.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 _LAW_AFTER: Final = re.compile(
@@ -104,7 +104,7 @@ class Mark(NamedTuple):
     """
 
     text: str
-    line: int
+    line: int = 0
     rounding: str = "exact"
     value: str = ""
 
@@ -157,20 +157,21 @@ def faults(
 
     Raises ``ValueError`` for a declared name that could be a result.
     """
-    named = _allowed_names(names)
+    allowed = _allowed_names(names)
     hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
         if kind == "math":
             yield from _typed_in_formula(text)
         elif kind == "words":
-            for match in _NUMBER.finditer(named.sub(_blank, _ascii_digits(text))):
+            unnamed = allowed.sub(lambda name: "x" * len(name[0]), _ascii_digits(text))
+            for match in _NUMBER.finditer(unnamed):
                 start, end = match.span()
                 before, number = text[max(0, start - _AROUND) : start], text[start:end]
                 around = before + text[start : end + _AROUND]
                 yield _typed_fault(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
         printed = _UNPRINTED.sub("", text) if kind == "math" else text
         for mark in MARK.finditer(printed):
-            yield from _clashes(kind, printed, mark, marks)
+            yield from _faults_at(mark, kind, printed, marks)
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
@@ -204,10 +205,6 @@ def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-def _blank(name: re.Match[str]) -> str:
-    return "x" * len(name[0])
-
-
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
     """Yield a fault for each number of a formula that is not part of a law."""
     printed = _UNPRINTED.sub("", tex).replace("{,}", ",")
@@ -224,18 +221,23 @@ def _typed_fault(number: str, around: str, word: str = "") -> Fault:
     return Fault(f"the number {shown} is typed into the prose", around, number)
 
 
-def _clashes(kind: str, text: str, match: re.Match[str], marks: Sequence[Mark]) -> Iterator[Fault]:
+def _faults_at(
+    match: re.Match[str], kind: str, text: str, marks: Sequence[Mark]
+) -> Iterator[Fault]:
     """Yield a fault if the ``text`` around the mark at ``match`` changes how its number reads."""
-    mark, (start, end) = _mark_of(match[0], marks), match.span()
+    mark, (start, end) = mark_of(match[0], marks), match.span()
     before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
     where, unsafe = _ELSEWHERE.get(kind, ("", _NO_MATCH))
-    is_linked = kind == "math" and mark.value and mark.shown != mark.text
-    if is_linked or (not (kind == "math" and mark.value) and unsafe.search(mark.text)):
+    if kind == "math" and mark.value:
+        cannot_print = mark.shown != mark.text  # a link
+    else:
+        cannot_print = unsafe.search(mark.text) is not None
+    if cannot_print:
         form = "math" if kind == "math" else "plain"
         yield Fault(f"{where} cannot print {mark.shown}; write .{form} of a value", line=mark.line)
     elif kind == "words" and (bound := _wrong_bound(before, mark)):
         yield Fault(bound, line=mark.line)
-    elif _spoils(kind, before, after, mark, marks):
+    elif _reads_differently(kind, before, after, mark, marks):
         beside = MARK.sub("…", f"{before[-9:]}{mark.shown}{after[:9]}").strip()
         why = f"the number {mark.shown} reads as another one in «{beside}»; write words around it"
         yield Fault(why, line=mark.line)
@@ -253,24 +255,26 @@ def _wrong_bound(before: str, mark: Mark) -> str:
     return f"«{words[1]}» needs a number that is rounded {side}; write .{form} of the value"
 
 
-def _spoils(kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark]) -> bool:
+def _reads_differently(
+    kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark]
+) -> bool:
     """Return True if the text before or after a number changes how the number reads."""
     if kind == "math":
         before = _COMMAND.sub(r"\g<0>!", before.rstrip("{"))
         return not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after.lstrip("}")))
     if mark.value or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         last_character = before.rstrip()[-1:]
-        joined = MARK.match(last_character) and _mark_of(last_character, marks).ends_in_digit
-        if joined or _SPOILED_BEFORE.search(before) or not _FREE_BEFORE.search(before):
+        joined = MARK.match(last_character) and mark_of(last_character, marks).ends_in_digit
+        if joined or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
             return True
     if not mark.ends_in_digit:
         return False
     # Numbers print their own percent sign.  Other texts may leave it to the template.
     share = mark.value and _SHARE_AFTER.match(after)
-    return bool(share or _SPOILED_AFTER.match(after) or not _FREE_AFTER.match(after))
+    return bool(share or _CHANGING_AFTER.match(after) or not _FREE_AFTER.match(after))
 
 
-def _mark_of(char: str, marks: Sequence[Mark]) -> Mark:
+def mark_of(char: str, marks: Sequence[Mark]) -> Mark:
     return marks[ord(char) - FIRST_MARK]
 
 

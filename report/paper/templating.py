@@ -1,26 +1,20 @@
 """Jinja environment for templates of papers: it prints a study's findings and computes nothing.
 
-The tags print tables and figures with captions, and sentences that depend on claims.
+Its tags, which ``docs/adding-a-study.md`` explains:
 
 ``{% table "tbl-x" %}caption{% endtable %}``
-    the table with its caption.
+    A table with its caption.
 ``{% figure "fig-x" %}caption{% alt %}alternative text{% endfigure %}``
-    the figure with its caption and alternative text.
-``{% claims "tbl-claims" %}id: sentence, a claim a line{% endclaims %}``
-    a table of claims in the author's words, with their verdicts.
-``{% holds "id" %}a sentence{% else %}its opposite{% undecided %}neither{% endholds %}``
-    the sentence if the claim is supported, the opposite if it is refuted, else the third text.
-    The second and third text may be left out; without the second, the third is printed for a
-    refuted claim too.  If no text fits, the sentence is marked as no longer supported and the build
-    warns; an undecided claim never prints the opposite.  ``{% holds "id", "refuted" %}`` prints the
-    sentence if the claim is refuted, and the opposite if the claim is supported.  The first text of
-    a claim in the document gets the id ``claim-ID``.
+    A figure with its caption and alternative text.
+``{% claims "tbl-claims" %}id: sentence, one claim per line{% endclaims %}``
+    A table of claims in the author's words, with their verdicts.
+``{% holds "id" %}sentence{% else %}opposite{% undecided %}neither{% endholds %}``
+    The text that fits the verdict of a claim.  If none fits, the first text is marked and the build
+    warns.  The first text of a claim in the document gets the id ``claim-ID``.
 ``{% known %}sentences, tables, figures{% endknown %}``
-    the block, unless one of its values, tables or figures is missing.
-``{% unmeasured "gpu", subject="tiled" %}a sentence{% endunmeasured %}``
-    the sentence, while no full or custom run of the study in the project's data has such a case;
-    else the build warns.  With other data the tag prints nothing.  A selector is a device (cpu,
-    gpu), a quantity, or a factor with its level.
+    The block, unless one of its values, tables or figures is missing.
+``{% unmeasured "gpu", subject="tiled" %}sentence{% endunmeasured %}``
+    The sentence, while the project's data have no such case; afterwards the build warns.
 
 A template cannot change data or read attributes with an underscore, so reviewers of a contribution
 need to read only Python code.  Each text of the study is printed whole, as a mark (``prose``);
@@ -49,7 +43,7 @@ from figures.characters import visible
 from report.core.records.coverage import CoveredCase, check_selectors, newest_record_with
 from report.core.text.escape import markdown
 from report.paper.findings import Claim, Figure
-from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark
+from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark, mark_of
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import FORMS, NOT_MEASURED, Value
 
@@ -65,7 +59,6 @@ _FIRST_ANCHOR: Final = 0xE000
 ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
 _IN_PARAGRAPH: Final = re.compile(rf"[\w\[“*@{MARKS}]")
 _MISSING: Final = f"[{NOT_MEASURED}](#v-"
-_LINK: Final = re.compile(r"\[((?:\\.|[^\]\\])*)\]\(#v-[\w-]*\)\{\.value\}")
 
 
 class StudyText(str):
@@ -78,26 +71,17 @@ class PrintedNumber(str):
     A number in the default form has the other forms as attributes.
     """
 
-    _value: Value
-    _form: str
+    _mark: Mark
 
     def __new__(cls, value: Value, form: str = "") -> PrintedNumber:
         """Print ``value`` in a ``form``; an empty form is the default form."""
-        number = super().__new__(cls, value.form(form))
-        number._value, number._form = value, form
+        text = value.form(form)
+        number = super().__new__(cls, text)
+        number._mark = Mark(text, rounding=value.rounding(form), value=value.id)
+        if not form:
+            for other_form in FORMS:
+                setattr(number, other_form, cls(value, other_form))
         return number
-
-    def mark(self, line: int) -> Mark:
-        """Return the mark of this number in a ``line`` of the template."""
-        return Mark(str(self), line, self._value.rounding(self._form), self._value.id)
-
-
-def forms_of(value: Value) -> PrintedNumber:
-    """Print a value in its default form, with the other forms as attributes."""
-    number = PrintedNumber(value)
-    for form in FORMS:
-        setattr(number, form, PrintedNumber(value, form))
-    return number
 
 
 @dataclass
@@ -115,8 +99,8 @@ class Page:
     #: Cases in own records; None for data other than the project's.
     measured: Sequence[CoveredCase] | None = None
     marks: list[Mark] = field(default_factory=list)
-    #: Markdown of the template that is printed outside the text, or only for other data.
-    asides: list[str] = field(default_factory=list)
+    #: Alternative texts, and texts that are printed only with other data; they are checked, too.
+    outside_body: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines in the template.
     typed: list[tuple[str, int]] = field(default_factory=list)
     #: True for each open ``known`` block in which a table or figure is missing.
@@ -124,9 +108,8 @@ class Page:
 
     def mark(self, text: str) -> str:
         """Return the private character that stands for ``text`` until the template is rendered."""
-        line = self.line()
-        mark = text.mark(line) if isinstance(text, PrintedNumber) else Mark(str(text), line)
-        self.marks.append(mark)
+        mark = text._mark if isinstance(text, PrintedNumber) else Mark(str(text))
+        self.marks.append(mark._replace(line=self.line()))
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:
@@ -146,7 +129,7 @@ class Page:
 
     def resolved(self, text: str) -> str:
         """Replace the marks in a text by the texts of the study."""
-        return MARK.sub(lambda mark: self.marks[ord(mark[0]) - FIRST_MARK].text, text)
+        return MARK.sub(lambda mark: mark_of(mark[0], self.marks).text, text)
 
     def line(self) -> int:
         """Return the line of the template that is being rendered, or 0."""
@@ -172,7 +155,7 @@ class Page:
 
     def plain(self, text: str) -> str:
         """Return text as words on one line, without links of values and escapes."""
-        unlinked = _LINK.sub(r"\1", self.resolved(ANCHORS.sub("", text)))
+        unlinked = MARK.sub(lambda mark: mark_of(mark[0], self.marks).shown, ANCHORS.sub("", text))
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
@@ -246,9 +229,12 @@ class PaperTags(Extension):
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
         if not page.has(id, "figure", page.figures):
             return ""
-        page.asides.append(markdown(described))
+        page.outside_body.append(markdown(described))
         figure = page.figures[id] = replace(page.figures[id], caption=page.plain(caption), alt=alt)
-        return replace(figure, alt=page.mark(markdown(alt))).as_markdown(caption.strip())
+        wide = " .wide" if figure.drawing.wide else ""
+        attributes = f'#{id}{wide} fig-alt="{page.mark(markdown(alt))}"'
+        # The path has no extension, since each output format adds its own.
+        return f"![{caption.strip()}](figures/{figure.name}){{{attributes}}}"
 
     def _known(self, line: int, caller: Callable[[], str]) -> str:
         page, before = self._page, len(self._page.unsupported)
@@ -256,7 +242,7 @@ class PaperTags(Extension):
         text = caller()
         if not page.lacking.pop() and _MISSING not in page.resolved(text):
             return text
-        page.asides.append(text)
+        page.outside_body.append(text)
         del page.unsupported[before:]
         return ""
 
@@ -274,7 +260,7 @@ class PaperTags(Extension):
                 f"{page.template}:{line}: the sentence says that {named} was not measured, but "
                 f"data/{record} has it; write what the record shows."
             )
-        page.asides.append(sentence)
+        page.outside_body.append(sentence)
         return ""
 
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
@@ -283,7 +269,7 @@ class PaperTags(Extension):
             name, colon, sentence = row.partition(": ")
             if not colon:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {row!r}")
-            page.asides.append(markdown(sentence))
+            page.outside_body.append(markdown(sentence))
             claim = page.claims[name] = replace(page.claim(name), sentence=page.plain(sentence))
             rows.append((claim.sentence, claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
@@ -308,7 +294,7 @@ class PaperTags(Extension):
             chosen = "else_"
         else:
             chosen = "undecided_"
-        page.asides += (text for name, text in texts.items() if name != chosen)
+        page.outside_body += (text for name, text in texts.items() if name != chosen)
         if chosen in texts:
             return page.anchored(id, texts[chosen])
         page.unsupported.append(
