@@ -4,6 +4,7 @@ A study's ``MachineComparison`` names the measure that is compared; by default, 
 measured peak rates.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -32,8 +33,6 @@ from report.quantity.expression import Quantity, absent, exact
 DRAWN: Final = 40
 #: Fewest machines for which a figure is drawn, since two numbers need no figure.
 _FEWEST: Final = 3
-#: Sort key of a machine without a measurement, below all numbers.
-_UNKNOWN: Final = float("-inf")
 #: Operation with a measured peak → name on pages, and heading in the table of all machines.
 _CEILINGS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
@@ -131,14 +130,13 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
             best = number(rate)
             known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
             ceilings[name_on_page] = known
-        entry = {
+        entries.append({
             "key": environment.key,
             "label": environment.label,
             "facts": [(name, facts[name]) for name in _SHOWN],
             "ceilings": ceilings,
             "measured": max(part.record.started for part in stored.runs)[:10],
-        }
-        entries.append(entry)
+        })  # fmt: skip
     return entries
 
 
@@ -171,10 +169,10 @@ class MeasuredMachine(NamedTuple):
     measured: Quantity
 
     @property
-    def height(self) -> float:
-        """Sort key of the machine: the compared measure, below all numbers if it is missing."""
+    def sort_key(self) -> float:
+        """The compared measure; below all numbers if it is missing."""
         value = point(self.measured)
-        return _UNKNOWN if isinstance(value, Missing) else value
+        return -math.inf if isinstance(value, Missing) else value
 
 
 def with_all_machines(
@@ -189,11 +187,14 @@ def with_all_machines(
     for stored in (*detailed.records, *everything.records):
         by_machine.setdefault(machine_id(stored.record.environment), stored)
     records = tuple(by_machine.values())
-    labelled = zip(records, labels(records), strict=True)
-    machines = in_order(
-        measure(stored, _by_day(stored, label), comparison) for stored, label in labelled
-    )
-    known = [machine for machine in machines if machine.height > _UNKNOWN]
+    machines = []
+    for stored, label in zip(records, labels(records), strict=True):
+        # The day of the run says more to readers than the machine's key.
+        key, day = stored.record.environment.key, stored.record.started[:10]
+        name = label.replace(f"({key})", f"(run of {day})")
+        machines.append(measure(stored, name, comparison))
+    machines.sort(key=attrgetter("sort_key"), reverse=True)
+    known = [machine for machine in machines if machine.sort_key > -math.inf]
     in_roles = {stored.file for stored in detailed.records}
     in_detail = [machine for machine in machines if machine.file in in_roles]
     file, *files = (machine.file for machine in machines)
@@ -221,17 +222,6 @@ def with_all_machines(
         figures={**findings.figures, **figures},
         facts={**findings.facts, "comparison": compared},
     )
-
-
-def _by_day(stored: Stored, label: str) -> str:
-    """Replace the machine's key in a label by the day of the run, which readers understand."""
-    record = stored.record
-    return label.replace(f"({record.environment.key})", f"(run of {record.started[:10]})")
-
-
-def in_order(machines: Iterable[MeasuredMachine]) -> list[MeasuredMachine]:
-    """Sort machines by the compared measure, largest first; machines without it come last."""
-    return sorted(machines, key=attrgetter("height"), reverse=True)
 
 
 def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> MeasuredMachine:
@@ -276,6 +266,6 @@ def drawing_of(
         (dot_series("", [machine.measured for machine in drawn], unit),),
         comparison.heading,
         reference=comparison.reference,
-        log=all(machine.height > 0 for machine in drawn),
+        log=all(machine.sort_key > 0 for machine in drawn),
     )
     return Drawing((panel,), height=panel.height, place=f"{__name__}.drawing_of")

@@ -90,7 +90,7 @@ class Row:
 
     @property
     def outcome(self) -> str:
-        """Letter for all machines: A if all that decide agree, B if no other one measured."""
+        """Letter for all machines together (see ``_OUTCOMES``)."""
         return next(letter for letter in _OUTCOMES if letter in self.letters.values())
 
     @property

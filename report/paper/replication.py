@@ -27,7 +27,6 @@ from report.paper.machines import (
     MeasuredMachine,
     disturbed_of,
     drawing_of,
-    in_order,
     measure,
     properties,
     setup,
@@ -64,9 +63,10 @@ class Original:
 def report(
     original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = (), folder: str = ""
 ) -> Findings:
-    """Compute the findings of the report; ``left_out`` says why records are not used.
+    """Compute the findings of the report.
 
-    ``folder``: name of the records' folder in commands, if it is not the project's.
+    ``left_out``: reasons why records are not used.  ``folder``: name of the records' folder in
+    commands, if it is not the project's.
     """
     rows = compare(replicas, original.findings)
     measured = {id: row for id, row in rows.items() if row.outcome != "N"}
@@ -77,7 +77,8 @@ def report(
     records = [replica.stored.record for replica in replicas]
     of_original = [stored.record for stored in original.records.values()]
     newest = max(of_original or records, key=attrgetter("started"))
-    tested = sum(id in original.headline and measured[id].outcome != "B" for id in measured)
+    headline = [row for id, row in measured.items() if id in original.headline]
+    tested = sum(row.outcome != "B" for row in headline)
     days = sorted(record.started[:10] for record in records)
     claims = chain.from_iterable(row.claims.values() for row in rows.values())
     facts |= {
@@ -89,7 +90,7 @@ def report(
         "claims": _claims(original, replicas, rows),
         "headline": str(len(original.headline) or ""),
         "tested": str(tested or "none"),
-        "disturbed": str(sum(map(bool, map(_disturbance, claims))) or ""),
+        "disturbed": str(sum(_disturbance(claim) != "" for claim in claims) or ""),
         "folder": folder,
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
@@ -106,12 +107,15 @@ def report(
 
 
 def _disturbance(claim: Claim) -> str:
-    """Say that disturbed processes alone measured series of a claim; "" if others did, too."""
-    alone = list[bool]()
-    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
-        alone.append(all(process.disturbed for process in series.processes))
-    where = "" if all(alone) else " of some cases"
-    return f"all processes{where} were disturbed" if claim.known and any(alone) else ""
+    """Say that all processes of a claim's series, or of some series, were disturbed; else ""."""
+    all_disturbed = list[bool]()
+    for statement in claim.statements:
+        for series in statement.sampled:
+            all_disturbed.append(all(process.disturbed for process in series.processes))
+    if not claim.known or not any(all_disturbed):
+        return ""
+    where = "" if all(all_disturbed) else " of some cases"
+    return f"all processes{where} were disturbed"
 
 
 def _is_used(replica: Replica, original: Original) -> bool:
@@ -139,14 +143,14 @@ def _claims(
 def _remedy(original: Original, claim: Claim) -> str:
     """Name the run that measures what the paper's claim reads."""
     records = [original.records[file].record for file in claim.files if file in original.records]
-    _, *chosen = max(map(_run, records), key=len, default="").split(" --set ")
-    return " ".join(f"--set {level}" for level in chosen) or "a full run of the newest program"
+    options = max(map(_case_options, records), key=len, default="")
+    return options or "a full run of the newest program"
 
 
-def _run(record: Record) -> str:
-    """Return the command of a run with the options that choose its cases."""
+def _case_options(record: Record) -> str:
+    """Return the options that chose the cases of a run, such as ``--set batch=64``."""
     levels = re.findall("--set[\0=]([^\0]*)", "\0".join(record.command))
-    return " --set ".join((f"python -m experiments run {record.study}", *levels))
+    return " ".join(f"--set {level}" for level in levels)
 
 
 def _reasons(replicas: Iterable[Replica], row: Row) -> list[str]:
@@ -217,7 +221,7 @@ def _records(original: Original, replicas: Iterable[Replica]) -> Table:
 
 
 def _command(record: Record) -> str:
-    """Return the command that measured a record, below its minutes."""
+    """Return the command that measured a record, with a comment on the minutes that it took."""
     # A repetition needs no label, whose quotation marks a PDF would print curved.
     words = re.sub("\0--label[\0=][^\0]*", "", "\0".join(record.command)).split("\0")
     # Lines break before options only.
@@ -237,10 +241,11 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     runs = [Run(one.stored, "This machine")]
     if paper.stored.file != one.stored.file:
         runs.append(Run(paper.stored, f"The paper's {paper.label}"))
-    of_paper = {}
+    of_paper, names = list[Table](), dict[str, str]()
     for id, table in one.findings.tables.items():
         own_id = id.replace("tbl-", "tbl-paper-", 1)  # the report has tables of some of these names
-        of_paper[own_id] = replace(table, id=own_id)
+        of_paper.append(replace(table, id=own_id))
+        names[own_id] = id.removeprefix("tbl-").replace("-", " ")
     figures, beside = _beside(one, paper)
     facts = {
         "single": True,
@@ -248,14 +253,10 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         "beside": beside,
         "commands": [*dict.fromkeys(_command(shard.record) for shard in one.shards)],
         "record": one.stored.file[-13:-5],
-        "tables_of_paper": {id: _words(id.removeprefix("tbl-paper-")) for id in of_paper},
+        "tables_of_paper": names,
     }
     tables = [_claims_of_one(original, one, rows), setup(runs), _records(original, [one])]
-    return [*tables, *of_paper.values()], figures, facts
-
-
-def _words(id: str) -> str:
-    return id.replace("-", " ")
+    return [*tables, *of_paper], figures, facts
 
 
 def _claims_of_one(original: Original, one: Replica, rows: Iterable[Row]) -> Table:
@@ -310,7 +311,8 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
         height=rows * figure.drawing.height / figure.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    facts = {"name": _words(figure.name), "paper": label if label in columns else ""}
+    name = figure.name.replace("-", " ")
+    facts = {"name": name, "paper": label if label in columns else ""}
     return {"fig-beside": drawing}, facts
 
 
@@ -334,9 +336,14 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str,
     if compared.heading and len(known) > 1:
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
     no_interval = _reason_against_interval(replicas, rows.values())
+    commands = dict[str, None]()
+    for replica in replicas:
+        record = replica.stored.record
+        command = f"python -m experiments run {record.study} {_case_options(record)}".rstrip()
+        commands[command] = None
     facts = {
         "single": False,
-        "commands": [*dict.fromkeys(_run(replica.stored.record) for replica in replicas)],
+        "commands": list(commands),
         "where": _count(replicas),
         "no_interval": no_interval,
         "compared": compared.heading,
@@ -365,7 +372,8 @@ def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[Mea
     for machine, mean in zip(known, means, strict=True):
         machine.cells[original.compared.heading] = mean
         machines.append(machine._replace(measured=mean))
-    return [*in_order(machines), *unknown], range_of_terms(means[0]) if means else ""
+    machines.sort(key=attrgetter("sort_key"), reverse=True)
+    return [*machines, *unknown], range_of_terms(means[0]) if means else ""
 
 
 def _count(replicas: Sequence[Replica]) -> str:
@@ -376,7 +384,7 @@ def _count(replicas: Sequence[Replica]) -> str:
 
 
 def _claims_of_many(rows: Iterable[Row], *, predict: bool) -> Table:
-    """Count machines by agreement, and predict the next machine's effect if asked to."""
+    """Count the machines by agreement; with ``predict``, predict the next machine's effect."""
     cells, notes = list[_Cells](), dict[str, list[str]]()
     for n, row in enumerate(rows, start=1):
         counts, unit = Counter(row.letters.values()), row.paper.unit
@@ -409,7 +417,7 @@ def _next_machine(effects: Sequence[float], unit: str) -> str:
 
 
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
-    """Say why machines predict no effect: too few, or no sample of one population; or ""."""
+    """Say why the effect on a further machine cannot be predicted; "" if it can be."""
     environments = [replica.stored.record.environment for replica in replicas]
     libraries = {properties(environment)["C library"] for environment in environments}
     allocators = set()
