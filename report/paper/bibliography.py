@@ -71,12 +71,12 @@ class Field(NamedTuple):
 
 
 def entries_of(bibliography: str) -> list[str]:
-    """Split a bibliography before each entry; the first piece is the text before all entries."""
+    """Split a bibliography into the text before all entries and one text per entry."""
     return _START.split(bibliography)
 
 
 def fields_of(entry: str) -> tuple[list[Field], int]:
-    """Return the fields of an entry, and the position behind the last field, in linear time."""
+    """Return the fields of an entry, and the position behind the last field."""
     head, fields = _HEAD.match(entry), list[Field]()
     position = head.end() if head else 0
     while match := _FIELD.match(entry, position):
@@ -147,11 +147,10 @@ def _field_fault(field: Field) -> str:
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
     """Keep only the entries that the paper ``cites`` and those to which they ``crossref``."""
     before, *entries = entries_of(bibliography)
-    entries_with_keys = [
-        (head[1] if (head := _HEAD.match(entry)) else "", entry) for entry in entries
-    ]
-    wanted = {key for key, _ in entries_with_keys if cites(key)}
-    for key, entry in entries_with_keys:
+    keys = [head[1] if (head := _HEAD.match(entry)) else "" for entry in entries]
+    wanted = set(filter(cites, keys))
+    for key, entry in zip(keys, entries, strict=True):
         if key in wanted:
             wanted |= {field.value for field in fields_of(entry)[0] if field.name == "crossref"}
-    return before + "".join(entry for key, entry in entries_with_keys if key in wanted)
+    cited = [entry for key, entry in zip(keys, entries, strict=True) if key in wanted]
+    return before + "".join(cited)

@@ -17,7 +17,7 @@ from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, sca
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import estimate, in_the_only_common_process, number, point
-from report.quantity.expression import Quantity, Sampled, Statement
+from report.quantity.expression import Quantity, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
 from report.quantity.verdicts import Verdict, is_disturbed, joint_verdict, verdict_of
@@ -43,12 +43,13 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
     quantities = [statement.quantity for statement in statements]
     one = quantities[0] if len(quantities) == 1 else None
     verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
-    text = " and ".join(map(_with_range, statements))
     if len(statements) > _FEW:
         holding, failing = verdicts.count("supported"), verdicts.count("refuted")
         text = f"{holding} of {len(statements)} comparisons hold, {failing} fail; expected all"
+    else:
+        text = " and ".join(map(_with_range, statements))
     if verdict == "undecided":
-        reasons = [why for statement in statements if (why := _undecided_or_missing(statement))]
+        reasons = filter(None, map(_undecided_or_missing, statements))
         text = "; ".join((text, *(dict.fromkeys(reasons) or ["joint level too low"])))
     return Claim(
         id,
@@ -94,7 +95,7 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
     count = len(statements)
     if count <= _FEW:
         numbers = [_number(statement.quantity) for statement in statements]
-        names = _comparison_names([statement.quantity.formula for statement in statements])
+        names = _comparison_names(statements)
         if len({*names}) == count > 1:
             if len({*verdicts}) > 1:
                 names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
@@ -107,16 +108,20 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
     if undecided == count:
         reasons = dict.fromkeys(map(_undecided_or_missing, statements))
         return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
-    fail = f", {failing} fail" if failing else ""
-    return f"{holding} of {count} hold{f', {undecided} undecided' if undecided else ''}{fail}"
+    counts = [f"{holding} of {count} hold"]
+    if undecided:
+        counts.append(f"{undecided} undecided")
+    if failing:
+        counts.append(f"{failing} fail")
+    return ", ".join(counts)
 
 
 def _number(quantity: Quantity) -> str:
     """Print a number with its interval, or "not measured" without the reason, which is long."""
     result = number(quantity)
-    missing = isinstance(result, Missing)
-    unit = str(quantity.unit)
-    return "not measured" if missing else with_interval(result, unit, outward=True)
+    if isinstance(result, Missing):
+        return "not measured"
+    return with_interval(result, str(quantity.unit), outward=True)
 
 
 def _expected(statements: Sequence[Statement]) -> str:
@@ -130,20 +135,21 @@ def _expected(statements: Sequence[Statement]) -> str:
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
-    names = _comparison_names([statement.quantity.formula for statement in statements])
+    names = _comparison_names(statements)
     # Of a claim that was not measured, only different comparisons need names.
     named = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
-        verdict, value = verdict_of(statement), point(statement.quantity)
-        if verdict == "supported":
+        reason, value = str(verdict_of(statement)), point(statement.quantity)
+        if reason == "supported":
             continue
         if isinstance(value, Missing):
             groups.setdefault(value.reason, []).extend([name] if named else [])
             continue
-        reason = f"undecided: {undecided_reason(statement)[1]}"
+        if reason == "undecided":
+            reason += f": {undecided_reason(statement)[1]}"
         text = f"{name}: {_compared(statement)}, expected {_expected_text(statement.range)}"
-        groups.setdefault(reason if verdict == "undecided" else verdict, []).append(text)
+        groups.setdefault(reason, []).append(text)
     reasons = []
     for reason, texts in groups.items():
         reasons.append(f"{reason} ({'; '.join(first_few(texts))})" if texts else reason)
@@ -155,8 +161,8 @@ def _compared(statement: Statement) -> str:
     text = _number(statement.quantity)
     if not statement.from_one_process:
         return text
-    pair = in_the_only_common_process(statement.quantity)
-    return text.partition(f"{NO_BREAK}[")[0] if pair is None else f"{pair:.3g}"
+    in_process = in_the_only_common_process(statement.quantity)
+    return text.partition(f"{NO_BREAK}[")[0] if in_process is None else f"{in_process:.3g}"
 
 
 def cases_of(claim: Claim) -> str:
@@ -182,8 +188,9 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
     return judged
 
 
-def _comparison_names(formulas: Sequence[str]) -> list[str]:
+def _comparison_names(statements: Sequence[Statement]) -> list[str]:
     """Name each comparison of a claim by the parts of its formula that are not in all formulas."""
+    formulas = [statement.quantity.formula for statement in statements]
     parts = [_formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
     names = []
@@ -200,9 +207,9 @@ def _formula_parts(formula: str) -> list[str]:
     return [part for part in parts if not re.fullmatch(r"[\d.,…]*", part)]
 
 
-def first_few(texts: Sequence[str], most: int = _FEW) -> list[str]:
-    """Return up to ``most`` texts; of more, the first three and a text that counts the others."""
-    if len(texts) <= most:
+def first_few(texts: Sequence[str]) -> list[str]:
+    """Return up to ``_FEW`` texts; of more, the first few and a text that counts the others."""
+    if len(texts) <= _FEW:
         return [*texts]
     return [*texts[:_FEW], f"and {len(texts) - _FEW} more"]
 
@@ -221,7 +228,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     if result.bimodal:
         groups = "the processes fall into two groups, so that no median stands for them"
         return "processes in two groups", groups
-    series = [leaf for leaf in statement.quantity.leaves if isinstance(leaf, Sampled)]
+    series = statement.sampled
     count = min((len(leaf.processes) for leaf in series), default=1)
     one, several = ("pair", "pairs of processes") if series[1:] else ("process", "processes")
     units = f"{count} {several if count > 1 else one}"

@@ -9,8 +9,7 @@ from typing import Any, Final
 from report.core.errors import TemplateError
 from report.core.missing import Missing
 from report.core.records.choice import Choices, use_in_build
-from report.core.records.record import Outcome
-from report.core.records.store import EDITED, Stored, StoredImport
+from report.core.records.store import EDITED, Stored, StoredImport, start_and_file
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
 from report.paper.findings import Findings, Inputs
@@ -57,16 +56,16 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
 def _value_details(
     value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
 ) -> dict[str, Any]:
-    """Collect the details of a value; give its new series an index in ``series``."""
+    """Collect the details of a value; add its series to ``series`` (series → index)."""
     quantity, result, as_json = value.quantity, value.number, value.as_json()
-    leaves = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
-    drawn = [series.setdefault(leaf, len(series)) for leaf in leaves[:_MOST_SERIES]]
-    numbers = in_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
+    sampled = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
+    indexes = [series.setdefault(leaf, len(series)) for leaf in sampled[:_MOST_SERIES]]
+    numbers = formula_with_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
     fields = {
         **{key: as_json[key] for key in ("name", "printed", "reason", "formula", "sources")},
         "numbers": numbers if numbers != value.formula else "",
-        "series": drawn,
-        "more": len(leaves) - len(drawn),
+        "series": indexes,
+        "more": len(sampled) - len(indexes),
     }
     if isinstance(result, Estimate) and value.parts.bounds:
         interval = f"{value.parts.bounds} {value.parts.unit}".rstrip()
@@ -75,7 +74,7 @@ def _value_details(
     return {key: content for key, content in fields.items() if content}
 
 
-def in_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
+def formula_with_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
     """Write a formula with numbers in place of its named parts; ``shown`` caches the numbers."""
 
     def show(part: Quantity) -> str:
@@ -100,13 +99,13 @@ def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
         "n": len(samples),
         "files": list(inputs.shards(leaf.files)),
         "processes": [
-            [runs.index(process.run), int(process.disturbed), *_drawn(process, low, high)]
+            [runs.index(process.run), int(process.disturbed), *_positions(process, low, high)]
             for process in leaf.processes
         ],
     }
 
 
-def _drawn(process: Process, low: float, high: float) -> Sequence[int]:
+def _positions(process: Process, low: float, high: float) -> Sequence[int]:
     """Return the positions of samples; of many samples, only extremes and equally spaced ranks."""
     ordered = sorted(process.samples)
     last = len(ordered) - 1
@@ -158,9 +157,9 @@ def listing(
     listed: Iterable[Stored], choices: Choices, imported: Iterable[StoredImport] = ()
 ) -> list[dict[str, Any]]:
     """List own records with their use in this build, newest first; then records of others."""
-    newest = sorted(listed, key=lambda item: (item.record.started, item.file), reverse=True)
-    own = [_own(item, *use_in_build(choices, item.file)) for item in newest]
-    return [*own, *map(_imported, imported)]
+    newest_first = sorted(listed, key=start_and_file, reverse=True)
+    own = [_own_record(item, *use_in_build(choices, item.file)) for item in newest_first]
+    return [*own, *map(_imported_record, imported)]
 
 
 def unusable(file: str, why: str) -> dict[str, Any]:
@@ -168,10 +167,10 @@ def unusable(file: str, why: str) -> dict[str, Any]:
     return {**_DEFAULTS, "file": file, "why": why, "left_out": True}
 
 
-def _own(item: Stored, used: bool, reason: str) -> dict[str, Any]:
+def _own_record(item: Stored, used: bool, reason: str) -> dict[str, Any]:
     record, shard = item.record, item.record.shard
     shard_text = f", shard {shard.number:,} of {shard.of:,}" if shard else ""
-    fields = {
+    return _list_entry(item) | {
         "started": record.started,
         "plan": f"{record.protocol.plan}{shard_text}",
         "machine": record.environment.label,
@@ -180,12 +179,11 @@ def _own(item: Stored, used: bool, reason: str) -> dict[str, Any]:
         "used": used,
         "why": reason,
     }
-    return _listed(item, record.cases, fields)
 
 
-def _imported(item: StoredImport) -> dict[str, Any]:
+def _imported_record(item: StoredImport) -> dict[str, Any]:
     record, origin = item.record, item.record.origin
-    fields = {
+    return _list_entry(item) | {
         "origin": f"measured by {origin.author}, licence {origin.licence}",
         "started": record.started or "",
         "plan": "imported",
@@ -194,20 +192,16 @@ def _imported(item: StoredImport) -> dict[str, Any]:
         "used": True,
         "why": "used beside the own records",
     }
-    return _listed(item, record.cases, fields)
 
 
-def _listed(
-    item: Stored | StoredImport, cases: Sequence[Outcome], fields: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Describe a record by its file, the number of its cases per status, and ``fields``."""
-    counts = Counter(case.status.replace("_", " ") for case in cases)
-    outcomes = {"ok": counts.pop("ok", 0), "others": dict(sorted(counts.items()))}
+def _list_entry(item: Stored | StoredImport) -> dict[str, Any]:
+    """Describe a record by its file and the number of its cases per status."""
+    counts = Counter(case.status.replace("_", " ") for case in item.record.cases)
     return {
         **_DEFAULTS,
         "file": item.file,
-        **fields,
-        **outcomes,
+        "ok": counts.pop("ok", 0),
+        "others": dict(sorted(counts.items())),
         "altered": [EDITED] * item.edited,
     }
 

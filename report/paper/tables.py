@@ -123,10 +123,10 @@ class Table:
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """List all notes as (mark, text): unmarked notes first, then reasons of missing cells."""
-        unmarked = (("", note) for note in (*self.notes, *self._level()))
+        unmarked = (("", note) for note in (*self.notes, *self._level_note()))
         return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
 
-    def _level(self) -> tuple[str, ...]:
+    def _level_note(self) -> tuple[str, ...]:
         """Return a note on the confidence of the intervals, if some are below ``CONFIDENCE``."""
         usual_level, levels = round(100 * CONFIDENCE), set()
         for cell in chain(*self.rows):
@@ -141,8 +141,7 @@ class Table:
         """Columns and rows of raw numbers, with two further columns for the ends of intervals."""
         rows: list[list[Number | str | None]] = [[] for _ in self.rows]
         columns = []
-        for i, column in enumerate(self.columns):
-            cells = [row[i] for row in self.rows]
+        for column, *cells in zip(self.columns, *self.rows, strict=True):
             width = 3 if any(isinstance(cell, Estimate) for cell in cells) else 1
             for end in ("", ", low", ", high")[:width]:
                 columns.append({"name": f"{column.name}{end}", "unit": column.unit})
