@@ -25,7 +25,7 @@ def points(
 ) -> tuple[Points, ...]:
     """Plot a quantity ``over`` the levels of a factor, in the unit ``shown``.
 
-    Levels with a missing quantity are dropped; returns an empty tuple if all are missing.  A line
+    Levels whose quantity is missing are dropped; the result is empty if all are missing.  A line
     joins the points if ``joined`` is set and no level between the first and the last is missing.
     """
     known = {}
@@ -43,10 +43,7 @@ def points(
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """Draw a horizontal line with its interval, or return an empty tuple if it is missing.
-
-    New studies draw their ceilings by this function.
-    """
+    """Draw a horizontal line with its interval, or return an empty tuple if it is missing."""
     ends = _ends(ceiling, shown)
     return (Band(label, *ends, series),) if ends else ()
 
@@ -54,7 +51,7 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
 def dot_series(
     label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
 ) -> DotSeries:
-    """Draw one point per row with its interval, in the unit ``shown``, unless it is missing.
+    """Draw one point with its interval per row, in the unit ``shown``; skip missing quantities.
 
     ``look`` are further fields of ``DotSeries``.
     """
@@ -64,7 +61,6 @@ def dot_series(
 
 
 def _ends(quantity: Quantity, shown: str) -> _Ends | None:
-    """Evaluate a quantity in the unit ``shown``; return None for a missing quantity."""
     value = number(quantity)
     if isinstance(value, Missing):
         return None
@@ -72,7 +68,7 @@ def _ends(quantity: Quantity, shown: str) -> _Ends | None:
 
 
 def interval_ends(value: Number | Estimate, factor: float) -> _Ends:
-    """Return low end, value and high end, scaled by ``factor``."""
+    """Return low end, value and high end, each multiplied by ``factor``."""
     if isinstance(value, Estimate):
         return factor * value.low, factor * value.value, factor * value.high
     return (factor * value,) * 3

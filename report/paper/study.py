@@ -2,22 +2,9 @@
 
 A part is a kind of subject: the run of a CPU or GPU, the source, measurements of others, or a pair
 of runs.  The result of a declaration depends on the subject alone.  So a paper can print it for the
-run that the paper uses, and a replication report for any other run::
-
-    study = Study(Paper, check_subject)
-    cpu: Part[Run] = study.part("cpu")
-
-
-    @cpu.value("percent")
-    def best_share(run):
-        return run.best() / run.peak_rate("matrix_product")
-
-
-    @cpu.claim("A wide layer runs at a higher rate than a narrow one")
-    def wider_is_faster(run): ...
-
-The name of a function is the identifier in templates: ``v.best_share``, ``wider-is-faster``,
-``tbl-rates``, ``fig-rates``.
+run that the paper uses, and a replication report for any other run.  The name of a function is the
+identifier in templates: ``v.best_share``, ``wider-is-faster``, ``tbl-rates``, ``fig-rates``.
+``docs/adding-a-study.md`` has examples.
 """
 
 from __future__ import annotations
@@ -67,7 +54,7 @@ _UNKNOWN: Final = Statement(absent("no run", "1", "needed cases or counts are mi
 
 @dataclass(frozen=True)
 class _Declared:
-    """A function of the subject of ``part``, with the id by which templates print its result.
+    """A function of the subject of ``part``; templates print its result by the ``id``.
 
     Claims have a ``title`` and ``numbers``; tables and figures have layout ``options``.  ``key``
     marks the key figure.
@@ -91,9 +78,9 @@ class Part(Generic[Subject]):
     """One part of a study's data, and the decorators that declare functions of it."""
 
     def __init__(self, name: str, kind: str, declarations: _Declarations) -> None:
-        """Set ``name``, the attribute of the paper's data that is the subject or None.
+        """Set the attribute ``name`` of the paper's data, and the ``kind`` of subject in it.
 
-        ``kind`` is the kind of data from which the part is computed (see ``_SUBJECT_IN_WORDS``).
+        The attribute is None if the data lack the subject.  Kinds: ``_SUBJECT_IN_WORDS``.
         """
         self.name, self.kind, self._declarations = name, kind, declarations
 
@@ -166,7 +153,7 @@ class Part(Generic[Subject]):
     def _decorator(
         self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
     ) -> Callable[[Function], Function]:
-        """Return a decorator that declares a function in ``section``; ``id_of`` returns its id."""
+        """Return a decorator that declares a function in a ``section`` of ``Findings``."""
 
         def declared(function: Function) -> Function:
             self._add(section, id_of(function), function, **fields)
@@ -218,7 +205,7 @@ class Study(Part[Data]):
         return Part(name, kind or name, self._declarations)
 
     def show(self, name: str, *ids: str) -> None:
-        """Declare values ``ids`` also for the run in the attribute ``name``, as ``name_id``."""
+        """Declare the values ``ids`` again, as ``name_id``, for the run in attribute ``name``."""
         other = Part[Any](name, "pair", self._declarations)
         for id in ids:
             value = self._declarations["values"][id]
@@ -227,7 +214,7 @@ class Study(Part[Data]):
     def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
         """Declare numbers that follow from theory alone."""
         for id, quantity in quantities.items():
-            self.values(style, **{id: partial(_constant, quantity)})
+            self._add("values", id, partial(_constant, quantity), style=style)
 
     def findings(self, everything: Inputs) -> Findings:
         """Evaluate all declarations on the records in roles, and compare all machines.
@@ -266,11 +253,10 @@ class Study(Part[Data]):
         data = self._data(inputs)
         figures, key_figure = {}, ""
         for item, panels in self._results("figures", data, (), kind):
+            key_figure = item.id if item.key else key_figure
             drawing = Drawing(tuple(panels), place=_qualified_name(item.function), **item.options)
             if drawing.panels:
                 figures[item.id] = Figure(item.id, drawing)
-        for item in self._declarations.get("figures", {}).values():
-            key_figure = item.id if item.key else key_figure
         texts = {item.id: text for item, text in self._results("texts", data, "", kind)}
         # Reconciliations and audits belong to the whole paper, not to one record.
         reconciliations = () if kind else self._reconciliations(data)
@@ -288,20 +274,17 @@ class Study(Part[Data]):
     def _results(
         self, section: str, data: Data, otherwise: Any, kind: str
     ) -> Iterator[tuple[_Declared, Any]]:
-        """Compute each declaration of a section, or only those on parts of one ``kind``.
-
-        The result is ``otherwise`` for a part without a subject in ``data``.
-        """
+        """Yield each declaration with its result, or with ``otherwise`` if it has no subject."""
         for item in self._declarations.get(section, {}).values():
             if kind in ("", item.part.kind):
                 subject = getattr(data, item.part.name) if item.part.name else data
                 yield item, otherwise if subject is None else item.function(subject)
 
     def _values(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Value]:
-        """Evaluate all values; raise ``StudyError`` for a mapping on a part without subject."""
+        """Evaluate values; raise ``StudyError`` for a mapping on a part without a subject."""
         values: dict[str, Value] = {}
         for item, result in self._results("values", data, _NO_RUN, kind):
-            if result is _NO_RUN and "." in item.id:
+            if result is _NO_RUN and "." in item.id:  # only ids of mappings contain a point
                 raise StudyError(
                     f"{item.id} declares a mapping on {item.part.name}, which these data lack; "
                     "declare its values one by one."
@@ -327,7 +310,6 @@ class Study(Part[Data]):
         return tables
 
     def _claims(self, data: Data, kind: str) -> dict[str, Claim]:
-        """Judge all claims, or only those on parts of one ``kind``."""
         claims = {}
         for item, result in self._results("claims", data, _UNKNOWN, kind):
             statements = (result,) if isinstance(result, Statement) else tuple(result)
@@ -345,7 +327,7 @@ def _constant(quantity: Quantity, data: Any) -> Quantity:
 
 
 def _underscored(function: Callable[..., Any]) -> str:
-    """Return a function's name without outer underscores, as of ``not_``."""
+    # The function of the value ``from`` is called ``from_``.
     return function.__name__.strip("_")
 
 
@@ -358,7 +340,7 @@ def _prefixed(prefix: str, name: str, function: Callable[..., Any]) -> str:
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
-    """Return module and name of a function: the id of a declaration that has no printed id."""
+    """Return module and name of a function: its id if templates do not print its result."""
     return f"{function.__module__}.{function.__name__}"
 
 

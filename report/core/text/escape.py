@@ -76,15 +76,11 @@ def markdown(text: str) -> str:
 def latex(text: str) -> str:
     """Escape plain text for LaTeX with ``ridgepoint.sty``, also for a cell of a ``tabular``."""
     line = latex_source(_one_line(text))
-    breakable = _LONG_WORD.sub(_with_breaks, line)
+    # A zero-width space at each break point of a long word.
+    breakable = _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\g<0>\u200b", word[0]), line)
     escaped = _DOUBLED.sub(r"{}\g<0>", breakable.translate(_LATEX))
     # After «\\» at the end of the previous row, LaTeX reads a bracket or a star as an argument.
     return f"{{}}{escaped}" if escaped.startswith(("[", "*")) else escaped
-
-
-def _with_breaks(word: re.Match[str]) -> str:
-    """Add a zero-width space at each break point of a long word."""
-    return _BREAK_AFTER.sub("\\g<0>\u200b", word[0])
 
 
 def latex_source(text: str) -> str:
@@ -99,14 +95,9 @@ def bibtex(text: str) -> str:
     BibTeX shortens names by bytes, but counts a command in braces as one letter.  Comments lose
     every @, since BibTeX begins an entry at @ even after a %.
     """
-    rewritten = _COMMENT.sub(_without_at, latex_source(text))
+    rewritten = _COMMENT.sub(lambda comment: comment[0].replace("@", ""), latex_source(text))
     rewritten = _FORMULA.sub(r"{\g<0>}", rewritten)
     return _BEYOND_ASCII.sub(_in_bibtex, rewritten)
-
-
-def _without_at(comment: re.Match[str]) -> str:
-    """Remove every @ from a comment."""
-    return comment[0].replace("@", "")
 
 
 def _in_bibtex(match: re.Match[str]) -> str:
@@ -133,7 +124,6 @@ def _declared() -> frozenset[str]:
 
 
 def _in_latex(char: str) -> bool:
-    """Tell whether pdfLaTeX with ``ridgepoint.sty`` prints a character."""
     return char.isascii() or _KNOWN_TO_LATEX.match(char) is not None or char in _declared()
 
 

@@ -22,10 +22,11 @@ NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 MISSING: Final = "\N{EM DASH}"
 SIGNIFICANT_DIGITS: Final = 4
+_LISTED_NAMES: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
 #: A half-width below 3.55 · 10^n is printed with one digit more (see ``decimals_of``).
-SMALL_LEADING: Final = 3.55
+_SMALL_LEADING: Final = 3.55
 
 #: Decimal exponent → prefix of a unit.
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -114,7 +115,7 @@ def decimals_of(estimate: Estimate) -> int:
         return 0 if estimate.value == math.floor(estimate.value) else by_digits
     mantissa, _, exponent = f"{half_width:e}".partition("e")
     by_half_width = -int(exponent)
-    if float(mantissa) < SMALL_LEADING:
+    if float(mantissa) < _SMALL_LEADING:
         by_half_width += 1
     if estimate.value == 0:
         return by_half_width  # 0 has no significant digits to count
@@ -204,8 +205,8 @@ def _exact(number: Number, scale: Scale) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def first_names(names: Sequence[str], most: int = 4) -> str:
-    """List the first ``most`` names, separated by semicolons, and count the others.
+def first_names(names: Sequence[str]) -> str:
+    """List the first ``_LISTED_NAMES`` names, separated by semicolons, and count the others.
 
     Machines whose names differ only in the key are listed once, with their number.  Machines are
     counted by the hardware digest at the end of the key, since one machine may have several keys.
@@ -219,9 +220,9 @@ def first_names(names: Sequence[str], most: int = 4) -> str:
     for without_key, machines in digests.items():
         count = f" ({len(machines)} machines)" if len(machines) > 1 else ""
         listed.append(without_key + count)
-    others = len(listed) - most
+    others = len(listed) - _LISTED_NAMES
     if others > 0:
-        listed[most:] = [f"{others} other{'s' if others > 1 else ''}"]
+        listed[_LISTED_NAMES:] = [f"{others} other{'s' if others > 1 else ''}"]
     return "; ".join(listed)
 
 
