@@ -4,7 +4,7 @@ On a CPU valgrind's tool lackey counts the executed operations, on a GPU Nvidia'
 A library may create (just-in-time compile) a kernel in the first call, which counts as work too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -53,38 +53,31 @@ def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[in
 
 
 def executed(
-    id: str, subject: str, theory: Term, count: int, kernel_creation: int | None, *terms: Term
+    id: str, subject: str, theory: Term, count: int, kernel_creation: int, *terms: Term
 ) -> Reconciliation:
     """Reconcile the count of a call with the theory of the whole call and ``terms``.
 
-    ``kernel_creation`` is the work of creating a kernel; None if no kernel is created.
+    ``kernel_creation`` is the part of the count that creates a kernel.
     """
     formula = "first − second call of another batch size; 0 where the second call is counted"
-    if kernel_creation is not None:
-        evidence = "counts of the same record"
-        terms = (*terms, Term(KERNEL_CREATION, kernel_creation, formula, evidence))
+    creation = Term(KERNEL_CREATION, kernel_creation, formula, "counts of the same record")
     counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
-    return Reconciliation(id, subject, "MAC", theory, terms, counted)
+    return Reconciliation(id, subject, "MAC", theory, (*terms, creation), counted)
 
 
-def residual(reconciliations: Iterable[Reconciliation], unit: str, *sources: str) -> Quantity:
-    """Return the largest residual (measured − sum of terms, by absolute value) in ``unit``."""
-    file, *further = sources or ("",)
-    pairs: list[tuple[int, int]] = []
-    for item in reconciliations:
-        if not isinstance(item.measured, Missing):
-            pairs.append((item.measured.amount, item.end))
-    if not pairs:
+def residual(reconciliation: Reconciliation, file: str) -> Quantity:
+    """Subtract the sum of the terms from the measurement in the record ``file``."""
+    measured, unit = reconciliation.measured, reconciliation.unit
+    if isinstance(measured, Missing):
         return absent("residual", unit, "nothing was measured that could be reconciled")
-    measured, sum_of_terms = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    minuend = exact("measured", unit, measured, file, tuple(further))
-    return minuend - exact("sum of terms", unit, sum_of_terms, file, tuple(further))
+    minuend = exact("measured", unit, measured.amount, file)
+    return minuend - exact("sum of terms", unit, reconciliation.end, file)
 
 
 def device_work(
-    run: Run, factors: CaseFactors, layer: Layer, macs: int, id: str, subject: str
+    run: Run, factors: CaseFactors, layer: Layer, id: str, subject: str
 ) -> Reconciliation | None:
-    """Reconcile a call of ``macs`` multiply-adds with the CUDA cores' float32 counters, if counted.
+    """Reconcile a forward call of a layer with the CUDA cores' float32 counters, if counted.
 
     Half-precision instructions, which ``ncu_cuda_core_flops`` includes, are left out: compilers use
     such instructions to write constants into registers (HFMA2 of two zeros and the constant).  On
@@ -97,8 +90,8 @@ def device_work(
         return None
     if isinstance(multiplications, Missing) or isinstance(multiply_adds, Missing):
         return None
-    beyond_theory = 2 * (multiply_adds - macs)
-    theory = as_flops(replace(theory_macs(layer), amount=macs))
+    theory = as_flops(theory_macs(layer))
+    beyond_theory = 2 * multiply_adds - theory.amount
     terms = (
         _if_counted(for_each_output("additions", layer), additions, "additions"),
         _if_counted(for_each_output("scaling", layer), multiplications, "multiplications"),

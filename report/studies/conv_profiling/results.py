@@ -134,7 +134,7 @@ def recorded_in(run: Run, r: Reconciliation) -> Quantity:
 def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
     """State that the terms of each reconciliation add up to the recorded number, to the unit."""
     for item in items:
-        yield residual([item], item.unit, run.file if run else "").exactly(0)
+        yield residual(item, run.file if run else "").exactly(0)
 
 
 def ratio_of_times(

@@ -18,7 +18,7 @@ from report.studies.conv_scaling import subject, theory
 from report.theory import heap
 from report.theory.reconciliation import Reconciliation
 from report.theory.terms import theory_macs
-from report.theory.work import macs, mnist_conv2
+from report.theory.work import mnist_conv2
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,6 @@ class Run(any_study.Run):
                 self,
                 self.factors(batch),
                 mnist_conv2(batch),
-                macs(mnist_conv2(batch)),
                 f"device-work-{self.key}-{batch}",
                 f"Operations of the CUDA cores on {self.label} at batch {batch}",
             )
