@@ -24,7 +24,6 @@ DATA = ROOT / "data"
 PLAIN = parse(Path(__file__).with_name("record.json").read_bytes(), "tests/record.json")
 
 #: Theory of the layer ``mnist_conv2``, computed by hand.
-FLOPS_AN_IMAGE = 21_233_664
 OUTPUT_BYTES = 147_456
 PARAMETER_BYTES = 73_984
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import cache
 from importlib import import_module
@@ -27,7 +27,6 @@ from report.quantity.expression import Quantity
 from report.studies import find_study, module_of
 from tests import factory
 
-_OPPOSITE = {"supported": "refuted", "refuted": "supported"}
 _devices = cache(read_devices)
 
 
@@ -106,27 +105,10 @@ def _no_results(data: Any) -> tuple[()]:
     return ()
 
 
-def assert_both_sides(
-    study: str,
-    full: Findings,
-    other: Mapping[str, Mapping[str, Inputs]],
-    beside: Collection[str] = (),
-) -> None:
-    """Assert that other inputs reverse the verdict of every claim except ``beside``.
-
-    ``other``: expected verdict → claim → inputs that must lead to this verdict.
-    """
-    tested: set[str] = set()
-    for verdict, inputs_by_claim in other.items():
-        tested |= inputs_by_claim.keys()
-        claims_by_inputs: dict[int, list[str]] = {}
-        for claim, inputs in inputs_by_claim.items():
-            assert full.claims[claim].verdict == _OPPOSITE[verdict], claim
-            claims_by_inputs.setdefault(id(inputs), []).append(claim)
-        for claims in claims_by_inputs.values():  # claims of equal inputs are computed together
-            inputs = inputs_by_claim[claims[0]]
-            assert verdicts(study, inputs, *claims) == dict.fromkeys(claims, verdict)
-    assert tested == full.claims.keys() - {*beside}
+def assert_verdicts(study: str, cases: Iterable[tuple[str, Inputs, str]]) -> None:
+    """Assert that claims have the expected verdicts; ``cases``: claim, inputs, verdict."""
+    for claim, inputs, verdict in cases:
+        assert verdicts(study, inputs, claim) == {claim: verdict}
 
 
 def rendered(study: str, paper: Findings) -> Manuscript:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from figures.panels import Dots, Scaling
 from report.core.records.record import Case, Record
 from report.core.statistics.estimates import Estimate
 from report.paper.findings import Inputs
@@ -128,7 +127,7 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
     changed = partial(scaled, roles=("cpu",), subject="change", samples=60_000)
     # Of 1,000 s with other calls the unchanged iteration is a negligible part.
     other_calls = altered(STUDY, "time", lambda _: 1e3, roles=("third",), subject="calls")
-    for claim, inputs, verdict in (
+    cases = (
         ("host-sets-pace", scaled(0.1, products, hidden=10, samples=60_000), "refuted"),
         ("baseline-decides", changed(0.5, change=subject.NONE), "refuted"),
         ("library-matters", cupy(0.5, SOURCE), "refuted"),
@@ -144,77 +143,24 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
         ("settings-matter", changed(0.5, change=subject.DOUBLE), "refuted"),
         ("double-as-predicted", changed(1.43, change=subject.DOUBLE), "supported"),
         ("calls-carry-over", other_calls, "supported"),
-    ):
+    )
+    for claim, inputs, verdict in cases:
         tested = in_five_times_the_processes(inputs) if claim in ABOUT_THE_GPU else inputs
         assert papers.verdicts(STUDY, tested, claim) == {claim: verdict}
 
 
 def test_a_speedup_over_another_machine_by_hand() -> None:
     """NumPy takes 69.2 ms on one thread (median of ten processes), CuPy 0.641 ms."""
-    found = study.findings(scaled(1))
-    papers.assert_values(found, {"one_thread": 69.2e-3 / 0.641e-3, "merged_one": 0.706}, rel=0.02)
-    effects = {"thread_factor": 1 / 0.596, "double_product_wide": 1.94}
-    sessions = {"session_cupy": 1.9309 / 0.6411, "session_torch": 731.8 / 475.9}
-    later = {"later_largest": 309 / 194, "later_narrow": 3.647 / 3.238}
-    relu = {"relu_share": (623 - 24.9) / (1930.9 - 641.1)}
-    papers.assert_values(found, {**sessions, **later, **relu}, rel=0.01)
-    papers.assert_values(found, effects, rel=0.03)
-    papers.assert_values(found, {"calls_fill": 31 * 15.65 / 603.3, "call_cost": 15.65e-6}, rel=0.01)
-    factors = {"gpu_factor": 30.2 / 0.641, "cpu_factor": 84.6 / 13.07}
-    papers.assert_values(found, factors, rel=0.01)
-
-
-def test_times_with_other_numbers_of_calls_are_drawn() -> None:
-    """By hand, medians of nine processes: 17, 27, 62 and 341 calls on one image, then 341."""
-    (panel,) = study.findings(scaled(1)).figures["fig-calls"].drawing.panels
-    assert isinstance(panel, Scaling)
-    one, few, many = panel.points
-    assert one.y == pytest.approx((0.706, 0.907, 1.472, 5.11), rel=0.01)
-    assert (few.y[-1], many.y[-1]) == pytest.approx((1.843, 1.012), rel=0.01)
-    assert panel.curves[0].y[-1] == pytest.approx(11)
-
-
-def test_operations_are_drawn_with_their_calls() -> None:
-    """By hand, means of CuPy's processes: 603 µs, and 15.6 µs for one call."""
-    (panel,) = study.findings(scaled(1)).figures["fig-operations"].drawing.panels
-    assert isinstance(panel, Dots)
-    assert panel.names[-2:] == ("Iteration (31)", "Tiny addition (1)")
-    least_work, *_ = panel.series
-    assert least_work.x[-2:] == pytest.approx((603, (15.72 + 15.58) / 2), rel=0.01)
-
-
-def test_sessions_are_drawn_with_both_times() -> None:
-    """By hand: medians of two processes on the host, and of nine on the other CPU."""
-    times, ratios = study.findings(scaled(1)).figures["fig-sessions"].drawing.panels
-    assert isinstance(times, Dots) and isinstance(ratios, Dots)
-    numpy, gpu = times.series
-    assert (numpy.x[0], ratios.series[0].x[0]) == pytest.approx((69.8, 109), rel=0.01)
-    assert (numpy.x[4], gpu.x[4], ratios.series[0].x[4]) == pytest.approx(
-        (13.08, 0.641, 20.4), 0.01
-    )
-    assert (numpy.x[-1], gpu.x[-1], ratios.series[0].x[-1]) == pytest.approx((84.6, 30.2, 2.8))
-
-
-def test_further_runs_of_numpy_are_tabulated() -> None:
-    """By hand: process medians of a Zen 3 in both precisions, and of a run on two threads."""
-    table = papers.rows(study.findings(scaled(1)), "tbl-cpus")
-    day = {str(row["November"]): row for row in table}
-    zen, two_threads = day["26, 06:47"], day["23, 18:59"]
-    assert zen["Time"] == pytest.approx(84.9e-3, rel=0.02)
-    assert zen["Double"] == pytest.approx(1.8, rel=0.02)
-    assert (two_threads["Threads"], two_threads["Processes"]) == (2, 2)
-    assert two_threads["Time"] == pytest.approx(57.4e-3, rel=0.01)
-
-
-def test_double_precision_with_few_images_is_tabulated() -> None:
-    """By hand, medians of a Xeon's six and four processes, and of a further AMD's three (ms)."""
-    intel, *_, amd = papers.rows(study.findings(scaled(1)), "tbl-double")
-    factors = (intel["Timed alone"], intel["In training"], amd["Timed alone"], amd["In training"])
-    by_hand = (2.968 / 2.295, 2.860 / 2.260, 1.328 / 0.614, 1.327 / 0.608)
-    assert [factor.value for factor in factors] == pytest.approx(by_hand, rel=0.01)
-    assert (amd["Timed alone"].low, amd["Timed alone"].high) == pytest.approx(
-        (1.234 / 0.649, 1.478 / 0.613), rel=0.01
-    )
+    expected = {
+        "one_thread": 69.2e-3 / 0.641e-3, "merged_one": 0.706,
+        "thread_factor": 1 / 0.596, "double_product_wide": 1.94,
+        "session_cupy": 1.9309 / 0.6411, "session_torch": 731.8 / 475.9,
+        "later_largest": 309 / 194, "later_narrow": 3.647 / 3.238,
+        "relu_share": (623 - 24.9) / (1930.9 - 641.1),
+        "calls_fill": 31 * 15.65 / 603.3, "call_cost": 15.65e-6,
+        "gpu_factor": 30.2 / 0.641, "cpu_factor": 84.6 / 13.07,
+    }  # fmt: skip
+    papers.assert_values(study.findings(scaled(1)), expected, rel=0.03)
 
 
 def test_a_report_on_a_cpu_tests_only_claims_about_its_cases() -> None:

@@ -156,7 +156,7 @@ def test_a_gpu_reaches_the_share_of_its_data_sheet_s_roofs_that_its_step_allows(
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     """The verdicts on the published inputs are pinned; these are the other verdicts."""
-    for claim, inputs, verdict in (
+    cases = (
         ("nearer-roof", on(t4_bandwidth=3_200), "refuted"),
         ("inflated", on(**{"48.7": 10}), "refuted"),
         ("inflated", on(**{"0.6": 4}), "refuted"),
@@ -178,8 +178,8 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         ("averages-overstate", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
         ("bunches-predict", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
         ("averages-overstate", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
-    ):  # fmt: skip
-        assert papers.verdicts(STUDY, inputs, claim) == {claim: verdict}
+    )  # fmt: skip
+    papers.assert_verdicts(STUDY, cases)
 
 
 def test_the_trace_contains_the_named_algorithms() -> None:
