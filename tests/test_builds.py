@@ -303,10 +303,7 @@ def test_check_reports_new_numbers_of_code_and_new_verdicts(project: Path) -> No
     assert "value ceiling" not in output, "the new run has the same ceilings"
     assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").output)
     tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
-    output = checked(1)
-    assert "the claim wider-is-faster is refuted; it was supported" in output
-    assert tiny.build(project, "--accept").code == 0
-    assert checked(0) == ""
+    assert "the claim wider-is-faster is refuted; it was supported" in checked(1)
 
 
 def test_a_word_document_is_built_on_request_and_after_changes(project: Path) -> None:
@@ -324,7 +321,7 @@ def test_a_word_document_is_built_on_request_and_after_changes(project: Path) ->
 
 
 def test_a_copied_site_has_no_dead_link(built: Path, tmp_path: Path) -> None:
-    """Index and page link to the PDF and show the key figure."""
+    """Index and page link to the PDF."""
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")
     assert dead_links(site) == []
     paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
@@ -333,8 +330,6 @@ def test_a_copied_site_has_no_dead_link(built: Path, tmp_path: Path) -> None:
     index = (site / "index.html").read_text("utf-8")
     assert f'href="{STUDY}.pdf"' in page and f'href="{STUDY}/{STUDY}.pdf"' in index
     assert f'src="{STUDY}/figures/card.svg"' in index
-    figure, next_section = page.index('<figure id="fig-rates"'), page.index('id="sec-question"')
-    assert figure < page.index("Achieved rate over the width") < next_section
 
 
 #: Open the paper of the small project as in a notebook, and print its content.

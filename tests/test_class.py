@@ -43,7 +43,7 @@ def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
     return inputs, compute(study, inputs)
 
 
-@pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, 100)])
+@pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, DRAWN + 2)])
 def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> None:
     inputs, findings = computed(study, machines)
     ids = " ".join((*findings.tables, *findings.figures, *findings.claims))

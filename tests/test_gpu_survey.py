@@ -19,33 +19,17 @@ from benchmarks.timm_networks import mixed_precision_bytes
 from report.commands.check import read_pins
 from report.core.errors import RecordError
 from report.core.records import OPERATORS
-from report.core.records.network_operators import (
-    NetworkOperators,
-    Read,
-    SurveyOperator,
-    read_operators,
-    write_operators,
-)
+from report.core.records import network_operators as operators
+from report.core.records.network_operators import NetworkOperators, Read, SurveyOperator
 from report.core.records.reported import Devices
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
 from report.quantity.evaluation import point
+from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.study import CAUSES
-from report.studies.gpu_survey.subject import (
-    BATCH_HYBRIDS,
-    BIT,
-    CONTROLS,
-    EAGER,
-    EFFICIENT,
-    GROUPED,
-    HYBRIDS,
-    ONE_GROUP,
-    family_of,
-    is_cnn,
-)
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
 from tests import papers
 from tests.degraded import committed
@@ -120,11 +104,11 @@ def test_bit_leaves_channels_last() -> None:
 
 def test_rules_cover_every_published_network() -> None:
     names = {name for table in survey().tables.values() for name in table.rows["network"]}
-    assert [name for name in names if is_cnn(name) is None] == []
+    assert [name for name in names if subject.is_cnn(name) is None] == []
 
 
 def test_a_network_counts_once_at_the_usual_image_size() -> None:
-    """Of two as near the smaller images count, then the larger batch; both tables have the row."""
+    """Of equally near sizes the smaller counts, then the larger batch, if both tables have it."""
     rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
     before = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
     after = before.assign(rate=range(5, 9)).drop(index=2)
@@ -136,27 +120,27 @@ def test_a_network_counts_once_at_the_usual_image_size() -> None:
 
 def test_families_follow_from_names() -> None:
     for name, family in (
-        ("vit_small_r26_s32_224", HYBRIDS),
-        ("vit_small_resnet50d_s16_224", BATCH_HYBRIDS),
+        ("vit_small_r26_s32_224", subject.HYBRIDS),
+        ("vit_small_resnet50d_s16_224", subject.BATCH_HYBRIDS),
         ("vit_base_patch16", "Other networks"),
-        ("poolformerv2_s12", ONE_GROUP),
-        ("mobilevitv2_050", ONE_GROUP),
-        ("efficientformerv2_l", EFFICIENT),
+        ("poolformerv2_s12", subject.ONE_GROUP),
+        ("mobilevitv2_050", subject.ONE_GROUP),
+        ("efficientformerv2_l", subject.EFFICIENT),
     ):
-        assert family_of(name, None) == family
-    assert family_of("resnet50_gn", "native_group_norm") == GROUPED
+        assert subject.family_of(name, None) == family
+    assert subject.family_of("resnet50_gn", "native_group_norm") == subject.GROUPED
 
 
 def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
-    """Group norm loses, but not compiled or on the PRO; twins are equal on one card only."""
+    """Group norm is slower, but not if compiled or on the PRO; twins are equal on one card only."""
     pairs, observed = survey().pairs, CAUSES[-1][1:]
     steps = [pairs[id] for id in ("second", "compiled", "workstation")]
-    gains = [pair.gain_in(GROUPED) for pair in steps]
-    gains.append(gains[0].named(BIT))
+    gains = [pair.gain_in(subject.GROUPED) for pair in steps]
+    gains.append(gains[0].named(subject.BIT))
     slower = [point(gain.below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
     assert slower == [1, 0, 0, 1]
     assert [*observed] == ["lose", "gain", "gain", "float32", "lose", "equal"]
-    twins = [survey().twins(setting) for setting in (*EAGER, *CONTROLS.values())]
+    twins = [survey().twins(setting) for setting in (*subject.EAGER, *subject.CONTROLS.values())]
     medians = [ratio.numbers.median() for ratio in twins]
     assert medians == approx([1.099, 1.101, 1.002, 1.028, 0.999, 0.999, 0.999], abs=0.003)
     for _, *results in CAUSES[:-1]:
@@ -170,7 +154,7 @@ def test_an_unknown_card_has_no_growth() -> None:
 
 
 def scaled(rates: Mapping[str, float]) -> Inputs:
-    """Published tables with other rates, by card, version of PyTorch and compiler."""
+    """Return published tables with scaled rates; keys end with PyTorch's version and compiler."""
     inputs = committed(STUDY)
 
     def changed(stored: StoredImport) -> StoredImport:
@@ -189,7 +173,7 @@ def scaled(rates: Mapping[str, float]) -> Inputs:
 
 EAGER_5090, EAGER_PRO = "5090 PyTorch 2.9.1 none", "Edition PyTorch 2.9.1 none"
 COMPILED_PRO = "Edition PyTorch 2.9.1 dynamo"
-#: Each claim with published rates that refute it; their pins say that the true ones support it.
+#: Claim, supported by the published rates → factors of these rates that refute the claim.
 REFUTED: Mapping[str, Mapping[str, float]] = {
     "group-normalization-slows": {EAGER_5090: 1.2},
     "float32-predicts": {EAGER_5090: 0.8},
@@ -227,20 +211,20 @@ def test_the_program_of_the_paper_prints_a_prediction(
 
 def test_operators_by_hand_and_after_writing(tmp_path: Path) -> None:
     """ResNet-50 and MobileNetV2 at 224 pixels, by the shapes of their layers."""
-    networks = read_operators(FILE)
-    found = {n.network: (n.parameters, sum(o.multiply_adds for o in n.operators)) for n in networks}
-    assert found["resnet50"] == (25_557_032, 4_089_184_256)
-    assert found["mobilenetv2_100"] == (3_504_872, 300_774_272)
-    write_operators(tmp_path / OPERATORS, reversed(networks))
+    networks = operators.read_operators(FILE)
+    sizes = {n.network: (n.parameters, sum(o.multiply_adds for o in n.operators)) for n in networks}
+    assert sizes["resnet50"] == (25_557_032, 4_089_184_256)
+    assert sizes["mobilenetv2_100"] == (3_504_872, 300_774_272)
+    operators.write_operators(tmp_path / OPERATORS, reversed(networks))
     assert (tmp_path / OPERATORS).read_bytes() == FILE.read_bytes()
-    assert read_operators(tmp_path / "none") == ()
+    assert operators.read_operators(tmp_path / "none") == ()
 
 
 LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "words"),
     [
         (b"]]}", b"", "cannot be unpacked"),
         (b":8", b":0", ">= 1"),
@@ -248,8 +232,8 @@ LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]]
         (LINE, 2 * LINE, "found a at 8 pixels twice"),
     ],
 )
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, old: bytes, new: bytes, said: str) -> None:
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, old: bytes, new: bytes, words: str) -> None:
     content = gzip.compress(LINE.replace(old, new))
     (tmp_path / OPERATORS).write_bytes(content if new else content[:-9])
-    with pytest.raises(RecordError, match=f"{OPERATORS}.*{said}"):
-        read_operators(tmp_path / OPERATORS)
+    with pytest.raises(RecordError, match=f"{OPERATORS}.*{words}"):
+        operators.read_operators(tmp_path / OPERATORS)

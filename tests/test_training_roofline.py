@@ -53,7 +53,7 @@ def products(layer: Layer) -> float:
 
 
 def by_hand(network: str, peak: float, bandwidth: float, batch: int = 128) -> float:
-    """Seconds of a step whose layers, and the update, run at the nearer of their roofs."""
+    """Return the seconds of a step in which each layer, and the update, runs at its lower roof."""
     layers = layers_of(network, 224, batch)
     seconds = 5 * 4 * sum(map(parameter_count, layers)) / bandwidth
     for place, (layer, parts) in enumerate(zip(layers, training_passes(layers), strict=True)):
@@ -68,20 +68,18 @@ def image_work(network: str) -> float:
     return 2 * (2 * products(first) + 3 * sum(map(products, others)))
 
 
-#: The ratio of the printed efficiencies of cases that did not collapse, with the chip's peak.
+#: Ratio of the printed efficiencies with the chip's peak, without the run that collapsed.
 CORRECTED = (36.2 + 15.5 + 16.1) / (11.4 + 8.5 + 8.6) * CHIP / 48.7e12
-#: The same ratio by printed throughputs and the source's work.
+#: The same ratio from printed throughputs and the source's numbers of operations.
 BY_THROUGHPUT = 5.46 * 650 + 12.27 * (111 + 117)
 BY_THROUGHPUT *= CHIP / 8.1e12 / (5.46 * 1107 + 12.27 * (359 + 366))
-#: ResNet-18 on the T4 by the printed rate.
+#: Images a second of ResNet-18 on the T4 at the printed rate.
 BY_RATE = 0.362 * 8.1e12 / 5.46e9
 #: The ratio on ResNet-50 alone.
 HEAVY_RATIO = (15.5 + 16.1) / (8.5 + 8.6) * CHIP / 48.7e12
-#: The T4 on ResNet-18 by its throughput, in steps of its batch a second.
+#: Steps a second of ResNet-18 on the T4 at the printed throughput.
 STEPS = 650 / 128
-
-
-#: What the source and theory give, by hand where it is short.
+#: Values of the paper, from numbers of the source and closed forms of theory.
 EXPECTED: Mapping[str, float] = {
     "audited": 58, "differing": 18, "paradox_printed": 2.9,
     "run_factor": 1.2,
@@ -122,7 +120,7 @@ def test_the_table_of_ratios_equals_closed_forms() -> None:
 
 
 def on(t4_bandwidth: int = 320, **source: float) -> Inputs:
-    """The paper's inputs with other numbers in its source, and in the data sheet of the T4."""
+    """Return committed inputs with other numbers in the source and in the data sheet of the T4."""
     inputs = replace(committed(STUDY), reported=papers.printing(STUDY, **source))
     text = msgspec.json.encode(inputs.devices).decode()
     text = text.replace('"memory","value":320.0', f'"memory","value":{t4_bandwidth}')
@@ -145,7 +143,7 @@ def tenfold(samples: Samples) -> Samples:
     return tuple(10 * sample for sample in samples)
 
 
-def test_a_gpu_reaches_the_share_of_its_data_sheet_s_roofs_that_its_step_allows() -> None:
+def test_the_shares_of_roofs_that_a_gpu_reaches_follow_from_its_steps() -> None:
     """Medians of 49.28, 81.33 and 65.18 ms on an H100 of 67 TFLOP/s and 3,350 GB/s."""
     rows = full().tables["tbl-by-network"].rows
     steps = (SMALL, 128, 0.04928), (HEAVY, 64, 0.08133), (LIGHT, 128, 0.06518)

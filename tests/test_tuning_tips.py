@@ -21,14 +21,14 @@ from tests.networks import convolution, mnist_example
 from tests.papers import assert_values, assert_whole, findings_of, rows
 
 STUDY = "tuning_tips"
-#: Made-up speed-ups by tip where memory is returned, where it is kept; all others are 1.
+#: Made-up speed-ups of tips with freed memory returned and with freed memory kept; others are 1.
 GAINS = {
     "allocator": (1.25, 1.0), "compiled": (2.0, 1.5), "fused": (1.2, 1.2),
     "in_place": (0.8, 1.0), "no_grad": (0.8, 1.1),
 }  # fmt: skip
 KEPT = ("control", "no_grad", "in_place", "fused", "compiled")
 COPY, PAGE_S = 3e10, 1e-6
-#: Pages mapped per call when memory is returned, without and with the tip.
+#: Pages that a call maps without and with the tip, if freed memory is returned.
 PAGES = {"compiled": (10_000, 0), "no_grad": (0, 10_000), "allocator": (10_000, 0)}
 
 
@@ -40,7 +40,7 @@ def layers(network: str, batch: int) -> tuple[Layer, ...]:
 
 
 def case(tip: str, network: str, gain: float, memory: str = "returned", batch: int = BATCH) -> Case:
-    """Make a case of eight pairs whose baseline takes a tenth of a second."""
+    """Return a case of eight pairs of processes; a call of the baseline lasts 0.1 s."""
     rounds = []
     without, pages = PAGES.get(tip, (0, 0)) if memory == "returned" else (0, 0)
     for process in range(1, 9):
@@ -58,7 +58,7 @@ def case(tip: str, network: str, gain: float, memory: str = "returned", batch: i
 
 
 def ceilings() -> tuple[Ceiling, ...]:
-    """Make the ceilings of a record, with a price of a microsecond a page."""
+    """Return the ceilings of a record; mapping a page lasts a microsecond."""
     pages = Ceiling(
         operation="page_mapping",
         moment="before",
@@ -72,7 +72,7 @@ def ceilings() -> tuple[Ceiling, ...]:
 
 
 def comparisons(control: float = 1.0) -> list[Case]:
-    """Make every comparison on one thread."""
+    """Return the cases of all comparisons."""
     cases = []
     for tip, network in product(TIPS, NETWORKS):
         if (tip, network) != ("fused", "MNIST CNN"):

@@ -1,4 +1,4 @@
-"""Comparison of builds of one state, of other data, and of a published site; artifacts."""
+"""Compared builds: of one state in two environments, of old and new data; and artifacts."""
 
 import hashlib
 import json

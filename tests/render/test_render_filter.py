@@ -215,9 +215,9 @@ def test_front_matter_is_checked(write: WritePaper, head: str, expected: str) ->
 def test_authors_may_have_an_address_and_roles(write: WritePaper) -> None:
     more = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
     links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
-    for printed, link in zip(FORMATS.values(), links, strict=True):
-        for style in ("ieee", "acm", "article", "report"):
+    for (form, printed), link in zip(FORMATS.items(), links, strict=True):
+        for style in ("ieee",) if form == "html" else ("ieee", "acm", "article", "report"):
             head = FRONT_MATTER.replace("ieee", style)
             text = printed(write("Text.\n", head.replace("Ada Example", f"Ada Example{more}")))
             assert link in text and "corresponding author, equal contribution" in text
-            assert "mailto" not in printed(write("Text.\n", head))
+        assert "mailto" not in printed(write("Text.\n"))
