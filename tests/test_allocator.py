@@ -82,15 +82,6 @@ def test_final_blocks_of_segments(name: str) -> None:
 
 #: By hand: request in MiB, then the allocated and the reserved MiB after the request.
 BY_HAND = {
-    "": [
-        (("a", 3), 3, 20),  # 17 left
-        (("b", 0.125), 3.125, 22),
-        (("c", 16), 20.125, 22),  # fits the 17 with 1 MiB left over: not split
-        (("a", 0), 17.125, 22),
-        (("d", 5), 22.125, 42),  # 3 free are too few
-        (("e", 2), 25.125, 42),  # best fit: the hole of 3 MiB, used whole (no split of 1 MiB)
-        (("c", 0), 8.125, 42),
-    ],
     "expandable_segments:True": [
         (("a", 3), 3, 20),  # 17 left
         (("b", 30), 33, 40),  # 13 more are missing: a second page

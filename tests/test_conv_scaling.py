@@ -39,15 +39,15 @@ STUDY = "conv_scaling"
 MACS, OUTPUTS = 10_616_832, 36_864
 INPUT_BYTES = 4 * 32 * 26 * 26
 PEAK, COPY, PAGE_S, CALL_S, IMAGE_S = 2e11, 3e10, 2e-6, 1e-4, 2e-4
-#: By hand: two outputs and an input fill 93.125 pages an image, of which the reserve keeps 32, and
-#: the copy of the weights has 18; at 256 images the outputs exceed the 32 MiB that glibc's heap
-#: takes and the input does not, so that the outputs' 72 are mapped, and a header for each; at 512
-#: all three blocks are.
+#: Batch → pages that a call maps, by hand.  Two outputs and an input have 93.125 pages an image, a
+#: copy of the weights has 18, and the reserve keeps 32.  Blocks above 32 MiB have own pages and
+#: a header: at 256 images both outputs (72 pages an image), at 512 images also the input.
 PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 512: 47_683}
 #: Batch → factor by which mapping and unmapping exceed pages times ``PAGE_S``.
 EXTRA = {1: 1.0, 4: 1.0, 12: 1.35, 16: 1.5, 64: 1.4, 256: 1.3, 512: 1.25}
-#: Images and elements of a freed tensor → if calls map pages; the paper has the first three.  By
-#: hand: twice the whole pages of the tensor, less 128 KiB, over 381,440 and 294,912 B an image.
+#: Images, and elements of a freed tensor → True if later calls map pages.  The paper shows three.
+#: By hand, mapping starts where an image's 381,440 or 294,912 B at the top of the heap reach twice
+#: the whole pages of the tensor, less 128 KiB.
 PROGRAM_RUNS = {
     "4 0": False, "16 0": True, "16 8000000": False, "167 8000000": False, "217 8000000": True,
     "20 1000000": False, "27 1000000": True,
@@ -122,8 +122,8 @@ def trained(batch: int, slower: float) -> Case:
     return msgspec.structs.replace(plain, rounds=tuple(measured))
 
 
-#: Images of ResNet-18's inference → time by default (s), its pages after the tensor was freed, and
-#: gains of the freed tensor, of kept memory and of jemalloc.
+#: Images of ResNet-18's inference → time by default (s), pages of a call after a tensor was freed,
+#: and gains of the freed tensor, of kept memory and of jemalloc.
 CURE: Mapping[int, tuple[float, int, tuple[float, float, float]]] = {
     4: (0.13, 0, (1.25, 1.2, 1.3)),
     6: (0.2, 0, (1.4, 1.3, 1.3)),
@@ -257,7 +257,7 @@ def on(*records: Record, **source: float) -> Inputs:
 
 
 def other() -> list[tuple[str, Inputs, str]]:
-    """Return claims with inputs and the verdicts on these inputs."""
+    """Return claims with changed inputs and the verdicts that these must have."""
     speeds: Mapping[Policy, float] = {"retained": 1, **SLOWER, "default": 100}
     fast = [layer_case(batch, LEFT_BEHIND, speeds) for batch in (4, 64)]
     strange = record(cases=[layer_case(1, lackey_multiply_adds=[MACS + 7]), layer_case(16)])
@@ -290,7 +290,8 @@ def other() -> list[tuple[str, Inputs, str]]:
     ]
 
 
-#: Claim about published records → role and factors of the cases that refute it, and their pages.
+#: Claim, supported by the published records → role, pages and factors of cases that refute it if
+#: they map at least these pages, or none.
 AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     "starts-within-an-image": ("third", 33, {"layer": "3x3", "threshold": 32, "batch": 78}),
     "start-predicted": ("third", 0, {"layer": "3x3", "threshold": 2, "batch": 6}),
@@ -345,7 +346,7 @@ def run_of(digest: str) -> Run:
 
 @pytest.mark.parametrize("digest", ["92530799", "d8be06be", "e75b69de"])
 def test_a_linear_layer_maps_pages_at_odd_batches(digest: str) -> None:
-    """From the predicted start or the image before it on, until an output has its own pages."""
+    """Mapping begins at the predicted start or one image before; large outputs have own pages."""
     run = run_of(digest)
     for case in run.stored.record.cases:
         if case.factors.get("layer") == "linear":
@@ -359,7 +360,7 @@ def test_a_linear_layer_maps_pages_at_odd_batches(digest: str) -> None:
 
 
 def test_shares_differ_from_run_to_run_and_starts_do_not() -> None:
-    """As the text states, of a run beside other work and of the paper's."""
+    """As the text states of the paper's run and of an earlier run beside other programs."""
     earlier, used = (calls_of([run_of(digest)], "cliff") for digest in ("92530799", "d8be06be"))
     assert first_batches(earlier) == first_batches(used)
     at_start = [calls.maps_pages for calls in earlier if calls.name == "3x3"
@@ -368,7 +369,7 @@ def test_shares_differ_from_run_to_run_and_starts_do_not() -> None:
 
 
 def test_settings_are_counted_by_the_limit_that_decides() -> None:
-    """As the text states: the linear layer begins at one of five starts, and once by the other."""
+    """As the text states: trimming decides five starts of the linear layer, mapping one."""
     linear = [c for c in calls_of([run_of("d8be06be")], "cliff") if c.name == "linear"]
     by_mapping = [c for c in linear if c.missing_bytes(c.start) > 0]
     assert {c.freed for c in by_mapping} == {True}
@@ -584,9 +585,10 @@ def test_the_printed_variables_set_the_policies(monkeypatch: pytest.MonkeyPatch)
         assert dict(line.split("=", 1) for line in lines) == policies.variables(policy)
 
 
-#: By hand: thresholds of 2 to 32 MiB, and of twice 32,002,048 B, less 128 KiB, over the bytes that
-#: an image leaves at the top: 381,440, 108,160 and 197,632 (two outputs and an input) and 4,000 (an
-#: output).  An output of 32 MiB is mapped in any case: 8,388.6 images of the linear layer.
+#: Layer → images at which mapping starts, for thresholds of 2 to 32 MiB and of twice 32,002,048 B.
+#: By hand: the threshold less 128 KiB, divided by the bytes that an image leaves at the top of the
+#: heap.  These are two outputs and an input (381,440, 108,160 and 197,632 B), or an output of the
+#: linear layer (4,000 B), which has pages of its own from 32 MiB on (8,388.6 images).
 STARTS = {
     "3x3": (5.15, 10.65, 21.65, 43.64, 87.62, 167.45),
     "1x1": (18.18, 37.57, 76.35, 153.90, 309.02, 590.54),
@@ -596,7 +598,7 @@ STARTS = {
 
 
 def test_starts_of_mapping_are_predicted_and_bracketed() -> None:
-    """Also if the copy of the input lies lower: 294,912, 86,528 and 147,456 B per image."""
+    """Mapping ends where outputs alone (294,912, 86,528 and 147,456 B an image) reach the limit."""
     settings: list[dict[str, Any]] = [{"threshold": 2**n} for n in range(1, 6)]
     settings.append({"freed": 8_000_000})
     full_plan = STUDY_RUN.levels(quick=False)

@@ -173,7 +173,7 @@ def test_tried_batches_follow_doubling_and_bisection() -> None:
 @pytest.mark.parametrize(
     ("largest", "batches", "runs"),
     [
-        # 8 fails, 4 runs, 6 fails, 5 runs; 2, 4, 5, 6; 8, 16, 7, 3, 5, 6; 2, 4, 8, 6, 5.
+        # Tried by the searches: 8, 4, 6, 5; then 2, 4, 5, 6; 8, 16, 7, 3, 5, 6; and 2, 4, 8, 6, 5.
         (5, (8, 5, 7), (4, 4, 6, 5)),
         # The line promises too much: 2, 4, 7, 5, 6.
         (5, (5, 7, 5), (2, 5, 4, 5)),
@@ -190,7 +190,7 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
 
 
 def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
-    """Of 180 limits; at small batches one network has an algorithm whose memory is no line."""
+    """One of 180 limits differs, since an algorithm's memory is not linear in a small batch."""
     inputs = committed(STUDY)
     totals: dict[str, list[OperatorLine]] = {}
     for row in inputs.table(AVX2.operators, OperatorLine):

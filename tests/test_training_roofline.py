@@ -53,7 +53,7 @@ def products(layer: Layer) -> float:
 
 
 def by_hand(network: str, peak: float, bandwidth: float, batch: int = 128) -> float:
-    """Return the seconds of a step in which each layer, and the update, runs at its lower roof."""
+    """Return the seconds of a step; arithmetic or memory limits each layer and the update."""
     layers = layers_of(network, 224, batch)
     seconds = 5 * 4 * sum(map(parameter_count, layers)) / bandwidth
     for place, (layer, parts) in enumerate(zip(layers, training_passes(layers), strict=True)):
