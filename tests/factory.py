@@ -95,15 +95,15 @@ def case(
     )
 
 
-def memory(held: int, peak: int, before: int = 4096) -> dict[str, Sequence[int]]:
+def memory(held: int, peak: int) -> dict[str, Sequence[int]]:
     """Return three equal readings of each memory quantity, in B.
 
-    ``held`` (after the call) and ``peak`` (during the call) are relative to ``before``.
+    ``held`` (after the call) and ``peak`` (during the call) exceed the 4,096 B before the call.
     """
     return {
-        "allocated_before": [before] * 3,
-        "allocated_after": [before + held] * 3,
-        "allocated_peak": [before + peak] * 3,
+        "allocated_before": [4096] * 3,
+        "allocated_after": [4096 + held] * 3,
+        "allocated_peak": [4096 + peak] * 3,
     }
 
 
@@ -122,20 +122,14 @@ def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
 def layer_cases(
     batches: Sequence[int] = (1, 4, 16, 64),
     time: Callable[[int], float] = lambda batch: 1e-4 + 2e-4 * batch,
-    peak: Callable[[int], int] = lambda batch: 2 * batch * OUTPUT_BYTES,
-    passes: Sequence[str] = ("forward", "forward_backward"),
 ) -> list[Case]:
     """Return cases of the layer; forward and backward together last three times as long."""
-    return [
-        case(
-            batch,
-            pass_,
-            scattered(time(batch) * (1 if pass_ == "forward" else 3)),
-            memory(batch * OUTPUT_BYTES, peak(batch)),
-        )
-        for pass_ in passes
-        for batch in batches
-    ]
+    cases = []
+    for pass_, factor in (("forward", 1), ("forward_backward", 3)):
+        for batch in batches:
+            readings = memory(batch * OUTPUT_BYTES, 2 * batch * OUTPUT_BYTES)
+            cases.append(case(batch, pass_, scattered(factor * time(batch)), readings))
+    return cases
 
 
 def rounds(
@@ -152,7 +146,6 @@ def measurement(
     started: str = "2026-11-01T10:00:00Z",
     times: Iterable[Sequence[Sample]] = ((1.0, 1.1, 1.2), (1.0, 1.1, 1.3)),
     held: int = 8192,
-    batch: int = 4,
     **change: Any,
 ) -> Record:
     """Return a record of one case that was measured in separate processes.
@@ -161,7 +154,7 @@ def measurement(
     call.  ``change`` overrides fields of the record.
     """
     timed_case = msgspec.structs.replace(
-        case(batch, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
+        case(4, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
     )
     plain = record([timed_case], started=started)
     protocol = msgspec.structs.replace(plain.protocol, processes={"retained": 2}, budget_s=60.0)

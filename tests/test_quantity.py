@@ -41,7 +41,7 @@ from report.quantity.operations import (
 )
 from report.quantity.ranges import equals
 from report.quantity.units import unit
-from report.quantity.verdicts import joint_verdict, trend, verdict_of
+from report.quantity.verdicts import joint_verdict, verdict_of
 
 
 def series(name: str, *processes: list[float], of: str = "s") -> Quantity:
@@ -413,7 +413,6 @@ def eight_ratios(disturbed: int) -> Quantity:
 
 
 SIX, CALLS_OF_ONE = ratios(*[2.0] * 6), series("calls", [2.0] * 99, of="1")
-RATES = {n: exact(f"rate {n}", "1", value) for n, value in ((1, 2), (2, 3), (4, 3))}
 VERDICTS: tuple[tuple[Statement, str], ...] = (
     (ratio(2) > 1.5, "supported"),
     (ratio(2) > 2, "refuted"),
@@ -465,11 +464,6 @@ TRUE, FALSE, UNDECIDED, TWELVE_ABOVE, SIX_BELOW = (
     ((SIX_BELOW, TRUE), "undecided"),
     ((SIX_BELOW, SIX_BELOW), "refuted"),
     ((), "not measured"),
-    # A trend has one statement per step.
-    (trend({n: RATES[n] for n in (1, 2)}, rising=True), "supported"),
-    (trend({n: RATES[n] for n in (1, 2)}, rising=False), "refuted"),
-    (trend(RATES, rising=True), "refuted"),
-    (trend({1: RATES[1]}, rising=True), "not measured"),
 ])  # fmt: skip
 def test_all_statements_of_a_claim_must_hold(
     statements: tuple[Statement, ...], verdict: str

@@ -7,14 +7,13 @@ widens intervals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, bonferroni
 from report.quantity.evaluation import compared_in_pairs, estimate
-from report.quantity.expression import Quantity, Statement
+from report.quantity.expression import Statement
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
 
@@ -67,11 +66,3 @@ def joint_verdict(statements: Sequence[Statement]) -> Verdict:
         return "refuted"
     verdicts = {verdict_of(statement) for statement in statements}
     return verdicts.pop() if len(verdicts) == 1 else "undecided"
-
-
-def trend(by_level: Mapping[int, Quantity], *, rising: bool) -> tuple[Statement, ...]:
-    """State that a positive quantity rises, or falls, from each level to the next."""
-    ratios = [after / before for before, after in pairwise(by_level.values())]
-    if rising:
-        return tuple(ratio > 1 for ratio in ratios)
-    return tuple(ratio < 1 for ratio in ratios)

@@ -19,7 +19,7 @@ from experiments.harness import rounds
 from experiments.harness import run as run_module
 from experiments.harness.journal import Ceilings, Header
 from experiments.harness.progress import Observer
-from experiments.harness.study import Experiment, Session
+from experiments.harness.study import CeilingSize, Experiment, Session
 from report.core.records.record import SCHEMA_VERSION, Code, Environment, Moment, Outcome
 from report.core.records.store import Stored, read_records
 from tests import factory
@@ -114,15 +114,10 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     import torch  # imported here, so that processes of the driver start fast
 
     options = parser().parse_args(["run", study, "--quick", *words, "--records", str(records)])
-    threads, load = torch.get_num_threads(), registry.load
-    measure_ceilings = run_module.measure_ceilings
-
-    def load_quick(name: str) -> Experiment:
-        plan = load(name).plan
-        protocol = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
-        quick = msgspec.structs.replace(plan.quick, **protocol)
-        plan = replace(plan, quick=quick, ceilings="small" if ceilings else "none")
-        return replace(load(name), plan=plan)
+    protocol = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
+    size: CeilingSize = "small" if ceilings else "none"
+    request = replace(request_of(options), changes=protocol, ceilings=size)
+    threads, measure_ceilings = torch.get_num_threads(), run_module.measure_ceilings
 
     def measure_small(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
         if moment == "before" or not ceilings:
@@ -136,9 +131,8 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
         patch.setattr(rounds, "REPEATS", 0)
-        patch.setattr(registry, "load", load_quick)
         patch.setattr(run_module, "measure_ceilings", measure_small)
-        run_module.run(request_of(options), Notes())
+        run_module.run(request, Notes())
     torch.set_num_threads(threads)
     (stored,) = read_records(study, records)
     assert not stored.edited
