@@ -276,12 +276,19 @@ def until(condition: Callable[[], object], process: subprocess.Popen[str] | None
         time.sleep(0.02)
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files with these names below ``folder``; return the folder."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return folder
+
+
+def write_program(path: Path, script: str) -> Path:
+    """Write an executable script; return its path."""
+    write_files(path.parent, {path.name: script})
+    path.chmod(0o755)
+    return path
 
 
 def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:

@@ -48,7 +48,7 @@ parser.add_argument("--data", type=Path)
 
 def project_of(folder: Path, expression: str) -> Path:
     """Write a project whose page contains the value of a Python expression."""
-    program = BUILD.replace("EXPRESSION", expression).encode()
+    program = BUILD.replace("EXPRESSION", expression)
     files = dict.fromkeys((f"{name}/file" for name in ("report", "figures", "templates")), b"")
     data = {"data/record": b"measured", "data/devices.yaml": b""}
     return factory.write_files(folder / "project", {"build.py": program, **data, **files})
@@ -167,11 +167,8 @@ def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
         with pytest.raises(RecordError, match="neither"):
             find_data(name, data, tmp_path)
-    program = factory.write_files(
-        tmp_path / "bin", {"git": b"#!/bin/sh\necho dubious owner >&2; false"}
-    )
-    (program / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", str(program), prepend=os.pathsep)
+    git = factory.write_program(tmp_path / "bin/git", "#!/bin/sh\necho dubious owner >&2; false")
+    monkeypatch.setenv("PATH", str(git.parent), prepend=os.pathsep)
     with pytest.raises(RecordError, match=r"HEAD: .*dubious owner"):
         find_data("HEAD", data, tmp_path)
 
@@ -313,7 +310,7 @@ def test_reasons_of_differences(tmp_path: Path) -> None:
     names = ("a/index.html", "a/values.json", "a/records/r.json", "index.html")
     equal = dict.fromkeys(names, "0")
     for folder, number in ((old, 1.5), (new, 1.6)):
-        factory.write_files(folder, {"a/values.json": json.dumps({"v": {"gain": number}}).encode()})
+        factory.write_files(folder, {"a/values.json": json.dumps({"v": {"gain": number}})})
     numbers = "its numbers (v.gain 1.5 → 1.6)"
     page, values, record, index = ({name: "1"} for name in names)
     for changed, expected in (
@@ -352,9 +349,8 @@ def test_the_pipeline_of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "bin/gh": '#!/bin/sh\ncat "$5" > said.txt\n',
         ".venv/bin/python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
     }
-    factory.write_files(course, {name: text.encode() for name, text in programs.items()})
-    for name in programs:
-        (course / name).chmod(0o755)
+    for name, script in programs.items():
+        factory.write_program(course / name, script)
     monkeypatch.setenv("PATH", str(course / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))

@@ -23,6 +23,7 @@ from report.engine.steps import ROOT
 from report.studies import STUDIES
 from tests import factory, tiny
 from tests.factory import commit, printed
+from tests.test_documents import blocks
 
 #: The study that a reader creates, and the study of the repository that the pages use.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
@@ -44,8 +45,7 @@ _PARSERS = {
 
 def commands(text: str = README) -> list[str]:
     """Return the lines of a page's shell blocks without comments; by default the README's."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+    lines = [line.partition("#")[0].strip() for line in "".join(blocks(text, "sh")).splitlines()]
     return [line for line in lines if line]
 
 
@@ -124,7 +124,7 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
     assert_no_name_is_published(checkout)
-    (program,) = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.DOTALL | re.MULTILINE)
+    (program,) = blocks(TUTORIAL, "python")
     output = run(f"python - <<'END'\n{program}END", checkout)
     assert re.search(r"^ *Width +Rate \(FLOP/s\)", output, re.MULTILINE)
 
@@ -144,5 +144,3 @@ def test_the_guides_name_the_commands_and_the_studies() -> None:
     assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT)
     measured = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
     assert all(f"`{study}`" in README for study in measured)
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target

@@ -160,9 +160,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write the journal of an uncounted run on a GPU, and put a fake ncu on the PATH."""
     program = f"#!{sys.executable}\n{(FOLDER / 'stand_in' / 'ncu.py').read_text()}"
     for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "ncu").write_text(text)
-        (tmp_path / folder / "ncu").chmod(0o755)
+        factory.write_program(tmp_path / folder / "ncu", text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ncu, "PLACES", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")

@@ -26,14 +26,7 @@ from report.core.records.store import read_record
 from report.instruments import gates
 from tests import factory
 from tests.experiments.conftest import HOST, ROOT, Notes, make_environment, make_header
-
-
-def write(folder: Path, **files: str) -> None:
-    """Write files; ``__`` in a name stands for a dot."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(f"{text}\n")
-
+from tests.factory import write_files
 
 AMD = """\
 processor\t: 0
@@ -89,12 +82,12 @@ def test_machine_facts_are_read_from_linux_files(
     extensions: tuple[str, ...],
     expected: tuple[object, ...],
 ) -> None:
-    write(tmp_path, cpuinfo=text, vendor="QEMU")
+    write_files(tmp_path, {"cpuinfo": text, "vendor": "QEMU"})
     for constant, file in (("_CPUINFO", "cpuinfo"), ("_VENDOR", "vendor"), ("_CPUS", "")):
         monkeypatch.setattr(machine, constant, tmp_path / file)
     for index, row in enumerate(CACHES):
         files = dict(zip(("level", "type", "size", "shared_cpu_map"), row, strict=True))
-        write(tmp_path / f"cpu0/cache/index{index}", **files)
+        write_files(tmp_path / f"cpu0/cache/index{index}", files)
     host, processor = machine.host(), machine.cpu()
     names = "vendor family model stepping microcode sockets virtualisation"
     assert tuple(getattr(host, name) for name in names.split()) == expected
@@ -109,13 +102,13 @@ def test_machine_facts_are_read_from_linux_files(
 
 MIB = 2**20
 #: Control groups of versions 1 and 2 with limits of half a processor and 900 MiB, or unlimited.
-V2 = {"cpu__max": "50000 100000", "memory__max": f"{900 * MIB}"}
-V2 |= {"memory__current": f"{500 * MIB}", "memory__stat": "anon 1\ninactive_file 7"}
-UNLIMITED_V2 = V2 | {"cpu__max": "max 100000", "memory__max": "max"}
-V1 = {"cpu__cfs_period_us": "100000", "cpu__cfs_quota_us": "50000\n"}
-V1 |= {"memory__limit_in_bytes": f"{900 * MIB}\n", "memory__usage_in_bytes": f"{500 * MIB}\n"}
-V1 |= {"memory__stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
-UNLIMITED_V1 = V1 | {"cpu__cfs_quota_us": "-1", "memory__limit_in_bytes": "9223372036854771712\n"}
+V2 = {"cpu.max": "50000 100000", "memory.max": f"{900 * MIB}"}
+V2 |= {"memory.current": f"{500 * MIB}", "memory.stat": "anon 1\ninactive_file 7"}
+UNLIMITED_V2 = V2 | {"cpu.max": "max 100000", "memory.max": "max"}
+V1 = {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000\n"}
+V1 |= {"memory.limit_in_bytes": f"{900 * MIB}\n", "memory.usage_in_bytes": f"{500 * MIB}\n"}
+V1 |= {"memory.stat": "cache 3\ninactive_file 1\ntotal_inactive_file 7\n"}
+UNLIMITED_V1 = V1 | {"cpu.cfs_quota_us": "-1", "memory.limit_in_bytes": "9223372036854771712\n"}
 OWN_GROUPS_V1 = "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n1:name=systemd:/\n0::/\n"
 
 
@@ -129,15 +122,15 @@ def test_limits_of_containers_are_read(
     own: str, groups: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder, files in groups.items():
-        write(tmp_path / folder, **files)
-    write(tmp_path, own=own)
+        write_files(tmp_path / folder, files)
+    write_files(tmp_path, {"own": own})
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN_GROUPS", tmp_path / "own")
     # The limit less the usage; the kernel can free the 7 B of inactive files.
     assert limits.available_memory() == 400 * MIB + 7
     cgroup_limits = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == cgroup_limits
-    write(tmp_path, own="0::/")
+    write_files(tmp_path, {"own": "0::/"})
     assert limits.container_limits() == {} and limits.available_memory() > 400 * MIB + 7
 
 
@@ -184,7 +177,7 @@ def test_conditions_of_processors_are_read(
     throttled: int | None,
     tmp_path: Path,
 ) -> None:
-    factory.write_files(tmp_path, {name: text.encode() for name, text in files.items()})
+    write_files(tmp_path, files)
     assert machine.conditions(usable, tmp_path) == conditions
     assert machine.throttle_count(usable, tmp_path) == throttled
 
@@ -311,18 +304,18 @@ def test_measuring_code_of_a_study_excludes_other_modules() -> None:
 
 def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     folder = tmp_path / "experiments"
-    write(folder, study__py="1")
+    write_files(folder, {"study.py": "1\n"})
     without_git, missing = code.identify("study", tmp_path)
     assert (without_git.commit, without_git.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
     factory.commit(tmp_path)
-    write(tmp_path / "data", record__json="{}")
+    write_files(tmp_path / "data", {"record.json": "{}"})
     clean, _ = code.identify("study", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True
     assert code.identify("study", folder)[0].commit is None, "a folder in another checkout"
     (folder / "study.py").write_bytes(b"1\r\n")  # core.autocrlf
     with_crlf, _ = code.identify("study", tmp_path)
-    write(folder, study__py="2")
+    write_files(folder, {"study.py": "2\n"})
     changed, _ = code.identify("study", tmp_path)
     assert with_crlf.tree_clean is changed.tree_clean is False
     assert without_git.measuring_code == clean.measuring_code == with_crlf.measuring_code
@@ -387,9 +380,14 @@ def test_counters_of_linux_are_read(
     assert len(notes.notes) == 1
     before, after = quiet.read_counters(), quiet.read_counters()
     assert disturbance(before, after, 1) is None and before.processors >= 1
-    rows = ("cpu  9 9 9 9", "cpu0 100 10 20 2500 5 2 3 4 1 0", "cpu2 200 20 40 2500 5 4 6 8 2 0")
-    write(tmp_path / "self/task/7", schedstat="35203162 1500000000 7")
-    write(tmp_path, stat="\n".join((*rows, "intr 2")))
+    rows = (
+        "cpu  9 9 9 9",
+        "cpu0 100 10 20 2500 5 2 3 4 1 0",
+        "cpu2 200 20 40 2500 5 4 6 8 2 0",
+        "intr 2",
+    )
+    files = {"self/task/7/schedstat": "35203162 1500000000 7", "stat": "\n".join(rows)}
+    write_files(tmp_path, files)
     for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, usable=processors: usable)
         reading = quiet.read_counters()

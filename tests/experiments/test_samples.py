@@ -394,7 +394,7 @@ def test_the_energy_of_a_call_adds_all_packages(
     def read(*energies: int) -> Any:
         for (number, name), energy in zip(domains.items(), energies, strict=True):
             files = {"name": name, "energy_uj": energy, "max_energy_range_uj": 1000}
-            content = {file: f"{value}\n".encode() for file, value in files.items()}
+            content = {file: f"{value}\n" for file, value in files.items()}
             factory.write_files(tmp_path / f"intel-rapl:{number}", content)
         return sensors.read_energy("cpu")
 

@@ -127,8 +127,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
     def put(name: str, script: str) -> None:
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
+        factory.write_program(tmp_path / name, f"#!/bin/sh\n{script}\n")
 
     return put
 

@@ -5,7 +5,6 @@ All commands of ``docs/theory-of-a-network.md`` are run.
 
 import importlib.util
 import json
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from experiments.theory import capture_cache, operators
 from report.theory.network import MOST
 from tests.experiments.conftest import Ask
+from tests.test_documents import blocks
 
 NETWORK = """
 import os
@@ -278,7 +278,7 @@ def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask)
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+BLOCKS = blocks(TEXT, "sh")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_the_commands_of_the_page_run(
 
 
 def test_the_example_for_notebooks_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    (code,) = blocks(TEXT, "python")
     names: dict[str, Any] = {}
     exec(compile(code, "theory-of-a-network.md", "exec"), names)
     theory, gpu = names["found"], names["gpu"]

@@ -10,6 +10,7 @@ from report.core.errors import RenderError
 from report.core.system import programs
 from report.render import pandoc
 from report.render.latex import compile_latex
+from tests import factory
 from tests.render.conftest import FRONT_MATTER, LACKING, WritePaper, tex_of
 from tests.render.conftest import html_of as html
 
@@ -150,9 +151,7 @@ def test_memory_of_programs_is_limited(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_program_that_exceeds_the_time_limit_is_named_with_the_paper(
     broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = tmp_path / "slow"
-    slow.write_text("#!/bin/sh\nsleep 60\n")
-    slow.chmod(0o755)
+    slow = factory.write_program(tmp_path / "slow", "#!/bin/sh\nsleep 60\n")
     monkeypatch.setattr(pandoc, "_TIME_LIMIT_S", 0.2)
     monkeypatch.setattr(pandoc, "pandoc_path", lambda: slow)
     assert error_of(broken("Text.", "")).startswith(f"{TEMPLATE}: slow was not done after 0.2 s")
