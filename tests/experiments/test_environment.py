@@ -380,13 +380,8 @@ def test_counters_of_linux_are_read(
     assert len(notes.notes) == 1
     before, after = quiet.read_counters(), quiet.read_counters()
     assert disturbance(before, after, 1) is None and before.processors >= 1
-    rows = (
-        "cpu  9 9 9 9",
-        "cpu0 100 10 20 2500 5 2 3 4 1 0",
-        "cpu2 200 20 40 2500 5 4 6 8 2 0",
-        "intr 2",
-    )
-    files = {"self/task/7/schedstat": "35203162 1500000000 7", "stat": "\n".join(rows)}
+    stat = "cpu  9 9 9 9\ncpu0 100 10 20 2500 5 2 3 4 1 0\ncpu2 200 20 40 2500 5 4 6 8 2 0\nintr 2"
+    files = {"self/task/7/schedstat": "35203162 1500000000 7", "stat": stat}
     write_files(tmp_path, files)
     for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, usable=processors: usable)
