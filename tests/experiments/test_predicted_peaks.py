@@ -9,7 +9,6 @@ import msgspec
 import pytest
 import torch
 from torch import nn
-from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional
 
 from experiments.harness import memory
@@ -174,6 +173,8 @@ def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str)
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("name", ["LeNet-5", "ResNet-20"])
 def test_the_peak_of_a_step_equals_pytorchs_tracker(name: str, optimizer: Any) -> None:
+    from torch.distributed._tools.mem_tracker import MemTracker  # imported for a second
+
     build, shape = partial(catalogue.network, name), (16, *catalogue.INPUT_SHAPES[name])
     module, images = build().train(), torch.randn(shape)
     step = ReplayedStep(module, CapturePolicy(optimizer=optimizer), gpu=False)
