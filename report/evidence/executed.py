@@ -32,23 +32,19 @@ def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[in
     creates no kernel.  If only the first call was counted, the part that creates a kernel is taken
     from the largest level with both calls.
     """
-    first_calls: dict[Level, int] = {}
-    second_calls: dict[Level, int] = {}
+    calls: dict[Level, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0
     for level, factors in cases.items():
         first, second = run.fixed(FIRST, factors), run.fixed(COUNTED, factors)
-        if isinstance(first, int):
-            first_calls[level] = first
-        if isinstance(second, int):
-            second_calls[level] = second
+        calls[level] = first, second
         if isinstance(first, int) and isinstance(second, int):
             kernel_creation = first - second
     result: dict[Level, tuple[int, int]] = {}
-    for level in cases:
-        if level in second_calls:
-            result[level] = second_calls[level], 0
-        elif level in first_calls:
-            result[level] = first_calls[level], kernel_creation
+    for level, (first, second) in calls.items():
+        if isinstance(second, int):
+            result[level] = second, 0
+        elif isinstance(first, int):
+            result[level] = first, kernel_creation
     return result
 
 
