@@ -1,5 +1,6 @@
 """Replication reports: counted claims, predicted effects, and messages to readers."""
 
+import hashlib
 import math
 import random
 import re
@@ -11,6 +12,7 @@ import pytest
 
 from figures.panels import Dots, Grid
 from figures.render import render
+from report.core.records.pooling import without_option
 from report.core.records.record import Record
 from report.core.statistics.estimates import next_effect, student_quantile
 from report.engine.gather import compute_usable
@@ -196,25 +198,35 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     """A run with two threads to 1,024 images, cut off before its ceilings and its counters."""
     found = report(original("conv_scaling"), [xeon()])
     facts, text = found.facts, printed("conv_scaling", found)
-    assert facts["missing"][0].startswith("ceilings after, lackey multiply adds: the run was ended")
-    title = "A single record of *A batch-size cliff begins where freed memory reaches"
-    assert title in text.partition("subtitle")[0]
-    assert "tested here: none of 5. The paper uses this record, too." in text
-    command = "python -m experiments run conv_scaling --device cpu --threads 2"
-    assert facts["commands"] == [f"# 27 min:\n{command}"] and "--label" not in text
-    assert f"git checkout {facts['commit']}" in text
-    assert "\npython build.py conv_scaling --replicate d52c0ad3\n" in text
-    elsewhere = printed("conv_scaling", report(original("conv_scaling"), [xeon()], (), "FOLDER"))
-    assert "\npython build.py conv_scaling --replicate d52c0ad3 --data FOLDER\n" in elsewhere
+    (missing,) = (text for text in facts["missing"] if "the run was ended" in text)
+    assert missing.startswith("ceilings after, lackey multiply adds in all but 4 cases: the run")
+    assert "*, tested on a record that the paper uses" in text.partition("subtitle")[0]
+    assert "full form: none of 5. This is no replication, since the paper uses this record." in text
+    stored, command = (
+        xeon().stored,
+        "python -m experiments run conv_scaling --device cpu --threads 2",
+    )
+    (lines,) = (block.splitlines() for block in facts["commands"])
+    assert lines[0] == f"# {stored.file.removeprefix('conv_scaling/')}, 27 min"
+    assert lines[1] == f"# {hashlib.sha256((ROOT / 'data' / stored.file).read_bytes()).hexdigest()}"
+    assert lines[2:] == [f"git checkout {stored.record.code.commit}", command]
+    assert f"the newest record was measured at commit `{facts['newest']}`" in text
+    assert "\npython build.py conv_scaling --replicate --data FOLDER\n" in text
     unmeasured = [claim for claim in facts["claims"] if claim["outcome"] == "N"]
-    assert all(claim["reasons"] == ["needed cases or counts are missing"] for claim in unmeasured)
+    assert all(
+        claim["reasons"] == ["the run had no such cases, or not all"] for claim in unmeasured
+    )
     assert {claim["remedy"] for claim in unmeasured} >= {"--set subject=top", "--set subject=cliff"}
-    rows = {str(row[0]).partition(" (expected")[0]: row for row in found.tables["tbl-claims"].rows}
+    rows = {str(row[0]).partition(". ")[2]: row for row in found.tables["tbl-claims"].rows}
     theory = "A CPU executes exactly the multiply-adds of theory, forward and backward"
-    assert rows[theory][1] == "same in part: 2 comparisons, 10 in the paper"
-    slower = rows["Returning freed memory slows a call by more than a tenth"]
-    assert slower[1] == "same (means of both over 7 cases, batch 8 to 512)"
+    assert rows[f"{theory} (expected: 0 in all comparisons)"][1] == "same in part"
+    assert f"- {theory}: 2 comparisons, 10 in the paper; not compared: forward of" in text
+    title = "Returning freed memory slows a call by more than a tenth"
+    slower = rows[f"{title} (expected: above 1.1)"]
+    assert slower[1] == "same (means over 7 cases, batch 8 to 512)"
     assert str(slower[2]).endswith("[1.2, 2.2]"), "1.25 to 2.17, rounded outward"
+    assert f" {title}: 1.7 [1.2, 2.2]; in the paper 1.80 [1.65, 2.09]. " in plain(text)
+    assert without_option(("run", "--label=a b", "--quick"), "--label") == ("run", "--quick")
     assert str(slower[3]).endswith(" on AMD EPYC (Zen 3), 1 thread")
     assert not {*rows} & {claim["title"] for claim in unmeasured}
     captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
@@ -222,19 +234,49 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
 
 
 def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
-    """All processes of one of two series were disturbed, or all of both."""
-    quiet, noisy = series(2.0, 2.1), replace(series(1.0, 1.1, disturbed=True), name="busy")
+    """A ratio in pairs of processes decides although one series was disturbed, a time does not."""
+    times = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
+    quiet, noisy = series(*(2 * t for t in times)), series(*times, disturbed=True)
+    noisy = replace(noisy, name="busy")
     claim = replace(judge("id", [noisy / quiet < 1]), title="It shrinks", about="a CPU")
     paper = original("conv_scaling")
     changed = replace(paper, findings=replace(paper.findings, claims={"id": claim}))
-    for statement, where in ((noisy / quiet < 1, " of some cases"), (noisy > 0, "")):
-        own = replace(claim, statements=(statement,), files=(xeon().stored.file,))
+    for statement, agreement, line in (
+        (
+            noisy / quiet < 1,
+            "same, some cases on a busy machine",
+            " 2 threads (1 on a busy machine)",
+        ),
+        (noisy > 0, "undecided, on a busy machine", "1 undecided (1 on a busy machine)"),
+    ):
+        own = judge("id", [statement])
+        own = replace(own, title=claim.title, about=claim.about, files=(xeon().stored.file,))
         one = replace(xeon(), findings=replace(xeon().findings, claims={"id": own}))
         found = report(changed, [one])
-        assert f"; all processes{where} were disturbed" in str(found.tables["tbl-claims"].rows)
-        text = printed("conv_scaling", found)
-        assert "processes were all disturbed: 1." in text
-        assert "Disturbed processes of a case are left out" not in text
+        ((_, printed_agreement, *_),) = found.tables["tbl-claims"].rows
+        assert printed_agreement == agreement and line in found.facts["summary"]
+
+
+@pytest.mark.parametrize(("id", "plan", "cases", "reason"), [
+    ("slower", "full", (), "no time recorded"),
+    ("cliff-predicted", "quick", None,
+     "the quick run had no such processes or counts; a full run has"),
+    ("pages-announced", "quick", None, "the run had no such cases, or not all"),
+    ("cliff-predicted", "full", None, "needed cases or counts are missing"),
+])  # fmt: skip
+def test_the_reason_why_a_claim_is_not_measured_is_true_of_the_record(
+    id: str, plan: str, cases: tuple[()] | None, reason: str
+) -> None:
+    own, record, changed = xeon(), xeon().stored.record, msgspec.structs.replace
+    record = changed(record, protocol=changed(record.protocol, plan=plan))
+    record = record if cases is None else changed(record, cases=cases)
+    claim = own.findings.claims["pages-announced"]
+    findings = replace(own.findings, claims={id: replace(claim, id=id)})
+    one = replace(own, stored=replace(own.stored, record=record), findings=findings)
+    (described,) = (
+        c for c in report(original("conv_scaling"), [one]).facts["claims"] if c["outcome"]
+    )
+    assert described["reasons"] == [reason]
 
 
 def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_explained() -> None:
@@ -243,7 +285,7 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
     claims["slower"] = replace(claims["slower"], verdict="undecided", statements=())
     paper = replace(paper, findings=replace(paper.findings, claims=claims))
     rows = report(paper, [xeon()]).tables["tbl-claims"].rows
-    (agreement,) = (row[1] for row in rows if str(row[0]).startswith(claims["slower"].title + " ("))
+    (agreement,) = (row[1] for row in rows if claims["slower"].title + " (" in str(row[0]))
     assert agreement == "undecided in the paper"
     (epyc,) = (r for r in replicas("inference_memory") if "b17cc837" in r.stored.file)
     reasons = reasons_of("inference_memory", epyc)
@@ -251,8 +293,8 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
         "Tiles through a stage save over a third of the peak, smaller ones more, and cost more time"
     )
     interval = "undecided: the interval of 4 pairs of processes holds at 88"
-    assert f"\n- {title}:\n    - {interval}" in reasons
-    assert "expected above 1)\n    - undecided: only one process measured all series; " in reasons
+    assert f"\n- {title}: {interval}" in reasons
+    assert "expected above 1); undecided: only one process measured all series; " in reasons
     assert "at least 6 decide (time, tile 8: 11.5, expected above 1)\n" in reasons
     (gpu,) = (r for r in replicas("backend_speedup") if "8ee3ddb7" in r.stored.file)
     reasons = reasons_of("backend_speedup", gpu)
@@ -260,10 +302,15 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
     assert ", expected below 1.25; and 6 more)\n- CuPy" in reasons
 
 
+def plain(text: str) -> str:
+    """Replace all white space of a document by single blanks, and drop its escapes."""
+    return " ".join(text.replace("\\", "").split())
+
+
 def reasons_of(study: str, replica: Replica) -> str:
     """Print why claims of a record are contrary or undecided, with plain spaces."""
     text = printed(study, report(original(study), [replica])).replace("\N{NO-BREAK SPACE}", " ")
-    return text.partition("## Why claims are contrary or undecided")[2].partition("\n#")[0]
+    return text.partition("## Why claims are contrary")[2].partition("\n#")[0]
 
 
 def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
@@ -409,10 +456,13 @@ def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None
     assert isinstance(grid, Grid) and len({*grid.names}) == len(grid.names) == len(replicas(study))
     assert render(found.figures["fig-map"].drawing, salt="map").svg.startswith(b"<?xml")
     letters = [letter for row in grid.cells for letter in row if letter]
-    cells = "; ".join(str(cell) for row in found.tables["tbl-claims"].rows for cell in row[2:3])
+    cells = "; ".join(str(cell) for row in found.tables["tbl-claims"].rows for cell in row[1:2])
     assert sum(map(int, re.findall(r"(\d+) [ABPCUND]", cells))) == len(letters)
     if study == "conv_scaling":
-        assert "B: the same by construction" in text and " records of " in found.facts["where"]
+        assert "B: the same by construction" in text
+        assert re.fullmatch(
+            r"\d+ records of \d+ machines, .* the paper's own", found.facts["where"]
+        )
         assert "since several records are of one machine" in text
         assert "the geometric mean of a call" in text and "batch 8 to 512" in text
         (dots,) = found.figures["fig-effects"].drawing.panels

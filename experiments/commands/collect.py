@@ -1,6 +1,7 @@
 """``collect``: check the records that students submitted, and copy the usable records."""
 
 import os
+import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Final
 
 from experiments import registry
 from experiments.commands.checks import CheckResult, check_file
+from experiments.machine.code import ROOT
 from report.core.errors import RecordError
 from report.core.records import ENDING
 from report.core.records.record import Record
@@ -22,17 +24,7 @@ from report.core.records.store import (
 from report.instruments.gates import CopyDetector
 
 #: Content of ``site.yaml`` in a new folder of records, for the teacher to fill in.
-_SITE_TEXT: Final = """\
-# Texts for the course's site and reports; see docs/publishing.md.
-# Remove the # in front of a line to use it.
-# title: Performance engineering, autumn 2026
-# course: CS 533, Example University
-# teacher: Ada Example
-# authors: [Group 1, Group 2]
-# date: December 2026
-# Where the site will be, with a slash at its end:
-# url: https://example.org/courses/perf/
-"""
+_SITE: Final = ROOT / "docs" / "site.yaml"
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Format of a line of the table, with columns cut to fixed widths.
 _LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
@@ -50,10 +42,9 @@ class Submission:
 
     def line(self) -> str:
         """Format a line of the table: student, machine, study, use, and error or first note."""
-        machine = study = "–"
+        machine, study, use = "–", "–", "nothing"
         if self.stored:
             machine, study = self.stored.record.environment.label, self.stored.record.study
-        use = "nothing"
         if self.stored and not self.fault:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
         remark = f"{self.path.name}: {self.fault}" if self.fault else ""
@@ -92,7 +83,7 @@ def collect(options: Namespace) -> int:
     if options.notes:
         _write_notes(files, options.notes)
     if usable and not os.path.lexists(site):
-        site.write_text(_SITE_TEXT, "utf-8")
+        shutil.copyfile(_SITE, site)
         print(f"Wrote {site}: name the course and its teacher there.")
     return int(unusable > 0)
 
@@ -128,8 +119,7 @@ def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
     fault = _fault_of_study(file.path.parent.name, file.stored.record)
     if fault:
         return fault
-    copied = copies.reason(f"{file.path.name} ({file.student})", file.stored.record)
-    if copied:
+    if copied := copies.reason(f"{file.path.name} ({file.student})", file.stored.record):
         return f"{copied}; measure on your own machine"
     return _copy(file, file.stored, into)
 
@@ -143,10 +133,9 @@ def _fault_of_study(folder: str, record: Record) -> str:
     for name in registry.STUDIES:
         factors = {factor.name: factor.possible for factor in registry.load(name).factors}
         subjects = factors.get("subject", (None,))  # None: a study without this factor
-        for case in record.cases:
-            if case.factors.keys() <= factors.keys() and case.factors.get("subject") in subjects:
-                matching_studies.append(name)
-                break
+        cases = [case.factors for case in record.cases if case.factors.keys() <= factors.keys()]
+        if any(case.get("subject") in subjects for case in cases):
+            matching_studies.append(name)
     if study not in registry.STUDIES or not matching_studies or study in matching_studies:
         return ""  # an older record may have factors that no current study varies
     studies = " or ".join(matching_studies)
@@ -162,10 +151,7 @@ def _copy(file: Submission, stored: Stored, into: Path) -> str:
     try:
         _refuse_links(into, target.parent, target, attachments_folder(target))
         attachments = read_attachments(stored, ("*",), file.path.parent.resolve())
-        contents = {}
-        for name, content in attachments.items():
-            if isinstance(content, bytes):
-                contents[name] = content
+        contents = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
         text = file.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
             write_attachments(target, contents)  # attachments may be submitted later

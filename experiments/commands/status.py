@@ -16,7 +16,7 @@ from experiments.harness.journal import is_in_use, unfinished_journals
 from experiments.machine import code
 from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
-from report.core.records.pooling import SHARD_OPTION, why_not_pooled, without_shard_option
+from report.core.records.pooling import SHARD_OPTION, why_not_pooled, without_option
 from report.core.records.record import Head, Shard
 from report.core.records.store import digest, survey
 
@@ -105,7 +105,7 @@ def _lines(
         shard, job = f"{number}/{len(states)}", jobs.get(number)
         is_waiting = state in ("missing", "unfinished")
         if is_waiting and not job:
-            command = (*without_shard_option(head.command), *records)
+            command = (*without_option(head.command, SHARD_OPTION), *records)
             commands.append(f"  {shlex.join((*command, SHARD_OPTION, shard, '--if-missing'))}")
         state_text = f"{'queued' if is_waiting and job else state:10}"
         results = f"{saved} measurements in" if saved else ""

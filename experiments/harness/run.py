@@ -24,6 +24,7 @@ from report.core.errors import MeasurementError, RidgepointError
 from report.core.records.file_format import EVENTS, EVENTS_MEANING, encode, parse, split_events
 from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
 from report.core.records.record import (
+    ENDED,
     SCHEMA_VERSION,
     Attachment,
     Case,
@@ -35,8 +36,6 @@ from report.core.records.record import (
 )
 from report.core.records.store import digest, survey, write_record
 
-#: Reason for missing measurements in the record of an unfinished run.
-_UNFINISHED: Final = "the run was ended before this was measured"
 #: Largest number of differences that a message lists.
 _MAX_DIFFERENCES: Final = 4
 
@@ -228,7 +227,7 @@ def _write_record(
 
     ``uncounted`` is the reason why not all cases were counted.
     """
-    header, before = journal.header, journal.ceilings or Ceilings(reason=_UNFINISHED)
+    header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
     missing = dict(header.environment.missing)
     for moment, measured in (("before", before), ("after", after)):
         if measured.reason is not None:
@@ -264,7 +263,7 @@ def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished_cases.get(index)
     if case is None:
-        missing = f"{_UNFINISHED.capitalize()}."
+        missing = f"{ENDED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             shards = header.shard.of
             missing = f"This was left to shard {index % shards + 1} of {shards}."
@@ -301,8 +300,8 @@ def close(
         on_device = study.on(journal.header.environment.device)
         last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:
-            ceilings = Ceilings(reason=_UNFINISHED)
-            closed.append(_write_record(on_device, journal, ceilings, _UNFINISHED, last))
+            ceilings = Ceilings(reason=ENDED)
+            closed.append(_write_record(on_device, journal, ceilings, ENDED, last))
     if not closed:
         names = ", ".join(journal.path.name for journal in journals) or "none"
         reason = (

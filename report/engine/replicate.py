@@ -1,12 +1,12 @@
 """Compute a paper, or the replication report of a study."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
@@ -15,13 +15,11 @@ from report.engine.gather import Chosen, Folder, choose, compute_usable, read_fo
 from report.engine.steps import ROOT, is_report, study_of
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
+from report.paper.manuscript import front_of
 from report.paper.replicas import Replica, compare, summary, without_copies
 from report.paper.replication import Original, report
 from report.paper.study import Study
 from report.studies import module_of
-
-#: The ids of the claims that are a paper's title and abstract, in its front matter.
-_HEADLINE: Final = re.compile(r"^headline: *\[(.*?)\]", re.MULTILINE | re.DOTALL)
 
 
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
@@ -50,15 +48,12 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
             listing.append(record)
         if record.get("left_out") and not requested:
             left_out.append(record["why"])
-    if requested:
-        notices = [notice for notice in chosen.notices if any(map(notice.__contains__, used))]
-        chosen = replace(chosen, notices=tuple(notices))
+    notices = [n for n in chosen.notices if not requested or any(map(n.__contains__, used))]
     inputs = replace(chosen.inputs, records=tuple(r.stored for r in unique), imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     origin["devices"] = [replica.label for replica in unique]
-    chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing)
-    folder = "" if data == PROJECT else "FOLDER"
-    return chosen, report(read_original(study), unique, left_out, folder)
+    chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing, notices=(*notices,))
+    return chosen, report(read_original(study), unique, left_out)
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
@@ -76,10 +71,8 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     replicas = [replica for replica in replicas if replica.claims]
     in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
     others = [r for r in replicas if r.stored.record.environment.key not in in_paper]
-    measuring, claims, line = list[Replica](), list[dict[str, Any]](), ""
-    for replica in others:
-        if any(claim.known for claim in replica.claims.values()):
-            measuring.append(replica)
+    measuring = [r for r in others if any(map(attrgetter("known"), r.claims.values()))]
+    claims, line = list[dict[str, Any]](), ""
     rows = compare(measuring, findings).values()
     if measuring:
         decided = sum(row.deciding > 0 for row in rows)
@@ -114,10 +107,9 @@ def read_original(study: str) -> Original:
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     records = {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     compared = import_module(module_of(study)).study.compared
-    template = (ROOT / "templates" / "papers" / f"{study}.qmd.j2").read_text("utf-8")
-    match = _HEADLINE.search(template)
-    headline = re.findall(r"[\w-]+", match[1]) if match else []
-    return Original(findings, headline, machines, compared, records)
+    front = front_of(ROOT / "templates" / "papers" / f"{study}.qmd.j2")
+    title, headline = str(front.get("title", "")), front.get("headline") or ()
+    return Original(findings, title, headline, machines, compared, records)
 
 
 def replicas_of(

@@ -133,7 +133,7 @@ class Run(MeasuredDevice):
         if case is None:
             return Missing(f"not part of the run on {self.label}")
         if case.status != "ok":
-            return Missing(f"{_words(case.status)} on {self.label}: {case.reason}")
+            return Missing(f"{words(case.status)} on {self.label}: {case.reason}")
         return case
 
     def forward_work(self, factors: CaseFactors) -> Quantity:
@@ -156,8 +156,8 @@ class Run(MeasuredDevice):
         if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
             other = self.policies and self.policy not in self.policies
-            under = f" under memory policy {_words(self.policy)}" if other else ""
-            sentence = f"no {_words(quantity)} recorded{under} on {self.label}"
+            under = f" under memory policy {words(self.policy)}" if other else ""
+            sentence = f"no {words(quantity)} recorded{under} on {self.label}"
             return Missing(f"{sentence}: {reason}" if reason else sentence)
         return self._too_short(quantity, samples) or samples
 
@@ -257,7 +257,7 @@ class Run(MeasuredDevice):
             return samples
         value = identical(samples)
         if value is None:
-            return Missing(f"{_words(quantity)} differed between repetitions on {self.label}")
+            return Missing(f"{words(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
 
@@ -300,12 +300,13 @@ def described(quantity: str, factors: CaseFactors) -> str:
     levels: list[str] = []
     for factor, level in factors.items():
         if factor != "subject":
-            text = _words(level) if isinstance(level, str) else f"{_words(factor)} {level:,}"
+            text = words(level) if isinstance(level, str) else f"{words(factor)} {level:,}"
             levels.append(text)
-    return f"{_words(quantity)}({', '.join(levels)})"
+    return f"{words(quantity)}({', '.join(levels)})"
 
 
-def _words(name: str) -> str:
+def words(name: str) -> str:
+    """Write a name with blanks instead of underscores."""
     return name.replace("_", " ")
 
 
@@ -316,6 +317,11 @@ def machine_id(environment: Environment) -> str:
     """
     _, _, digest = environment.key.rpartition("-")
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
+
+
+def hardware(environment: Environment) -> str:
+    """Identify a machine, whatever its number of threads."""
+    return machine_id(environment).replace(environment.threads_text, "")
 
 
 def labels(records: Sequence[Stored]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from report.core.missing import Missing
@@ -93,27 +94,49 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
     count = len(statements)
-    if count <= _FEW:
-        numbers = [_number(statement.quantity) for statement in statements]
-        names = _comparison_names(statements)
-        if len({*names}) == count > 1:
-            if len({*verdicts}) > 1:
-                names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
-            numbers = [f"{text} ({name})" for text, name in zip(numbers, names, strict=True)]
-        elif len({*numbers}) < count:
-            return f"{'; '.join(dict.fromkeys(numbers))} in {count} comparisons"
-        return "; ".join(numbers)
     holding, failing = verdicts.count("supported"), verdicts.count("refuted")
     undecided = verdicts.count("undecided")
+    fail = f", {failing} fail" if failing else ""
+    tally = f"{holding} of {count} hold{f', {undecided} undecided' if undecided else ''}{fail}"
+    if count <= _FEW:
+        numbers = [_number(statement.quantity) for statement in statements]
+        if names := _distinct_names(statements):
+            if len({*verdicts}) > 1:
+                names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
+            if len({statement.range for statement in statements}) > 1:
+                ranges = [_expected_text(statement.range) for statement in statements]
+                names = [f"{n}; expected {range}" for n, range in zip(names, ranges, strict=True)]
+            numbers = [f"{text} ({name})" for text, name in zip(numbers, names, strict=True)]
+        elif len({*numbers}) < count:
+            return f"{tally} ({'; '.join(dict.fromkeys(numbers))})"
+        return "; ".join(numbers)
     if undecided == count:
         reasons = dict.fromkeys(map(_undecided_or_missing, statements))
         return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
-    counts = [f"{holding} of {count} hold"]
-    if undecided:
-        counts.append(f"{undecided} undecided")
-    if failing:
-        counts.append(f"{failing} fail")
-    return ", ".join(counts)
+    return tally
+
+
+def _distinct_names(statements: Sequence[Statement]) -> list[str]:
+    """Name the comparisons of a claim; return nothing if they have one name or a name is shared."""
+    names = _comparison_names(statements)
+    return names if len({*names}) == len(names) > 1 else []
+
+
+def disturbance(claim: Claim) -> str:
+    """Say that series of a claim were measured in disturbed processes alone; "" if none was."""
+    alone = list[bool]()
+    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
+        alone.append(all(process.disturbed for process in series.processes))
+    where = "on a busy machine" if all(alone) else "some cases on a busy machine"
+    return where if claim.known and any(alone) else ""
+
+
+def uncompared(claim: Claim, paper: Claim) -> list[str]:
+    """Name the comparisons of the paper's claim that the same claim on a machine lacks."""
+    own = {s.quantity.formula for s in claim.statements if s.quantity.missing is None}
+    names = _comparison_names(paper.statements)
+    pairs = zip(paper.statements, names, strict=True)
+    return [name for statement, name in pairs if statement.quantity.formula not in own]
 
 
 def _number(quantity: Quantity) -> str:
@@ -125,11 +148,11 @@ def _number(quantity: Quantity) -> str:
 
 
 def _expected(statements: Sequence[Statement]) -> str:
-    """Print the ranges of up to three comparisons; for more, print that all must hold."""
+    """Print the ranges of comparisons, unless ``_measured`` does; of many, that all must hold."""
     ranges = dict.fromkeys(s.range for s in statements if s.range != Range())
     texts = [_expected_text(range) for range in ranges]
     if len(statements) <= _FEW:
-        return "; ".join(texts)
+        return "" if len(texts) > 1 and _distinct_names(statements) else "; ".join(texts)
     return f"{texts[0]} in all comparisons" if len(texts) == 1 else "all comparisons"
 
 

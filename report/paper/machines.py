@@ -114,9 +114,9 @@ def disturbed_of(records: Sequence[Record]) -> TableCell:
     """Count the disturbed of all timed measurements, or the disturbed if none was timed."""
     if counts := gates.disturbed(records):
         return "{} of {}".format(*counts)
-    rounds = chain.from_iterable(case.rounds for record in records for case in record.cases)
+    rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
     noted = sum(round_.disturbance is not None for round_ in rounds)
-    return f"{noted:,}, none timed" if noted else Missing("not monitored")
+    return f"{noted:,} of {len(rounds):,}, none timed" if noted else Missing("not monitored")
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:

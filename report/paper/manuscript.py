@@ -32,6 +32,8 @@ _ENDING: Final = "ending.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 #: Most characters of a formula in the list of provenance.
 _LONGEST_FORMULA: Final = 200
+#: A tag or comment of a template, with the end of its line.
+_TAG: Final = re.compile(r"\{%.*?%\}\n?|\{#.*?#\}\n?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,24 @@ def _read(template: Path) -> str:
     return text
 
 
+def front_of(template: Path) -> Mapping[str, Any]:
+    """Read the front matter of a template that is not rendered; texts keep their expressions.
+
+    Raises ``TemplateError`` if the template cannot be read.
+    """
+    match = _FRONT_MATTER.match(_TAG.sub("", _read(template)))
+    return _fields(match[0]) if match else {}
+
+
+def _fields(front: str) -> Mapping[str, Any]:
+    """Parse front matter; ``read_source`` reports the faults of one without fields."""
+    try:
+        fields, _ = parse_yaml(front.removeprefix("---\n").removesuffix("---\n"))
+    except SyntaxFaultError:
+        return {}
+    return fields if isinstance(fields, Mapping) else {}
+
+
 def _check_printed(front: str, body: str, page: Page, source: str) -> None:
     """Raise ``TemplateError`` if a printed number is typed or ambiguous."""
     texts = [body, *(ANCHORS.sub("", text) for text in page.outside_body)]
@@ -145,12 +165,7 @@ def _check_abstract(front_matter: str, page: Page) -> None:
 
     A paper without a headline may print any value in its abstract.
     """
-    try:
-        front, _ = parse_yaml(front_matter.removeprefix("---\n").removesuffix("---\n"))
-    except SyntaxFaultError:
-        front = None
-    if not isinstance(front, Mapping):
-        return  # ``read_source`` reports the fault
+    front = _fields(front_matter)
     headline = [id for id in front.get("headline") or () if id in page.claims]
     decided = {number for id in headline for number in page.claims[id].numbers}
     for char in MARK.findall(str(front.get("abstract"))):

@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from report.core.records.store import Stored
+from report.evidence.runs import hardware
 from report.instruments import gates
-from report.paper.claims import cases_of, on_common_cases
+from report.paper.claims import cases_of, disturbance, on_common_cases
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning.
@@ -56,14 +57,20 @@ class Replica:
         """Files of all shards."""
         return {shard.file for shard in self.shards}
 
+    @property
+    def machine(self) -> str:
+        """Identity of the machine, which may have several records."""
+        return hardware(self.stored.record.environment)
+
     @cached_property
     def claims(self) -> dict[str, Claim]:
         """Claims that read this record, and claims that are not measured."""
-        claims = {}
-        for id, claim in self.findings.claims.items():
-            if claim.verdict == "not measured" or self.files.intersection(claim.files):
-                claims[id] = claim
-        return claims
+        claims = self.findings.claims.items()
+        return {id: c for id, c in claims if c.verdict == "not measured" or self.decides(c)}
+
+    def decides(self, claim: Claim) -> bool:
+        """Tell whether a claim reads this record."""
+        return not self.files.isdisjoint(claim.files)
 
     def reasons(self, claim: Claim) -> list[str]:
         """Return the reasons why a claim is not supported, without the name of this machine."""
@@ -99,10 +106,22 @@ class Row:
         return sum(claim.verdict in _DECIDED for claim in self.claims.values())
 
     @property
-    def effects(self) -> list[float]:
-        """Effects of the claim on the machines that measured it, sorted."""
-        claims = self.claims.values()
-        return sorted(claim.effect for claim in claims if isinstance(claim.effect, float))
+    def known(self) -> list[Claim]:
+        """The claim on the machines that measured it."""
+        return [claim for claim in self.claims.values() if claim.known]
+
+    @property
+    def effects(self) -> list[tuple[float, str]]:
+        """Effects of the claim on the machines that measured it, sorted, each also as printed."""
+        return sorted((c.effect, c.measured) for c in self.known if isinstance(c.effect, float))
+
+    @property
+    def measured(self) -> str:
+        """Numbers of the claim: equal ones once, or the range of effects; else empty."""
+        texts = {claim.measured for claim in self.known}
+        if len(texts) == 1:
+            return texts.pop()
+        return f"{self.effects[0][1]} to {self.effects[-1][1]}" if self.effects else ""
 
     @property
     def over_all(self) -> Claim:
@@ -113,8 +132,8 @@ class Row:
         counts = Counter(claim.verdict for claim in self.claims.values())
         verdicts = {*counts}.intersection(_DECIDED) or {*counts}
         common = verdicts.pop() if len(verdicts) == 1 else "undecided"
-        words = [f"{verdict} on {count}" for verdict, count in sorted(counts.items())]
-        return replace(first, verdict=common, because=", ".join(words), compared=())
+        words = ", ".join(f"{verdict} on {count}" for verdict, count in sorted(counts.items()))
+        return replace(first, verdict=common, because=words, compared=(), measured=self.measured)
 
 
 def _letter(claim: Claim, paper: Claim) -> str:
@@ -154,16 +173,18 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
         of_kind = [row for row in rows if row.paper.about == about]
-        outcomes = Counter(row.outcome for row in of_kind)
         where = "every machine that decides them" if labels[1:] else labels[0]
-        same = f"{outcomes['A']} of {len(of_kind)} claims about {about}: same verdict as the paper"
-        counts = [f"{same} on {where}"]
-        for letter in "BPCUND":
-            if letter in "CUN" or outcomes[letter]:
-                counts.append(f"{outcomes[letter]} {AGREEMENTS[letter]}")
-            if letter == "C" and outcomes[letter]:
-                titles = [row.paper.title for row in of_kind if row.outcome == letter]
-                counts[-1] += f" ({'; '.join(titles)})"
+        same = f"of {len(of_kind)} claims about {about}: same verdict as the paper on {where}"
+        counts = []
+        for letter in "ABPCUND":
+            having = [row for row in of_kind if row.outcome == letter]
+            notes = [row.paper.title for row in having if letter == "C"]
+            disturbed = [row for row in having if row.known and all(map(disturbance, row.known))]
+            notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
+            if having or letter in "ACUN":
+                note = f" ({'; '.join(notes)})" if notes else ""
+                text = same if letter == "A" else AGREEMENTS[letter]
+                counts.append(f"{len(having)} {text}{note}")
         lines.append("; ".join(counts))
     return ". ".join(lines) or "0 of 0 claims are decided, without a record"
 

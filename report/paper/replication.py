@@ -7,20 +7,24 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter, itemgetter
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
-from report.core.records.record import Record
+from report.core.records.pooling import without_option
+from report.core.records.quantities import QUANTITIES
+from report.core.records.record import ENDED
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
-from report.core.text.format import NO_BREAK, printed, quantity_text, scale_for
-from report.evidence.runs import Run, described, machine_id
-from report.paper.claims import first_few
+from report.core.text.format import NO_BREAK, printed, scale_for
+from report.evidence.ceilings import in_binary
+from report.evidence.runs import Run, described, hardware, words
+from report.paper.claims import disturbance, first_few, uncompared
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
@@ -32,15 +36,17 @@ from report.paper.machines import (
     setup,
 )
 from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
-from report.paper.tables import Content, Table, table_of
+from report.paper.tables import Content, Table, TableCell, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
 #: Characters of a command that fit into a line of a PDF.
 _WIDTH: Final = 66
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
-#: Ending of the names of records that the paper uses, too.
-_STAR: Final = " *"
+#: Endings of names: the paper uses the record, or another record of the machine.
+_USED, _OWNED = " *", " †"
+#: Most reasons that are printed for one verdict.
+_REASONS: Final = 6
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
@@ -48,54 +54,57 @@ _Cells: TypeAlias = dict[str, Content]
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: findings, machines in its roles, their comparison, and its records by file.
+    """The paper: findings, title, machines in its roles, their comparison, and records by file.
 
     ``headline``: ids of the claims that are its title and abstract.
     """
 
     findings: Findings
+    title: str
     headline: Sequence[str]
     machines: Sequence[Replica]
     compared: MachineComparison[Any]
     records: Mapping[str, Stored]
 
+    @property
+    def owned(self) -> set[str]:
+        """The machines of all records of the paper."""
+        return {hardware(stored.record.environment) for stored in self.records.values()}
+
 
 def report(
-    original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = (), folder: str = ""
+    original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = ()
 ) -> Findings:
-    """Compute the findings of the report.
-
-    ``left_out``: reasons why records are not used.  ``folder``: name of the records' folder in
-    commands, if it is not the project's.
-    """
+    """Compute the findings of the report; ``left_out`` says why records are not used."""
     rows = compare(replicas, original.findings)
     measured = {id: row for id, row in rows.items() if row.outcome != "N"}
+    no_interval = _reason_against_interval(replicas, measured.values())
     if len(replicas) == 1:
-        tables, drawings, facts = _of_one(original, replicas[0], measured.values())
+        machines, drawings, facts = _of_one(original, replicas[0], measured.values())
     else:
-        tables, drawings, facts = _of_many(original, replicas, measured)
-    records = [replica.stored.record for replica in replicas]
-    of_original = [stored.record for stored in original.records.values()]
-    newest = max(of_original or records, key=attrgetter("started"))
-    headline = [row for id, row in measured.items() if id in original.headline]
-    tested = sum(row.outcome != "B" for row in headline)
-    days = sorted(record.started[:10] for record in records)
-    claims = chain.from_iterable(row.claims.values() for row in rows.values())
+        machines, drawings, facts = _of_many(original, replicas, measured.values())
+    claims = _claims_table(original, measured, predict=not no_interval)
+    records = [shard.record for replica in replicas for shard in replica.shards]
+    of_paper = [stored.record for stored in original.records.values()]
+    newest = max([*of_paper, *records], key=attrgetter("started")).code
+    tested = [id for id in original.headline if id in measured and measured[id].outcome != "B"]
     facts |= {
+        "paper": original.title,
         "summary": summary(rows.values(), replicas),
-        "records": str(len(replicas) or ""),
-        "of_paper": str(sum(_is_used(replica, original) for replica in replicas) or ""),
-        "days": [*dict.fromkeys((*days[:1], *days[-1:]))],
+        "days": sorted({record.started[:10] for record in records}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "claims": _claims(original, replicas, rows),
         "headline": str(len(original.headline) or ""),
-        "tested": str(tested or "none"),
-        "disturbed": str(sum(_disturbance(claim) != "" for claim in claims) or ""),
-        "folder": folder,
+        "tested": str(len(tested) or "none"),
+        "alone": str(sum(r.outcome == "A" and r.deciding == 1 for r in measured.values()) or ""),
+        "no_interval": no_interval,
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
-        "commit": (newest.code.commit or "unknown")[:12],
+        "commands": _commands(original, replicas),
+        "newest": (newest.commit or "unknown")[:12],
+        "same_code": all(r.code.measuring_code == newest.measuring_code for r in records),
     }
+    tables = [claims, *machines, _records(replicas)]
     return Findings(
         values={},
         tables={table.id: replace(table, outward=True) for table in tables if table.rows},
@@ -106,62 +115,65 @@ def report(
     )
 
 
-def _disturbance(claim: Claim) -> str:
-    """Say that all processes of a claim's series, or of some series, were disturbed; else ""."""
-    all_disturbed = list[bool]()
-    for statement in claim.statements:
-        for series in statement.sampled:
-            all_disturbed.append(all(process.disturbed for process in series.processes))
-    if not claim.known or not any(all_disturbed):
-        return ""
-    where = "" if all(all_disturbed) else " of some cases"
-    return f"all processes{where} were disturbed"
-
-
-def _is_used(replica: Replica, original: Original) -> bool:
-    return not replica.files.isdisjoint(original.records)
-
-
 def _claims(
     original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
 ) -> list[dict[str, Any]]:
-    """Describe each claim of the paper; ``outcome`` is empty if no machine here can test it."""
+    """Describe each claim of the paper; ``outcome`` is empty if no machine here can test it.
+
+    ``remedy``: options by which the paper's run chose the claim's cases; empty for a full run.
+    """
     claims: list[dict[str, Any]] = []
     for id, claim in original.findings.claims.items():
-        row = rows.get(id)
+        row, remedy = rows.get(id), ""
+        for file in {*claim.files}.intersection(original.records):
+            command = "\0".join(original.records[file].record.command)
+            levels = re.findall("--set[\0=]([^\0]*)", command)
+            remedy = max(remedy, " ".join(f"--set {level}" for level in levels), key=len)
         claims.append({
             "title": claim.title,
             "about": claim.about,
             "main": id in original.headline,
             "outcome": row.outcome if row else "",
-            "reasons": _reasons(replicas, row) if row else [],
-            "remedy": _remedy(original, claim),
+            "measured": row.measured if row else "",
+            "effect": bool(row and row.effects),
+            "paper": row.paper.measured if row else "",
+            "reasons": _reasons(replicas, row, remedy) if row else [],
+            "remedy": remedy,
         })  # fmt: skip
     return sorted(claims, key=itemgetter("about", "reasons"))
 
 
-def _remedy(original: Original, claim: Claim) -> str:
-    """Name the run that measures what the paper's claim reads."""
-    records = [original.records[file].record for file in claim.files if file in original.records]
-    options = max(map(_case_options, records), key=len, default="")
-    return options or "a full run of the newest program"
-
-
-def _case_options(record: Record) -> str:
-    """Return the options that chose the cases of a run, such as ``--set batch=64``."""
-    levels = re.findall("--set[\0=]([^\0]*)", "\0".join(record.command))
-    return " ".join(f"--set {level}" for level in levels)
-
-
-def _reasons(replicas: Iterable[Replica], row: Row) -> list[str]:
-    """Explain why a claim is contrary, undecided or not measured, and name the machines."""
+def _reasons(replicas: Iterable[Replica], row: Row, remedy: str) -> list[str]:
+    """Explain why a claim is contrary, undecided, measured in part or not at all, by machine."""
     labels: dict[str, list[str]] = {}
     for replica in replicas:
-        letter = row.letters.get(replica.label, "")
-        if letter in ("C", "U") or letter == row.outcome == "N":
-            for reason in first_few(replica.reasons(row.claims[replica.label])) or ["supported"]:
-                labels.setdefault(reason, []).append(replica.label)
+        letter, reasons = row.letters.get(replica.label, ""), list[str]()
+        claim = row.claims.get(replica.label, row.paper)
+        if letter in ("C", "U"):
+            reasons = first_few(replica.reasons(claim) or ["supported"], _REASONS)
+        elif letter == "P":
+            names = "; ".join(first_few(uncompared(claim, row.paper)))
+            counts = f"{claim.known} comparisons, {row.paper.known} in the paper"
+            reasons = [f"{counts}; not compared: {names}" if names else counts]
+        elif letter == row.outcome == "N":
+            reasons = _reasons_without_measurement(replica, row, remedy)
+        for reason in reasons:
+            labels.setdefault(reason, []).append(replica.label)
     return _with_machines(labels, len(row.claims))
+
+
+def _reasons_without_measurement(replica: Replica, row: Row, remedy: str) -> list[str]:
+    """Say why a record decides nothing: unrecorded quantities, its plan, or its cases."""
+    record, needed = replica.stored.record, set[str]()
+    for statement in row.paper.statements:
+        needed.update(leaf.name.partition("(")[0] for leaf in statement.quantity.leaves)
+    held = {name for case in record.cases for series in case.all_series for name in series}
+    if lacking := needed.intersection(map(words, QUANTITIES.keys() - held)):
+        return [f"no {' and no '.join(sorted(lacking))} recorded"]
+    if record.protocol.plan == "quick" and not remedy:
+        return ["the quick run had no such processes or counts; a full run has"]
+    reasons = replica.reasons(row.claims[replica.label])
+    return ["the run had no such cases, or not all"] if remedy else reasons
 
 
 def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]:
@@ -181,108 +193,127 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
         for field, why in record.environment.missing.items():
             if field not in _NO_PARTS:
                 name = re.sub("[._]", " ", field.replace("policies.", "memory policy "))
+                if held := sum(field in chain(*case.all_series) for case in record.cases):
+                    name += f" in all but {held:,} cases"
                 reasons.setdefault(why, []).append(name)
         for case in record.cases:
             if case.status != "ok":
                 # The name of a series leaves out the factor subject.
                 factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
-                name = described("case ", factors)
-                reasons.setdefault(case.reason or case.status, []).append(name)
+                names = reasons.setdefault(case.reason or case.status, [])
+                names.append(described("case ", factors))
         for why, names in reasons.items():
-            reason = re.sub(r"(\d{4,}) B\b", lambda n: quantity_text(int(n[1]), "B"), why)
+            reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
             text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
             labels.setdefault(text, []).append(replica.label)
     return _with_machines(labels, len(replicas))
 
 
-def _records(original: Original, replicas: Iterable[Replica]) -> Table:
+def _records(replicas: Iterable[Replica]) -> Table:
     """Tabulate the records: plan, measured cases, disturbances, and the measuring code."""
     rows: list[_Cells] = []
-    # A changed file does not matter if a run of the paper measured with the same code.
-    codes = [stored.record.code for stored in original.records.values()]
-    clean = {code.measuring_code for code in codes if code.tree_clean}
     for replica in replicas:
         for shard in replica.shards:
-            record, disturbed = shard.record, disturbed_of([shard.record])
+            record = shard.record
             measured = sum(case.status == "ok" for case in record.cases)
-            committed = record.code.tree_clean or record.code.measuring_code in clean
-            commit = (record.code.commit or "unknown")[:8]
+            ended = ", ended early" if ENDED in record.environment.missing.values() else ""
+            processes = Counter[object]()
+            for case in record.cases:
+                processes |= Counter(round_.policy for round_ in case.rounds)
             rows.append({
                 "Machine": replica.label,
                 "Record": shard.file[-13:-5],
-                "Plan": record.protocol.plan,
+                "Plan": f"{record.protocol.plan}{ended}",
                 "Minutes": str(record.minutes),
                 "Cases": f"{measured} of {len(record.cases)}",
-                "Disturbed": disturbed,
-                "Commit": commit if committed else f"{commit}, changed",
+                "Processes": str(max(processes.values(), default=1)),
+                "Disturbed": disturbed_of([record]),
                 "Code hash": record.code.measuring_code[:8],
             })  # fmt: skip
     return table_of("tbl-records", rows, wide=True)
 
 
-def _command(record: Record) -> str:
-    """Return the command that measured a record, with a comment on the minutes that it took."""
-    # A repetition needs no label, whose quotation marks a PDF would print curved.
-    words = re.sub("\0--label[\0=][^\0]*", "", "\0".join(record.command)).split("\0")
-    # Lines break before options only.
-    text = re.sub(" (?!--)", NO_BREAK, shlex.join(words))
-    lines = textwrap.wrap(
-        text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    return f"# {record.minutes} min:\n" + " \\\n".join(lines).replace(NO_BREAK, " ")
+def _commands(original: Original, replicas: Iterable[Replica]) -> list[str]:
+    """Return the commands that measured the records, each below its records and their digests."""
+    # A changed file does not matter if a run of the paper measured with the same code.
+    codes = [stored.record.code for stored in original.records.values()]
+    clean = {code.measuring_code for code in codes if code.tree_clean}
+    blocks: dict[str, list[str]] = {}
+    for shard in chain.from_iterable(replica.shards for replica in replicas):
+        record, code = shard.record, shard.record.code
+        # A repetition needs no label, whose quotation marks a PDF would print curved.
+        text = shlex.join(without_option(record.command, "--label"))
+        breakable = re.sub(" (?!--)", NO_BREAK, text)  # before options only
+        lines = textwrap.wrap(breakable, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        command = " \\\n".join(lines).replace(NO_BREAK, " ")
+        known = code.tree_clean or code.measuring_code in clean
+        changes = "" if known else "  # and changes that no commit has"
+        block = blocks.setdefault(f"git checkout {code.commit}{changes}\n{command}", [])
+        block += (f"# {Path(shard.file).name}, {record.minutes} min", f"# {shard.sha256}")
+    return ["\n".join((*files, command)) for command, files in blocks.items()]
 
 
-# ------------------------------------------------------------------------------------ one machine
-
-
-def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
-    """Compare claims, key figure and tables of one machine with those of the paper."""
-    paper = next((machine for machine in original.machines if machine.about == one.about), one)
-    runs = [Run(one.stored, "This machine")]
-    if paper.stored.file != one.stored.file:
-        runs.append(Run(paper.stored, f"The paper's {paper.label}"))
-    of_paper, names = list[Table](), dict[str, str]()
-    for id, table in one.findings.tables.items():
-        own_id = id.replace("tbl-", "tbl-paper-", 1)  # the report has tables of some of these names
-        of_paper.append(replace(table, id=own_id))
-        names[own_id] = id.removeprefix("tbl-").replace("-", " ")
-    figures, beside = _beside(one, paper)
-    facts = {
-        "single": True,
-        "where": one.label,
-        "beside": beside,
-        "commands": [*dict.fromkeys(_command(shard.record) for shard in one.shards)],
-        "record": one.stored.file[-13:-5],
-        "tables_of_paper": names,
-    }
-    tables = [_claims_of_one(original, one, rows), setup(runs), _records(original, [one])]
-    return [*tables, *of_paper], figures, facts
-
-
-def _claims_of_one(original: Original, one: Replica, rows: Iterable[Row]) -> Table:
-    """Tabulate the claims that this machine measured beside the paper's numbers."""
-    cells: list[_Cells] = []
-    for row in rows:
-        (claim,), (letter,) = row.claims.values(), row.letters.values()
-        agreement, expected = AGREEMENTS[letter], row.paper.expected
-        if letter == "P":
-            agreement += f": {claim.known} comparisons, {row.paper.known} in the paper"
-        elif row.cases:
-            agreement += f" (means of both over {row.cases})"
-        files = {*row.paper.files}
-        names = [machine.label for machine in original.machines if files & machine.files]
+def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool) -> Table:
+    """Tabulate the measured claims beside the paper's; predict the next machine if asked to."""
+    cells = list[_Cells]()
+    for n, (id, row) in enumerate(rows.items(), start=1):
+        notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
+        notes += ["title or abstract"] if id in original.headline else []
+        names = [machine.label for machine in original.machines if machine.decides(row.paper)]
         cells.append({
-            "Claim": f"{claim.title} (expected: {expected})" if expected else claim.title,
-            "Agreement": agreement,
-            "This machine": "; ".join(filter(None, (_verdict(claim), _disturbance(claim)))),
+            "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
+            "Agreement": _agreement(row),
+            "Measured": _verdict(row.over_all),
             "Paper": _verdict(row.paper) + (f" on {'; '.join(first_few(names))}" if names else ""),
         })  # fmt: skip
+        if predict:
+            effects = [effect for effect, _ in row.effects]
+            cells[-1]["Next machine"] = _next_machine(effects, row.paper.unit)
     return table_of("tbl-claims", cells, wide=True)
+
+
+def _agreement(row: Row) -> str:
+    """Name the agreement of one machine with the paper, or count machines by its letter."""
+    counts, disturbed = Counter(row.letters.values()), [*filter(None, map(disturbance, row.known))]
+    if len(row.claims) == 1:
+        texts = [AGREEMENTS[row.outcome], *disturbed]
+    else:
+        texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
+        texts += [f"{len(disturbed)} on a busy machine"] if disturbed else []
+    return ", ".join(texts) + (f" (means over {row.cases})" if row.cases else "")
 
 
 def _verdict(claim: Claim) -> str:
     repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in claim.measured
-    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}"
+    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}".rstrip(": ")
+
+
+def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
+    """Draw the key figure, describe the machines, and take over the tables of the paper."""
+    paper = next((machine for machine in original.machines if machine.about == one.about), one)
+    figures, beside = _beside(one, paper)
+    of_paper = list[Table]()
+    for table in one.findings.tables.values():  # the report has tables of some of these names
+        of_paper.append(replace(table, id=table.id.replace("tbl-", "tbl-paper-", 1)))
+    facts = {
+        "single": True,
+        "where": one.label,
+        "used": one.stored.file in original.records,
+        "owned": one.machine in original.owned,
+        "beside": beside,
+        "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
+    }
+    runs = [Run(one.stored, "This machine")]
+    for machine in original.machines:
+        is_compared = machine is paper or any(machine.decides(row.paper) for row in rows)
+        if is_compared and machine.stored.file != one.stored.file:
+            runs.append(Run(machine.stored, f"The paper's {machine.label}"))
+    table, cells = setup(runs), list[tuple[TableCell, ...]]()
+    for name, *texts in table.rows:
+        if name == "Samples a case":  # papers print the plural after 1, too
+            texts[:] = [str(text).replace(" 1 warm-up calls", " 1 warm-up call") for text in texts]
+        cells.append((name, *texts))
+    return [replace(table, rows=tuple(cells)), *of_paper], figures, facts
 
 
 def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str, str]]:
@@ -311,56 +342,47 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
         height=rows * figure.drawing.height / figure.drawing.rows,
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    name = figure.name.replace("-", " ")
-    facts = {"name": name, "paper": label if label in columns else ""}
+    facts = {"name": figure.name.replace("-", " "), "paper": label if label in columns else ""}
     return {"fig-beside": drawing}, facts
 
 
-# --------------------------------------------------------------------------- many machines, or none
-
-
-def _of_many(original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]) -> _Contents:
-    """Compare the claims, the measure and the records of many machines, or of none."""
+def _of_many(original: Original, replicas: Sequence[Replica], rows: Collection[Row]) -> _Contents:
+    """Compare the measure of many machines, or of none, and map their agreement on the claims."""
     compared, (machines, cases) = original.compared, _machines(original, replicas)
     figures: dict[str, Drawing] = {}
     if rows:
-        letters = []
+        cells = []
         for machine in machines:
-            label = machine.name.removesuffix(_STAR)
-            letters.append(tuple(row.letters.get(label, "") for row in rows.values()))
+            label = machine.name.removesuffix(_USED).removesuffix(_OWNED)
+            cells.append(tuple(row.letters.get(label, "") for row in rows))
         names = tuple(machine.name for machine in machines)
         numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
-        grid = Grid(names, numbers, tuple(letters), "".join(AGREEMENTS), "Claim")
+        grid = Grid(names, numbers, tuple(cells), "".join(AGREEMENTS), "Claim")
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
     known = [machine for machine in machines if not machine.measured.missing]
     if compared.heading and len(known) > 1:
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
-    no_interval = _reason_against_interval(replicas, rows.values())
-    commands = dict[str, None]()
-    for replica in replicas:
-        record = replica.stored.record
-        command = f"python -m experiments run {record.study} {_case_options(record)}".rstrip()
-        commands[command] = None
+    letters = chain.from_iterable(row.letters.values() for row in rows)
     facts = {
         "single": False,
-        "commands": list(commands),
-        "where": _count(replicas),
-        "no_interval": no_interval,
+        "where": _count(original, replicas),
+        "used": str(sum(replica.stored.file in original.records for replica in replicas) or "none"),
+        "letters": [*dict.fromkeys(letters)],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
     }
-    claims = _claims_of_many(rows.values(), predict=not no_interval)
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
-    return [claims, table, _records(original, replicas)], figures, facts
+    return [table], figures, facts
 
 
 def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[MeasuredMachine], str]:
     """Return the machines by the compared measure, and the common cases of its means."""
     known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
     for replica in replicas:
-        name = replica.label + (_STAR if _is_used(replica, original) else "")
-        machine = measure(replica.stored, name, original.compared)
+        mark = _OWNED if replica.machine in original.owned else ""
+        mark = _USED if replica.stored.file in original.records else mark
+        machine = measure(replica.stored, replica.label + mark, original.compared)
         facts = properties(replica.stored.record.environment)
         machine.cells["C library"] = facts["C library"]
         if isinstance(facts["Identity"], str):
@@ -376,34 +398,14 @@ def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[Mea
     return [*machines, *unknown], range_of_terms(means[0]) if means else ""
 
 
-def _count(replicas: Sequence[Replica]) -> str:
-    """Count the machines, and also the records if a machine has several records."""
-    count = len({machine_id(replica.stored.record.environment) for replica in replicas})
-    machines = f"{count or 'no'} machine{'s' if count > 1 else ''}"
-    return machines if len(replicas) == count else f"{len(replicas)} records of {machines}"
-
-
-def _claims_of_many(rows: Iterable[Row], *, predict: bool) -> Table:
-    """Count the machines by agreement; with ``predict``, predict the next machine's effect."""
-    cells, notes = list[_Cells](), dict[str, list[str]]()
-    for n, row in enumerate(rows, start=1):
-        counts, unit = Counter(row.letters.values()), row.paper.unit
-        texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
-        if disturbed := sum(_disturbance(claim) != "" for claim in row.claims.values()):
-            texts[-1] += f" ({disturbed} from disturbed processes)"
-        ends = [quantity_text(float(f"{end:.3g}"), unit) for end in row.effects]
-        cells.append({
-            "Claim": f"{n}. {row.paper.title}",
-            "Paper": _verdict(row.paper),
-            "Machines": ", ".join(texts),
-            "Range": " to ".join(dict.fromkeys((*ends[:1], *ends[-1:]))),
-        })  # fmt: skip
-        if predict:
-            cells[-1]["Next machine"] = _next_machine(row.effects, unit)
-        if row.cases:
-            notes.setdefault(row.cases, []).append(str(n))
-    texts = [f"No. {', '.join(numbers)}: means over {cases}." for cases, numbers in notes.items()]
-    return replace(table_of("tbl-claims", cells, wide=True), notes=tuple(texts))
+def _count(original: Original, replicas: Sequence[Replica]) -> str:
+    """Count machines, the paper's own ones, and records if a machine has several."""
+    machines = {replica.machine for replica in replicas}
+    count, own = len(machines), len(machines & original.owned)
+    text = f"{count or 'no'} machine{'s' if count > 1 else ''}"
+    if len(replicas) > count:
+        text = f"{len(replicas)} records of {text}"
+    return f"{text}, {'all' if own == count else own} of them the paper's own" if own else text
 
 
 def _next_machine(effects: Sequence[float], unit: str) -> str:
@@ -426,10 +428,8 @@ def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -
         allocators.add(frozenset(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
         return f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
-    if len({*map(machine_id, environments)}) < len(environments):
+    if len({replica.machine for replica in replicas}) < len(replicas):
         return "several records are of one machine"
-    if any(isinstance(library, Missing) for library in libraries):
-        return "the C library of some is not recorded"
-    if len(libraries) > 1 or len(allocators) > 1:
-        return "the machines differ in their C library or allocator"
-    return ""
+    unknown = any(isinstance(library, Missing) for library in libraries)
+    several = unknown or len(libraries) > 1 or len(allocators) > 1
+    return "the machines differ, or may, in their C library or allocator" if several else ""

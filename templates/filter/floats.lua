@@ -36,10 +36,8 @@ local function section_number(levels, level)
   return table.concat(parts, ".")
 end
 
---- From the supplement on, which has one column, floats stand where they are called for; so do those
---- from a heading of the class `in-order` on.
+--- From the supplement on, which has one column, floats stand where they are called for.
 function Collector:header(header)
-  self.in_supplement = self.in_supplement or header.classes:includes("in-order")
   if header.identifier == "sec-supplement" and self.writer.supplement then
     self.in_supplement = true
     return self.writer.supplement(header, not self.one_column)

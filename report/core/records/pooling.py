@@ -185,7 +185,7 @@ def merged(parts: Sequence[Record]) -> Record:
         first,
         started=min(part.started for part in parts),
         finished=max(part.finished for part in parts),
-        command=without_shard_option(first.command),
+        command=without_option(first.command, SHARD_OPTION),
         environment=msgspec.structs.replace(first.environment, missing=missing),
         ceilings=merged_ceilings(chain.from_iterable(part.ceilings for part in parts)),
         cases=tuple(_merged_case(parts, index) for index in range(len(first.cases))),
@@ -194,12 +194,12 @@ def merged(parts: Sequence[Record]) -> Record:
     )
 
 
-def without_shard_option(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Remove ``--shard`` and its argument from the command of a shard."""
-    if SHARD_OPTION not in command:
-        return command
-    position = command.index(SHARD_OPTION)
-    return (*command[:position], *command[position + 2 :])
+def without_option(command: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """Remove an option and its argument from the command of a run."""
+    if option in command:
+        position = command.index(option)
+        return (*command[:position], *command[position + 2 :])
+    return tuple(word for word in command if not word.startswith(f"{option}="))
 
 
 def _merged_case(parts: Sequence[Record], index: int) -> Case:

@@ -69,6 +69,8 @@ Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "during", "after"]
+#: Reason for what is missing in the record of a run that was ended early.
+ENDED: Final = "the run was ended before this was measured"
 #: Fewest processes whose smallest and largest value bound the median with at least 95 % confidence:
 #: with 6 values the confidence is 1 - 2 / 2^6 = 96.9 %.
 FEWEST_PROCESSES: Final = 6

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -40,7 +40,7 @@ class StoredRecord(Generic[Kind_co]):
 
     ``edited``: the content changed after the experiment wrote the file.  ``others``: further runs
     of the same measurement, pooled with the record.  ``parts``: all shards of the run, as read from
-    their files; empty for a run without shards.
+    their files; empty for a run without shards.  ``sha256``: digest of the file.
     """
 
     record: Kind_co
@@ -48,6 +48,7 @@ class StoredRecord(Generic[Kind_co]):
     edited: bool = False
     others: tuple["StoredRecord[Kind_co]", ...] = ()
     parts: tuple["StoredRecord[Kind_co]", ...] = ()
+    sha256: str = field(default="", compare=False)
 
     @property
     def shards(self) -> tuple["StoredRecord[Kind_co]", ...]:
@@ -214,7 +215,8 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
             "file's name, or move the file elsewhere if it is no record."
         )
     text = read_file(path, place, REMEDY, data)
-    edited = digest(text)[:8] != name["hash"]
+    sha256 = digest(text)
+    edited = sha256[:8] != name["hash"]
     try:
         record = file_format.parse(text, place, kind)
     except RecordError:
@@ -227,7 +229,8 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
             f"{place}: the name does not fit the time and machine in the record; "
             f"rename it to {expected_name}."
         )
-    stored: StoredRecord[Any] = StoredRecord(record, path.relative_to(data).as_posix(), edited)
+    file = path.relative_to(data).as_posix()
+    stored: StoredRecord[Any] = StoredRecord(record, file, edited, sha256=sha256)
     if not isinstance(record, Record):
         return stored
     events = read_attachments(stored, (EVENTS,), data).get(EVENTS)
