@@ -47,10 +47,8 @@ class Submission:
             machine, study = self.stored.record.environment.label, self.stored.record.study
         if self.stored and not self.fault:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
-        remark = f"{self.path.name}: {self.fault}" if self.fault else ""
-        for check in self.checks:
-            if not remark and check.level == "note" and check.topic != "plan":
-                remark = check.text
+        notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
+        remark = f"{self.path.name}: {self.fault}" if self.fault else "".join(notes[:1])
         return _LINE.format(self.student, machine, study, use, " ".join(remark.split())).rstrip()
 
 
