@@ -230,9 +230,9 @@ def _formula_parts(formula: str) -> list[str]:
     return [part for part in parts if not re.fullmatch(r"[\d.,…]*", part)]
 
 
-def first_few(texts: Sequence[str]) -> list[str]:
-    """Return up to ``_FEW`` texts; of more, the first few and a text that counts the others."""
-    if len(texts) <= _FEW:
+def first_few(texts: Sequence[str], most: int = _FEW) -> list[str]:
+    """Return up to ``most`` texts; of more, the first three and a text that counts the others."""
+    if len(texts) <= most:
         return [*texts]
     return [*texts[:_FEW], f"and {len(texts) - _FEW} more"]
 
