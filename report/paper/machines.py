@@ -68,7 +68,12 @@ def properties(environment: Environment) -> dict[str, TableCell]:
     """Describe a machine and its software by the properties that papers and pages print."""
     cpu, gpu, host = environment.cpu, environment.gpu, environment.host
     unknown = Missing("not recorded")
-    memory = f"{environment.memory_bytes / 2**30:.1f} GiB"
+    device, memory = cpu.model, f"{environment.memory_bytes / 2**30:.1f} GiB"
+    driver: TableCell = Missing(environment.missing.get("gpu", unknown.reason))
+    if gpu:
+        device = f"{gpu.model}, beside {cpu.model}"
+        memory = f"{gpu.memory_bytes / 2**30:.1f} GiB, beside {memory}"
+        driver = f"{gpu.driver or 'unknown'}, {gpu.cuda}, {gpu.cudnn or 'none'}"
     identity, caches = list[str](), list[str]()
     if host:
         numbers = {"family": host.family, "model": host.model, "stepping": host.stepping}
@@ -80,9 +85,9 @@ def properties(environment: Environment) -> dict[str, TableCell]:
                 caches.append(f"L{cache.level} {in_binary(cache.size_bytes)}")
     tf32 = "TF32 allowed" if gpu and environment.precision.cudnn_tf32 else "no TF32"
     return {
-        "Device": f"{gpu.model}, beside {cpu.model}" if gpu else cpu.model,
+        "Device": device,
         "Cores and threads": f"{cpu.cores_available} cores available, {environment.threads} used",
-        "Memory": f"{gpu.memory_bytes / 2**30:.1f} GiB, beside {memory}" if gpu else memory,
+        "Memory": memory,
         "Identity": ", ".join(identity) or unknown,
         "Caches": ", ".join(caches) or unknown,
         "C library": (host and host.c_library) or unknown,
@@ -90,9 +95,7 @@ def properties(environment: Environment) -> dict[str, TableCell]:
         "Frequency governor": cpu.governor or unknown,
         "Operating system": environment.operating_system,
         "Framework": f"PyTorch {environment.torch.version}, Python {environment.python}",
-        "Driver, CUDA, cuDNN": f"{gpu.driver or 'unknown'}, {gpu.cuda}, {gpu.cudnn or 'none'}"
-        if gpu
-        else Missing(environment.missing.get("gpu", unknown.reason)),
+        "Driver, CUDA, cuDNN": driver,
         "Arithmetic": f"{environment.precision.default_dtype}, {tf32}",
     }
 

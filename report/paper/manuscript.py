@@ -24,11 +24,9 @@ from report.paper.prose import MARK, Fault, faults, line_of, mark_of, read_print
 from report.paper.templating import ANCHORS, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
 
-#: Texts that every paper needs.  The opening names edited records and records chosen by --use; the
-#: ending credits imported records.
+#: Folder of texts that every paper needs.  ``opening.qmd.j2`` names edited records and records
+#: chosen by --use; ``ending.qmd.j2`` credits imported records.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
-_OPENING: Final = "opening.qmd.j2"
-_ENDING: Final = "ending.qmd.j2"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 #: Most characters of a formula in the list of provenance.
 _LONGEST_FORMULA: Final = 200
@@ -86,8 +84,8 @@ def render_manuscript(
             provenance=for_template(provenance(findings.values.values(), origin.get("asked", ()))),
         )
         empty = not findings.facts.get("measured", True)
-        opening = environment.get_template(_OPENING).render(shared, empty=empty)
-        ending = environment.get_template(_ENDING).render(shared)
+        opening = environment.get_template("opening.qmd.j2").render(shared, empty=empty)
+        ending = environment.get_template("ending.qmd.j2").render(shared)
     except Exception as error:
         # Code in a template can raise any error.
         raise _refusal(template, error) from error

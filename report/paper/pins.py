@@ -203,7 +203,8 @@ def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
     for figure in figures:
         series: dict[tuple[Any, ...], list[Sequence[Any]]] = defaultdict(list)
         for panel, label, *point in figure.drawing.data():
-            series[panel, label, point[1], point[3]].append(point)
+            _, over, _, unit, *_ = point
+            series[panel, label, over, unit].append(point)
         names = _numbered(", ".join(filter(None, (figure.id, *key[:2]))) for key in series)
         for name, points in zip(names, series.values(), strict=True):
             yield name, _series(points)
@@ -212,14 +213,19 @@ def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
 def _series(points: Sequence[Sequence[Any]]) -> Item:
     """Pin one series; a point has the columns of ``figures.panels.COLUMNS`` from ``name`` on."""
     names, over, places, unit, values, lows, highs = zip(*points, strict=True)
+    item: Item = {"unit": unit[0]}
+    if over[0]:
+        item["over"] = over[0]
     known = _known(values)
-    item: Item = {"unit": unit[0], **({"over": over[0]} if over[0] else {}), **_summary(known)}
+    item |= _summary(known)
     if known:
         item |= {"first": known[0], "last": known[-1]}
-    sums = {"places": _known(places), "lows": _known(lows), "highs": _known(highs)}
-    item |= {f"sum of {end}": _summary(numbers)["sum"] for end, numbers in sums.items() if numbers}
-    shown = list(dict.fromkeys(filter(None, names)))
-    return {**item, "names": shown} if shown else item
+    for kind, numbers in {"places": places, "lows": lows, "highs": highs}.items():
+        if any(number is not None for number in numbers):
+            item[f"sum of {kind}"] = _summary(_known(numbers))["sum"]
+    if any(names):
+        item["names"] = list(dict.fromkeys(filter(None, names)))
+    return item
 
 
 def _known(numbers: Iterable[float | None]) -> list[float | int]:

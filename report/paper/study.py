@@ -354,14 +354,13 @@ def audit_row(p: Any, item: Check) -> dict[str, Content]:
     ``p`` is the paper's data, with an attribute ``inputs``.
     """
     derived = item.derived
+    factor = Missing("nothing to divide by") if item.factor is None else item.factor
     return {
         "Printed where": derived.place,
         "Formula": item.formula,
         "Printed": derived.text,
         "Recomputed": exact("recomputed", "1", item.recomputed, p.inputs.reported_file),
-        "Printed ÷ recomputed": Missing("nothing to divide by")
-        if item.factor is None
-        else item.factor,
+        "Printed ÷ recomputed": factor,
         "Unit": "" if derived.unit == "1" else derived.unit,
         "Finding": item.finding,
     }

@@ -15,7 +15,7 @@ from typing import Final
 from figures.characters import printable
 from report.core.text.format import MINUS, NO_BREAK
 
-#: White space at which lines may break.
+#: White space at which lines may break; a single blank replaces it.
 _BREAKS: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 
 #: Characters that are markup in Markdown.
@@ -68,14 +68,14 @@ _BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[
 
 def markdown(text: str) -> str:
     """Escape plain text for Quarto markdown (a sentence, a paragraph or a cell of a table)."""
-    escaped = _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
+    escaped = _MARKDOWN.sub(r"\\\g<0>", _BREAKS.sub(" ", text))
     escaped = _SMART.sub(r"\\\g<0>", escaped)
     return _BLOCK.sub(r"\1\3\\\2\4", escaped)
 
 
 def latex(text: str) -> str:
     """Escape plain text for LaTeX with ``ridgepoint.sty``, also for a cell of a ``tabular``."""
-    line = latex_source(_one_line(text))
+    line = latex_source(_BREAKS.sub(" ", text))
     # A zero-width space at each break point of a long word.
     breakable = _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\g<0>\u200b", word[0]), line)
     escaped = _DOUBLED.sub(r"{}\g<0>", breakable.translate(_LATEX))
@@ -125,8 +125,3 @@ def _declared() -> frozenset[str]:
 
 def _in_latex(char: str) -> bool:
     return char.isascii() or _KNOWN_TO_LATEX.match(char) is not None or char in _declared()
-
-
-def _one_line(text: str) -> str:
-    """Replace line breaks and other white space by single blanks."""
-    return _BREAKS.sub(" ", text)
