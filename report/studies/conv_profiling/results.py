@@ -6,6 +6,8 @@ from itertools import combinations
 from typing import Final
 
 from report.core.missing import Missing
+from report.core.records.record import Policy
+from report.core.text.escape import markdown
 from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.evidence.executed import residual
@@ -31,10 +33,11 @@ class Paper:
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
+        self.device = markdown(inputs.reported.device)
         runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
-        self.cpu, self.second, self.gpu, self.newer, self.older = (
-            runs.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth")
+        self.cpu, self.second, self.gpu, self.newer, self.older, self.threaded = (
+            runs.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth", "seventh")
         )
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
         self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
@@ -154,10 +157,10 @@ def over_fewest(outputs: int) -> Pairs:
     return tuple((small(n, outputs), small(n, subject.OUTPUTS[0])) for n in subject.INPUTS)
 
 
-def wider(run: Run) -> Quantity:
+def wider(run: Run, policy: Policy = "retained") -> Quantity:
     """Time with one channel more on both sides of the example, over the example's time."""
     over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
-    return run.series("time", over) / run.series("time", under)
+    return run.under(policy).series("time", over) / run.under(policy).series("time", under)
 
 
 NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)

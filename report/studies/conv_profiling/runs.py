@@ -134,9 +134,10 @@ class Run(any_study.Run):
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
         return named("operations seen", self.counted(tf32_factors(batch)))
 
-    def seen_share(self, batch: int) -> Quantity:
-        """Divide the operations that the source's counters see by theory."""
-        return self.seen(batch) / theory.work(batch)
+    def seen_share(self, batch: int, *, halves: bool = False) -> Quantity:
+        """Divide what the source's counters see by theory; with ``halves``, float16 counts too."""
+        every = self.repeated("ncu_cuda_core_flops", tf32_factors(batch))
+        return (every if halves else self.seen(batch)) / theory.work(batch)
 
 
 def tf32_factors(batch: int) -> CaseFactors:

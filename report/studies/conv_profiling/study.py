@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from report.core.missing import Missing
-from report.core.records.record import Policy
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence.audit import count_by_verdict
+from report.instruments import gates
 from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import estimate, point, to_digits
+from report.quantity.evaluation import estimate, point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
@@ -46,18 +47,13 @@ timed: Part[Run] = study.part("timed", "cpu")
 minima: Part[Run] = study.part("minima", "cpu")
 
 
-@printed.text()
-def source_device(p: Paper) -> str:
-    return markdown(p.reported.device)
-
-
 def _device(run: Run) -> str:
-    """Return the device's own name, without the key that tells two records of it apart."""
+    """Return the device's name, without the key that tells two records of it apart."""
     environment = run.stored.record.environment
-    cpu_name = environment.label.removesuffix(environment.threads_text)
-    return markdown(environment.gpu.model if environment.gpu else cpu_name)
+    return markdown(environment.label.removesuffix(environment.threads_text))
 
 
+printed.texts(source_device=attrgetter("device"))
 cpu.texts(cpu=_device)
 second.texts(second=_device)
 timed.texts(timed=Run.starts)
@@ -108,8 +104,10 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
         "known_shapes": len({call.shape for call in calls_of("layer", p.counts)}),
         "held_shapes": len({call.shape for call in held}),
         "held_calls": len(held),
+        "least_inputs": min((call.shape.inputs for call in p.second_counts), default=0),
     }
-    return _counts(p.cpu if held else None, counts)
+    changed = _counts(p.second, {"changed_calls": len(p.changed)})
+    return {**_counts(p.cpu if held else None, counts), **changed}
 
 
 @cpu_calls.mapping("measured")
@@ -123,11 +121,6 @@ def _ratios(p: Paper) -> dict[str, Quantity]:
 
 cpu.values(block=Run.native_block)
 second.values(second_block=Run.native_block)
-
-
-@pair.mapping()
-def _second(p: Paper) -> dict[str, Quantity]:
-    return _counts(p.second, {"changed_calls": len(p.changed)})
 
 
 for _name, (_, _pairs) in results.COMPARED.items():
@@ -149,19 +142,15 @@ def _same_blocks(p: Paper) -> dict[str, Quantity]:
 
 
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.constants(gap=exact("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
 
 
-def _wider_under(run: Run, policy: Policy) -> Quantity:
-    """Median of ``wider`` with another policy for freed memory."""
-    return to_digits(results.wider(run.under(policy)), 9)
-
-
-for _name in "newer", "older":
+for _name in "newer", "older", "threaded":
     _part: Part[Run] = study.part(_name, "pair")
     _part.texts(**{_name: short_name})
     _part.values(**{f"wider_{_name}": results.wider})
-    _part.values(**{f"wider_{_name}_default": partial(_wider_under, policy="default")})
-    _part.values(**{f"wider_{_name}_jemalloc": partial(_wider_under, policy="jemalloc")})
+    for _policy in "default", "jemalloc":
+        _part.values(**{f"wider_{_name}_{_policy}": partial(results.wider, policy=_policy)})
 
 
 @gpu_calls.mapping()
@@ -195,7 +184,8 @@ def _without_rule(p: Paper) -> dict[str, Quantity]:
 
 for _name, _call in ("shown_over", EXAMPLE_WIDER), ("changed_gpu", SOURCE_CHANGED):
     gpu.values("measured", **{_name: partial(Run.executed, call=_call)})
-tf32.values("percent", own_seen=partial(Run.seen_share, batch=subject.SHOWN_BATCH))
+_own_seen = partial(Run.seen_share, batch=subject.SHOWN_BATCH)
+tf32.values("percent", own_seen=_own_seen, own_with_half=partial(_own_seen, halves=True))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
 
 
@@ -261,9 +251,7 @@ def changed_as_predicted(p: Paper) -> Iterator[Statement]:
     return without_residual(p.changed_run, p.changed.values())
 
 
-@pair.claim(
-    "Valgrind runs the code of a processor limited to AVX2, and no call that of a wider one"
-)
+@pair.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
     if p.second is None:
         return
@@ -278,6 +266,14 @@ def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
 )
 def nine_as_sixteen(run: Run) -> Statement:
     return mean_ratio(run, results.NINE_SIXTEEN).near(1, MARGIN)
+
+
+@timed.claim(
+    "With AVX2, nine input channels take one and a half to twice the time of eight",
+    numbers=("nine_eight",),
+)
+def nine_over_eight(run: Run) -> Statement:
+    return mean_ratio(run, results.COMPARED["nine_eight"][1]).near(1.75, within=0.25)
 
 
 @timed.claim("Calls that fill the same blocks take equally long, within a tenth")
@@ -368,7 +364,7 @@ def machines(p: Paper) -> Table:
     """Tell the runs on one device apart by the times at which they began."""
     labelled = []
     for run in p.runs:
-        if run not in (p.newer, p.older):
+        if run not in (p.newer, p.older, p.threaded):
             start = f"(run of {run.stored.record.started[:16].replace('T', ' ')})"
             mark = "(timed)" if run is p.timed else start
             labelled.append(replace(run, label=run.label.replace(f"({run.key})", mark)))
