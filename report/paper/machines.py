@@ -31,8 +31,9 @@ from report.quantity.expression import Quantity, absent, exact
 
 #: Most machines that the figure draws.
 DRAWN: Final = 40
-#: Fewest machines for which a figure is drawn, since two numbers need no figure.
+#: Fewest machines that a sentence compares, and that a figure draws: few fit the table better.
 _FEWEST: Final = 3
+_FEWEST_DRAWN: Final = 6
 #: Operation with a measured peak → name on pages, and heading in the table of all machines.
 _CEILINGS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
@@ -211,11 +212,12 @@ def with_all_machines(
         values[f"machines_{end}"] = declare(f"machines_{end}", machine.measured)
         compared[end] = markdown(machine.name)
     compared["left_out"] = len(known) > DRAWN
+    compared["ordered"] = len(known) >= _FEWEST
     compared["detailed"] = [markdown(machine.name) for machine in in_detail]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     table = replace(table, sources=everything.files)
     figures = {}
-    if len(known) >= _FEWEST:
+    if len(known) >= _FEWEST_DRAWN:
         drawing = drawing_of(known, in_detail, comparison)
         figures["fig-machines"] = Figure("fig-machines", drawing)
     return replace(

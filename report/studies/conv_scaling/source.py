@@ -14,11 +14,10 @@ ITEMS: Final = (
     ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
     ("Tables IV, VI", "allocated bytes", "exact; the gap is the parameters"),
     ("Table IV", "reserved bytes", "left out: segments of the whole network, not of the layer"),
-    ("Figures 1, 3", "login, output of one run", "no number beyond the tables"),
-    ("Figure 2", "summary of the network", "its parameters are those of our network"),
+    ("Figures 1 to 3", "login, network, output of one run", "no number beyond the tables and ours"),
     ("Figures 4 to 7", "the tables drawn", "lines through the origin, or the parameters"),
     ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
-    ("Memory swapping", "slows down large batches", "not tested: all batches fit the GPU's memory"),
+    ("Memory swapping", "slows down large batches", "outside our runs, which fit the GPU's memory"),
 )
 #: Every table of the source has a row for each batch size.
 _ROWS: Final = 5
