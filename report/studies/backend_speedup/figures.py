@@ -18,7 +18,6 @@ _LINES: Final = {
     "cupy": Points("CuPy", (), (), series=0),
     "torch_cuda": Points("PyTorch", (), (), series=1),
 }
-_WORK_TICKS: Final = (0.1, 1.0, 10.0, 100.0)
 
 
 def curve(run: Run) -> Iterator[Scaling]:
@@ -36,7 +35,7 @@ def curve(run: Run) -> Iterator[Scaling]:
         lines.append(replace(line, x=x, y=y, low=low, high=high))
     if lines:
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
-        yield Scaling(*axes, tuple(lines), x_ticks=_WORK_TICKS, direct=True)
+        yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), direct=True)
 
 
 def calls(run: Run) -> Iterator[Scaling]:

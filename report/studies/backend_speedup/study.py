@@ -36,14 +36,13 @@ class Paper:
         self.inputs = inputs
         self.source = Source(inputs)
         self.by_role = inputs.runs(Run)
-        self.cpu, self.earlier, self.calls, self.gpu = (
-            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu")
+        self.cpu, self.earlier, self.calls, self.gpu, later = (
+            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "ninth")
         )
         gpu = self.gpu
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
-        later = self.by_role.get("ninth")
         self.beside_later = (gpu, later) if gpu and later else None
 
     def audit(self) -> tuple[Check, ...]:
@@ -187,8 +186,7 @@ cpu.values(
 )
 cpu.values("measured", fault_cost=theory.page_price)
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
-    _session = partial(results.session_effect, library=_library)
-    beside_earlier.values(**{f"session_{_name}": _session})
+    beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
 beside_earlier.values("percent", relu_share=results.relu_share)
 for _name, _size in ("narrow", subject.FEWER), ("largest", WIDEST):
     _later = partial(results.session_effect, library="numpy", size=_size)
@@ -324,7 +322,7 @@ calls.figure(height=2.0)(figures.calls)
 gpu.figure()(figures.operations)
 
 
-@study.figure(key=True, height=2.1, wide=True)
+@study.figure(key=True, height=2.6, wide=True)
 def sessions(p: Paper) -> Iterator[Dots]:
     """Draw both times and their ratio at the source's size, for each baseline and library."""
     if not (p.gpu and p.cpu):
@@ -367,13 +365,16 @@ def _named(run: Run) -> Mapping[str, Content]:
     }
 
 
-@study.table()
+@study.table(wide=True)
 def double(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate the cost of double precision with few images, in all runs that timed it."""
     for run in p.by_role.values():
         alone, in_training = (results.double_factor(run, of) for of in ("scaling", "training"))
         if not alone.missing:
-            yield {**_named(run), "Timed alone": alone, "In training": in_training}
+            files = p.inputs.attachments.get(run.file, {}).items()
+            numpy = {name: content for name, content in files if name == "backend.numpy.json"}
+            ratios = {"Timed alone": alone, "In training": in_training}
+            yield {**_named(run), "Library": runs.library_versions(run, numpy), **ratios}
 
 
 @cpu.table("changes")
@@ -404,9 +405,8 @@ def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
 
 
 #: Rows omitted from the set-up table for its length; the records hold them.
-_OMITTED: Final = (
-    "Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches", "Identity"
-)  # fmt: skip
+_OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches",
+                   "Identity")  # fmt: skip
 
 
 @study.shared_table()
