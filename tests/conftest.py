@@ -23,9 +23,9 @@ TESTS = Path(__file__).parent
 #: Files that take at least half a minute, longest first.  A slow file that starts last would run on
 #: one processor while the others idle.  Update this list from ``pytest --durations``.
 SLOW = (
-    "test_walkthrough.py", "test_every_study.py", "experiments/test_networks.py",
-    "experiments/test_measuring.py", "test_builds.py", "experiments/test_backends.py",
-    "test_build.py", "experiments/test_submit.py",
+    "test_every_study.py", "test_walkthrough.py", "experiments/test_measuring.py",
+    "test_builds.py", "experiments/test_compare.py", "test_two_builds.py", "test_build.py",
+    "experiments/test_submit.py",
 )  # fmt: skip
 
 

@@ -76,6 +76,12 @@ class Chain:
     def _name(self) -> str:
         return f"layer{len(self.layers)}"
 
+    @property
+    def only(self) -> Any:
+        """Return the only layer."""
+        (layer,) = self.layers
+        return layer
+
     def _base(self) -> dict[str, Any]:
         """Return the fields of a next layer that keeps the shape."""
         shapes = {"input_shape": self.shape, "output_shape": self.shape}

@@ -83,10 +83,10 @@ def altered(layer: Layer, **changes: object) -> Layer:
     (altered(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
     (convolution((1, 2, 4, 4), 2, (3, 3), (11, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
     (convolution((1, 2, 4, 4), 2, (3, 3), (8, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
-    (altered(Chain(2, 8).linear(4).layers[0], output_shape=(3, 4)), "(2, 4)"),
-    (altered(Chain(2, 8).act().layers[0], output_shape=(2, 9)), "(2, 8)"),
-    (altered(Chain(2, 3, 4, 4).flatten().layers[0], output_shape=(2, 47)), "(2, 48)"),
-    (altered(Chain(2, 3, 4, 4).pool("max", 2).layers[0], kernel=(5, 5)), "does not fit"),
+    (altered(Chain(2, 8).linear(4).only, output_shape=(3, 4)), "(2, 4)"),
+    (altered(Chain(2, 8).act().only, output_shape=(2, 9)), "(2, 8)"),
+    (altered(Chain(2, 3, 4, 4).flatten().only, output_shape=(2, 47)), "(2, 48)"),
+    (altered(Chain(2, 3, 4, 4).pool("max", 2).only, kernel=(5, 5)), "does not fit"),
 ])  # fmt: skip
 def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
     with pytest.raises(StudyError) as caught:
@@ -96,33 +96,27 @@ def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
     assert message.endswith("run the experiment again.")
 
 
-def only(chain: Chain) -> Layer:
-    """Return the only layer of a chain."""
-    (layer,) = chain.layers
-    return layer
-
-
 #: Every second row and column of two maps, and as many of zeros.
 SHORTCUT = PaddedShortcut(
     input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
 )
-NORM = only(Chain(1, 2, 4, 6).then(BatchNorm, affine=True))
+NORM = Chain(1, 2, 4, 6).then(BatchNorm, affine=True).only
 
 
 # 48 elements of 4 bytes: a map is 192 B.
 @pytest.mark.parametrize(("layer", "forward", "weight", "input_gradient"), [
-    (only(Chain(1, 2, 4, 6).act()), 2 * 192, 0, 3 * 192),
-    (only(Chain(1, 2, 4, 6).then(kinds.Addition)), 3 * 192, 0, 0),
+    (Chain(1, 2, 4, 6).act().only, 2 * 192, 0, 3 * 192),
+    (Chain(1, 2, 4, 6).then(kinds.Addition).only, 3 * 192, 0, 0),
     (NORM, 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
-    (only(Chain(1, 2, 4, 6).pool("max", 2)), 192 + 48, 0, 2 * 192 + 48),
-    (only(Chain(1, 2, 4, 6).pool("average", 2)), 192 + 48, 0, 192 + 48),
+    (Chain(1, 2, 4, 6).pool("max", 2).only, 192 + 48, 0, 2 * 192 + 48),
+    (Chain(1, 2, 4, 6).pool("average", 2).only, 192 + 48, 0, 192 + 48),
     (SHORTCUT, 48 + 96, 0, 48 + 192),
-    (only(Chain(1, 48).then(kinds.Softmax, log=False)), 2 * 192, 0, 3 * 192),
-    (only(Chain(1, 48).then(kinds.Dropout, probability=0.5)), 2 * 192, 0, 2 * 192 + 48),
-    (only(Chain(2, 3).linear(5)), 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
-    (altered(only(Chain(2, 3).linear(5)), dtype="bfloat16"), 72, 72, 62),
-    (altered(only(Chain(2, 3).linear(5)), dtype="float64"), 288, 288, 248),
-    (only(Chain(2, 3, 4, 4).flatten()), 0, 0, 0),
+    (Chain(1, 48).then(kinds.Softmax, log=False).only, 2 * 192, 0, 3 * 192),
+    (Chain(1, 48).then(kinds.Dropout, probability=0.5).only, 2 * 192, 0, 2 * 192 + 48),
+    (Chain(2, 3).linear(5).only, 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
+    (altered(Chain(2, 3).linear(5).only, dtype="bfloat16"), 72, 72, 62),
+    (altered(Chain(2, 3).linear(5).only, dtype="float64"), 288, 288, 248),
+    (Chain(2, 3, 4, 4).flatten().only, 0, 0, 0),
 ], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradient: int) -> None:
     assert compulsory_traffic(layer) == forward
@@ -188,7 +182,7 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 @pytest.mark.parametrize(("term", "amount"), [
     (theory_macs(PLAIN), 2 * 9 * 4 * 27),
     (as_flops(theory_macs(PLAIN)), 2 * 2 * 9 * 4 * 27),
-    (as_flops(theory_macs(Chain(2, 5).linear(3).layers[0])), 2 * 30),
+    (as_flops(theory_macs(Chain(2, 5).linear(3).only)), 2 * 30),
     (for_each_output("scaling", PLAIN), 72),
     (for_each_output("additions", PLAIN), 72),
     (bias_kernel(PLAIN, ""), 144),

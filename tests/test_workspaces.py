@@ -77,11 +77,6 @@ def test_tensors_in_another_layout_are_copied() -> None:
     assert predicted.amount == 73_728 + 12_336 + input_bytes(layer)
 
 
-def only(chain: Chain) -> Any:
-    """Return the only layer of a chain."""
-    return chain.layers[0]
-
-
 CONTIGUOUS, LAST = LAYOUTS
 #: Channels in blocks of 16 (AVX-512) or 8 (AVX2) on one thread, and blocks of 16 on two threads.
 BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads=2)
@@ -93,34 +88,34 @@ BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads
     (TWO_THREADS, mnist_conv2(64), LAST, 73_728 + 12_336),
     (BY_16, mnist_conv2(1), CONTIGUOUS, 307_712 - 147_456),
     # A small single image is unfolded.
-    (BY_16, only(Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False)), CONTIGUOUS, 147_456 * 4),
+    (BY_16, Chain(1, 16, 32, 32).conv(16, 3, 1, 1, bias=False).only, CONTIGUOUS, 147_456 * 4),
     # No rule covers groups, kernels of one element, float64 and large padding.
-    (BY_16, only(Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32)), CONTIGUOUS, None),
-    (BY_16, only(Chain(2, 32, 8, 8).conv(32, 1)), CONTIGUOUS, None),
+    (BY_16, Chain(2, 32, 8, 8).conv(32, 3, 1, 1, groups=32).only, CONTIGUOUS, None),
+    (BY_16, Chain(2, 32, 8, 8).conv(32, 1).only, CONTIGUOUS, None),
     (BY_16, msgspec.structs.replace(mnist_conv2(2), dtype="float64"), CONTIGUOUS, None),
-    (BY_16, only(Chain(2, 16, 20, 20).conv(16, 11, 1, 5)), CONTIGUOUS, None),
+    (BY_16, Chain(2, 16, 20, 20).conv(16, 11, 1, 5).only, CONTIGUOUS, None),
     # A single channel, and channels in blocks of 16, 32 or 48.
-    (BY_16, only(Chain(2, 1, 8, 8).conv(32, 3)), CONTIGUOUS, 2 * 32 * 36 * 4),
-    (BY_16, only(Chain(2, 1, 8, 8).conv(32, 3)), LAST, None),
-    (BY_16, only(Chain(2, 16, 8, 8).conv(96, 3)), LAST, None),
+    (BY_16, Chain(2, 1, 8, 8).conv(32, 3).only, CONTIGUOUS, 2 * 32 * 36 * 4),
+    (BY_16, Chain(2, 1, 8, 8).conv(32, 3).only, LAST, None),
+    (BY_16, Chain(2, 16, 8, 8).conv(96, 3).only, LAST, None),
     # The kernel computes three positions of a row at once; more padding selects another kernel.
-    (BY_16, only(Chain(2, 16, 9, 9).conv(16, 12, 1, 2)), CONTIGUOUS, 2 * 16 * (81 + 144 * 8) * 4),
-    (BY_16, only(Chain(2, 16, 9, 9).conv(16, 14, 1, 3)), CONTIGUOUS, None),
+    (BY_16, Chain(2, 16, 9, 9).conv(16, 12, 1, 2).only, CONTIGUOUS, 2 * 16 * (81 + 144 * 8) * 4),
+    (BY_16, Chain(2, 16, 9, 9).conv(16, 14, 1, 3).only, CONTIGUOUS, None),
     # Large maps use at most two vectors of output channels, others at most four; 32 channels are
     # padded to three vectors.
-    (BY_8, only(Chain(2, 16, 152, 152).conv(32, 3)), LAST, 32 * 144 * 4 + 8216),
-    (BY_8, only(Chain(2, 16, 152, 151).conv(32, 3)), LAST, None),
-    (BY_8, only(Chain(2, 16, 152, 152).conv(16, 3)), LAST, 9 * 256 * 4 + 8216),
-    (BY_8, only(Chain(2, 16, 20, 20).conv(16, 3, groups=2)), LAST, 8 * 144 * 4 + 8216),
+    (BY_8, Chain(2, 16, 152, 152).conv(32, 3).only, LAST, 32 * 144 * 4 + 8216),
+    (BY_8, Chain(2, 16, 152, 151).conv(32, 3).only, LAST, None),
+    (BY_8, Chain(2, 16, 152, 152).conv(16, 3).only, LAST, 9 * 256 * 4 + 8216),
+    (BY_8, Chain(2, 16, 20, 20).conv(16, 3, groups=2).only, LAST, 8 * 144 * 4 + 8216),
     # Weights of depthwise kernels are stored in blocks of eight channels.
-    (BY_8, only(Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12)), LAST, 9 * 16 * 4),
+    (BY_8, Chain(2, 12, 9, 9).conv(12, 3, 1, 1, groups=12).only, LAST, 9 * 16 * 4),
     # With stride 2, each thread copies the elements that a kernel of one element reads.
-    (BY_8, only(Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False)), CONTIGUOUS,
+    (BY_8, Chain(2, 8, 8, 8).conv(8, 1, 2, bias=False).only, CONTIGUOUS,
      2 * 8 * 64 * 4 + 64 * 4 + (8 * 16 * 4 + 128)),
-    (BY_8, only(Chain(16, 8, 8, 8).conv(8, 1)), CONTIGUOUS, 16 * 8 * 64 * 4 + 64 * 4),
-    (BY_8, only(Chain(1, 8, 8, 8).conv(8, 1)), CONTIGUOUS, 0),
-    (BY_8, only(Chain(1, 20, 32, 32).conv(8, 3)), CONTIGUOUS, 20 * 9 * 900 * 4),
-    (BY_8, only(Chain(1, 20, 32, 33).conv(8, 3)), CONTIGUOUS,
+    (BY_8, Chain(16, 8, 8, 8).conv(8, 1).only, CONTIGUOUS, 16 * 8 * 64 * 4 + 64 * 4),
+    (BY_8, Chain(1, 8, 8, 8).conv(8, 1).only, CONTIGUOUS, 0),
+    (BY_8, Chain(1, 20, 32, 32).conv(8, 3).only, CONTIGUOUS, 20 * 9 * 900 * 4),
+    (BY_8, Chain(1, 20, 32, 33).conv(8, 3).only, CONTIGUOUS,
      24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
 ])  # fmt: skip
 def test_amounts(where: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
