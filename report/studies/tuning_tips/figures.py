@@ -56,8 +56,7 @@ def speedups(run: Run) -> Iterator[Dots]:
 def predictions(run: Run) -> Iterator[Scaling]:
     """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
     ends = (0.7, 2.4)
-    rules = {"By page faults": Run.predicted, "If gains stayed": results.unchanged_gain}
-    for title, predict in rules.items():
+    for title, predict in [*results.RULES.items()][:2]:
         gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
         points = []
         for (series, network), hollow in product(enumerate(NETWORKS, len(_SHIFTS)), (True, False)):

@@ -1,6 +1,7 @@
 """Results that are printed: selections of comparisons, gains of tips, and rows of tables."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import product
 from statistics import fmean
 from typing import Final, TypeAlias
@@ -86,6 +87,10 @@ def no_gain(run: Run, trial: Trial) -> Quantity:
     return exact("no gain", "1", 1, run.file)
 
 
+#: Rules that predict gains where memory is kept.
+RULES: Final = {"Equation": Run.predicted, "Unchanged gain": unchanged_gain, "No gain": no_gain}
+
+
 def predicted_gains(
     run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
 ) -> Gains:
@@ -101,9 +106,7 @@ def predicted_gains(
     return gains
 
 
-def errors(
-    run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
-) -> dict[Trial, float]:
+def errors(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[Trial, float]:
     """Return the distances of predictions from the measured medians, as shares of these."""
     gains = predicted_gains(run, predict, tips).items()
     return {trial: abs(predicted / median - 1) for trial, (predicted, _, median, _) in gains}
@@ -117,14 +120,20 @@ def near_gains(
     return [trial for trial in among(run) if known_errors.get(trial, NEAR) < NEAR]
 
 
-def missed_gains(run: Run, tips: Names = COMPARED_TIPS) -> list[Trial]:
+def missed_gains(run: Run) -> list[Trial]:
     """Select the comparisons whose prediction has a large error."""
-    return [trial for trial, error in errors(run, tips=tips).items() if error >= NEAR]
+    return [trial for trial, error in errors(run, Run.predicted).items() if error >= NEAR]
 
 
-def mean_error(run: Run, predict: Prediction = Run.predicted) -> Quantity:
+def closer_gains(run: Run) -> list[Trial]:
+    """Select the comparisons whose prediction is closer than the gain with memory returned."""
+    predicted, unchanged = errors(run, Run.predicted), errors(run, unchanged_gain)
+    return [trial for trial in predicted if predicted[trial] < unchanged.get(trial, 0.0)]
+
+
+def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Quantity:
     """Return the mean error of predictions where memory is kept."""
-    if not (all_errors := errors(run, predict)):
+    if not (all_errors := errors(run, predict, tips)):
         return absent("mean error", "1", f"no prediction on {run.label}")
     return exact("mean error", "1", fmean(all_errors.values()), run.file)
 
@@ -135,20 +144,28 @@ def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -
     return choose(*(run.median(run.speedup(trial)) for trial in trials))
 
 
-def extreme_total(run: Run, tip: str, choose: Choice, memory: str = "kept") -> Quantity:
-    """Return the smallest or largest ratio of median times, by a tip and a policy for memory."""
-    totals = []
-    for network in NETWORKS:
-        trials = Trial("control", network), Trial(tip, network, memory=memory)
-        before, after = (run.median(run.series_of("time", trial)) for trial in trials)
-        totals.append(before / after)
-    return choose(*totals)
-
-
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
-    """Return the time of a call of a network in a setting, under a policy for freed memory."""
-    tip, quantity = SETTINGS[setting]
-    return run.series_of(quantity, Trial(tip, network, memory=memory))
+    """Return a call's time in a setting, under a policy for freed memory or as predicted."""
+    tip, name = SETTINGS[setting]
+    if memory not in MEMORY:
+        return run.time_where_kept(Trial(tip, network), name)
+    return run.series_of(name, Trial(tip, network, memory=memory))
+
+
+def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Yield the mean errors of each rule, and of the equation at other prices of a page."""
+    rules: dict[str, Prediction] = dict(RULES)
+    for tenths in (12, 15, 21, 27):  # of a microsecond, below and above the measured price
+        price = exact("price", "s", tenths / 10**7)
+        rules[f"Equation, {tenths / 10} µs"] = partial(Run.predicted_where_kept, price=price)
+    for rule, predict in rules.items():
+        yield {
+            "Prediction": rule,
+            "Tips (%)": mean_error(run, predict),
+            "Controls (%)": mean_error(run, predict, CONTROLS),
+            "All (%)": mean_error(run, predict, tuple(TIPS)),
+            "Tips within a tenth": count(run, partial(near_gains, predict=predict)),
+        }
 
 
 def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
@@ -161,16 +178,8 @@ def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
             "Committed prediction": run.predicted(trial),
             "Measured": run.speedup(trial),
             "Price × pages": base / (base - saved * run.page_price()),
-            "Implied price (µs)": run.median(run.implied_price(trial)),
+            "Implied price (µs)": run.implied_price(trial),
         }
-
-
-def _range(run: Run, trials: Collection[Trial]) -> str:
-    """Print the smallest and largest median of the networks; empty without any."""
-    medians = [point(run.speedup(trial)) for trial in trials]
-    known = [median for median in medians if not isinstance(median, Missing)]
-    ends = [f"{end:.2f}" for end in (min(known), max(known))] if known else []
-    return " to ".join(dict.fromkeys(ends))
 
 
 def _networks(run: Run, tip: str, memory: str, word: str) -> str:
@@ -182,12 +191,10 @@ def _networks(run: Run, tip: str, memory: str, word: str) -> str:
 
 
 def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield where each tip pays, and what it gains where memory is kept if that was measured."""
+    """Yield where each tip pays."""
     for tip in dict.fromkeys(trial.tip for trial in comparisons(run)):
-        trials = comparisons(run, ("kept",), tips=(tip,)) or comparisons(run, tips=(tip,))
         yield {
             "Tip": TIPS[tip],
-            "Speed-up": _range(run, trials),
             "Faster, memory kept": _networks(run, tip, "kept", "faster"),
             "Faster, returned": _networks(run, tip, "returned", "faster"),
             "Slower, returned": _networks(run, tip, "returned", "slower"),
@@ -196,7 +203,7 @@ def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     """Yield the times of each setting on all networks."""
-    for setting, memory in product(SETTINGS, MEMORY):
+    for setting, memory in product(SETTINGS, (*MEMORY, "kept, predicted")):
         times = {f"{name} (ms)": call_time(run, setting, name, memory) for name in NETWORKS}
         yield {"Setting": setting, "Memory": memory, **times}
 

@@ -96,17 +96,18 @@ class Run(any_study.Run):
         saved = self.series_of("baseline_time", trial) - self.series_of("time", trial)
         return saved / self.saved_pages(trial)
 
-    def predicted_where_kept(self, trial: Trial, price: Quantity | None = None) -> Quantity:
-        """Predict a speed-up where memory is kept: both times less those of their page faults.
+    def time_where_kept(self, trial: Trial, name: str, price: Quantity | None = None) -> Quantity:
+        """Predict a time ``name`` where memory is kept: the time less that of its page faults (s).
 
-        Times and faults are those where freed memory is returned, as medians over all pairs, as in
-        the program that was committed before the run.  ``price`` is the time of a page (s), by
-        default the measured median.
+        Time and faults are medians over all pairs where memory is returned, as in the program that
+        was committed before the run.  ``price``: time of a page (s), by default the median.
         """
-        returned, sides = trial._replace(memory="returned"), []
-        for side in ("baseline_", ""):
-            time = self.median(self.series_of(f"{side}time", returned))
-            faults = self.median(self.series_of(f"{side}page_faults", returned))
-            sides.append(time - faults * (price or self.page_price()))
-        without, tip = sides
-        return without / tip
+        returned = trial._replace(memory="returned")
+        time = self.median(self.series_of(name, returned))
+        faults = self.median(self.series_of(name.replace("time", "page_faults"), returned))
+        return time - faults * (price or self.page_price())
+
+    def predicted_where_kept(self, trial: Trial, price: Quantity | None = None) -> Quantity:
+        """Predict a speed-up where memory is kept by the predicted times of both sides."""
+        without = self.time_where_kept(trial, "baseline_time", price)
+        return without / self.time_where_kept(trial, "time", price)

@@ -56,35 +56,24 @@ for _end, _choose in (("least", smallest), ("most", largest)):
         cpu.values("measured", **{f"{_tip}_{_end}": _gain})
     for _tip in ("channels_last", "compiled"):
         _gain = partial(results.extreme_gain, tip=_tip, choose=_choose, memory="kept")
-        _total = partial(results.extreme_total, tip=_tip, choose=_choose)
-        cpu.values("measured", **{f"{_tip}_kept_{_end}": _gain, f"{_tip}_total_{_end}": _total})
-    _alone = partial(_total, tip="compiled", memory="returned")
-    cpu.values("measured", **{f"compiled_alone_{_end}": _alone})
+        cpu.values("measured", **{f"{_tip}_kept_{_end}": _gain})
 
 for _memory in MEMORY:
     _select = partial(results.comparisons, memory=(_memory,))
     _declare_count(f"comparisons_{_memory}", _select)
     for _word in results.DECIDED:
         _declare_count(f"{_word}_{_memory}", partial(_select, words=(_word,)))
-    _halved = Trial("bfloat16", NETWORKS[0], memory=_memory)
-    cpu.values("measured", **{f"bfloat16_{_memory}": partial(Run.speedup, trial=_halved)})
 _CONTROLS: Final = partial(results.comparisons, tips=subject.CONTROLS)
 _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
-_declare_count("controls_missed", partial(results.missed_gains, tips=subject.CONTROLS))
 _declare_count("changed_gains", results.changed_gains)
 _declare_count("predictions", results.predicted_gains)
-_RULES: Final = (Run.predicted, results.unchanged_gain, results.no_gain)
-for _rule in _RULES:
+_declare_count("predicted_within", results.near_gains)
+_declare_count("closer", results.closer_gains)
+for _rule in results.RULES.values():
     _name, _select = _rule.__name__, partial(results.near_gains, predict=_rule)
-    _declare_count(f"{_name}_within", _select)
     _declare_count(f"{_name}_changed", partial(_select, among=results.changed_gains))
     cpu.values("percent", **{f"{_name}_error": partial(results.mean_error, predict=_rule)})
-for _tenths in (12, 15, 21, 27):  # tenths of a microsecond, below and above the measured price
-    _price = exact("price", "s", _tenths / 10**7)
-    study.constants("measured", **{f"price_{_tenths}": _price})
-    _priced = partial(Run.predicted_where_kept, price=_price)
-    _declare_count(f"within_at_{_tenths}", partial(results.near_gains, predict=_priced))
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
 cpu.values(
     "measured",
@@ -94,9 +83,11 @@ cpu.values(
     time_gradients_on=partial(Run.series_of, quantity="baseline_time", trial=RETURNED),
     time_gradients_off=partial(Run.series_of, quantity="time", trial=RETURNED),
     gradients_pages=partial(Run.series_of, quantity="page_faults", trial=RETURNED),
+    compiled_pages=partial(
+        Run.series_of, quantity="page_faults", trial=Trial("compiled", NETWORKS[1])
+    ),
 )
-study.show("earlier", "control_most", "channels_last_least", "channels_last_most")
-study.show("earlier", "gradients_returned", "gradients_kept")
+study.show("earlier", "control_most", "gradients_returned", "gradients_kept")
 study.show("both_cores", "controls", "controls_at_one")
 
 
@@ -165,7 +156,7 @@ def gains_change(run: Run) -> Statement:
 
 @cpu.claim(
     "Page faults predict over three quarters of gains with memory kept; unchanged gains fewer",
-    numbers=("predictions", *(f"{r.__name__}_{n}" for r in _RULES for n in ("within", "error"))),
+    numbers=("predictions", "predicted_within", "predicted_error", "unchanged_gain_error"),
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
     predictions = results.count(run, results.predicted_gains)
@@ -189,9 +180,11 @@ def right_in_bfloat16(run: Run) -> Statement:
 cpu.figure(key=True, height=2.4)(figures.times)
 cpu.figure(height=3.0, same_axes=True)(figures.speedups)
 cpu.figure(height=2.8, same_axes=True, wide=True)(figures.predictions)
-cpu.table("times", wide=True)(results.time_rows)
-cpu.table("pages", digits={"Saved pages": 2, "Implied price (µs)": 3})(results.page_rows)
-cpu.table("advice", wide=True)(results.advice_rows)
+_MS: Final = {f"{network} (ms)": 3 for network in NETWORKS}
+cpu.table("times", wide=True, digits=_MS)(results.time_rows)
+cpu.table("scores", digits={"Tips (%)": 2, "Controls (%)": 2, "All (%)": 2})(results.score_rows)
+cpu.table("pages", digits={"Saved pages": 2})(results.page_rows)
+cpu.table("advice")(results.advice_rows)
 cpu.table("numbers", wide=True)(results.number_rows)
 earlier.table("earlier", wide=True)(results.speedup_rows)
 both_cores.table("both-cores", wide=True)(results.speedup_rows)
