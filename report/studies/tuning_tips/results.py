@@ -116,7 +116,7 @@ def near_gains(
     run: Run, predict: Prediction = Run.predicted, among: Selection = comparisons
 ) -> list[Trial]:
     """Select the comparisons, ``among`` all or others, whose prediction has a small error."""
-    known_errors = errors(run, predict)
+    known_errors = errors(run, predict, tuple(TIPS))
     return [trial for trial in among(run) if known_errors.get(trial, NEAR) < NEAR]
 
 
@@ -147,9 +147,8 @@ def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
     """Return a call's time in a setting, under a policy for freed memory or as predicted."""
     tip, name = SETTINGS[setting]
-    if memory not in MEMORY:
-        return run.time_where_kept(Trial(tip, network), name)
-    return run.series_of(name, Trial(tip, network, memory=memory))
+    trial = Trial(tip, network, memory=memory)
+    return run.series_of(name, trial) if memory in MEMORY else run.time_where_kept(trial, name)
 
 
 def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
@@ -158,13 +157,15 @@ def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     for tenths in (12, 15, 21, 27):  # of a microsecond, below and above the measured price
         price = exact("price", "s", tenths / 10**7)
         rules[f"Equation, {tenths / 10} µs"] = partial(Run.predicted_where_kept, price=price)
+    controls = partial(comparisons, tips=CONTROLS)
     for rule, predict in rules.items():
         yield {
             "Prediction": rule,
             "Tips (%)": mean_error(run, predict),
             "Controls (%)": mean_error(run, predict, CONTROLS),
             "All (%)": mean_error(run, predict, tuple(TIPS)),
-            "Tips within a tenth": count(run, partial(near_gains, predict=predict)),
+            "Tips within": count(run, partial(near_gains, predict=predict)),
+            "Controls within": count(run, partial(near_gains, predict=predict, among=controls)),
         }
 
 

@@ -180,8 +180,7 @@ def right_in_bfloat16(run: Run) -> Statement:
 cpu.figure(key=True, height=2.4)(figures.times)
 cpu.figure(height=3.0, same_axes=True)(figures.speedups)
 cpu.figure(height=2.8, same_axes=True, wide=True)(figures.predictions)
-_MS: Final = {f"{network} (ms)": 3 for network in NETWORKS}
-cpu.table("times", wide=True, digits=_MS)(results.time_rows)
+cpu.table("times", wide=True, digits={f"{name} (ms)": 3 for name in NETWORKS})(results.time_rows)
 cpu.table("scores", digits={"Tips (%)": 2, "Controls (%)": 2, "All (%)": 2})(results.score_rows)
 cpu.table("pages", digits={"Saved pages": 2})(results.page_rows)
 cpu.table("advice")(results.advice_rows)
