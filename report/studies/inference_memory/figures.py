@@ -38,7 +38,7 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
         "Batch size (images)", "Peak (MB)", points, curves, (Band("limit", limit, limit, limit),),
         x_scale="linear", y_scale="linear", y_from_zero=True,
         regions=(
-            (f"{row.ran:,}", row.ran + 0.02 * end_of_line, 0.86 * limit),
+            (f"{row.ran:,}", row.ran + 0.04 * end_of_line, 0.78 * limit),
             (f"{promised:,}", promised - 0.02 * end_of_line, 1.1 * limit),
             ("limit", 0.45 * end_of_line, 1.1 * limit),
         ),

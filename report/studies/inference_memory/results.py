@@ -11,13 +11,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import (
-    Baseline,
-    Call,
-    LimitOfNetwork,
-    OperatorLine,
-    whole_call,
-)
+from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorLine
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 
 #: A prediction under a limit of tensors.
@@ -92,7 +86,7 @@ class RuleComparison:
     def runs(self) -> dict[Search, list[int]]:
         """Count the runs of every search under each limit; a line not measured is right."""
         runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
-        lines = [dict(self.answers["line"]), dict(self.answers["later"])]
+        lines = [dict(self.answers[rule]) for rule in theory.LINES]
         for row in self.limits:
             promised = [line.get(row, row.ran) for line in lines]
             counted = theory.runs_of_searches(row.ran, row.predicted, *promised)
@@ -131,13 +125,13 @@ class RuleComparison:
             yield from self._counts_of_line()
 
     def peaks_off(self) -> dict[tuple[str, int], float]:
-        """Divide each sum over operators that misses a measured peak by it: network, batch."""
+        """Return the share by which sums over operators miss measured peaks: network, batch."""
         off = {}
         for network in {row.network for row in self.limits if self.lines[row.network]}:
             for batch, peak in self.baselines[network].peaks.items():
                 total = theory.holder(self.lines[network], batch).total(batch)
                 if total != peak:
-                    off[network, batch] = total / peak
+                    off[network, batch] = abs(total / peak - 1)
         return off
 
     def compare(self, rule: BatchRule) -> tuple[int, int]:
@@ -148,8 +142,6 @@ class RuleComparison:
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
         """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
-        yield "doubled_wins", self.compare("doubled")[0]
-        yield "doubled_losses", self.compare("doubled")[1]
         runs = self.runs()
         pairs = zip(runs["count"], runs["later"], strict=True)
         yield "later_faster", sum(count > later for count, later in pairs)
@@ -164,7 +156,6 @@ class RuleComparison:
         yield "two_exact", sum((r.network, r.peak_of_2) in twos for r in self.baselines.values())
         yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
         explained = self._explained()
-        yield "explained", explained.total()
         for name, is_over in (("over", True), ("right", False)):
             yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
             yield f"changed_{name}", explained[is_over, True]
@@ -224,7 +215,7 @@ def held_out_counted(run: Run) -> Quantity:
 
 def alexnet_by_line(run: Run) -> Quantity:
     """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
-    two, four = (run.peak(whole_call("AlexNet", batch)) for batch in (2, 4))
+    two, four = (run.peak(subject.whole_call("AlexNet", batch)) for batch in (2, 4))
     return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
 
 
@@ -237,6 +228,11 @@ def limits_counted(run: Run, more: int | None = None) -> Quantity:
 def first_most(run: Run) -> Quantity:
     """Return the most of the batch with which the search began over the one that ran."""
     return exact("ratio", "1", max(limit.first / limit.ran for limit, _ in run.limits), run.file)
+
+
+def begun_with_count(run: Run) -> Quantity:
+    """Count the limits under which the search began with the predicted batch."""
+    return exact("limits", "1", sum(limit.first == fits.largest for limit, fits in run.limits))
 
 
 def limits_within(run: Run) -> Iterator[Statement]:

@@ -9,13 +9,7 @@ from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.subject import (
-    NETWORKS,
-    Call,
-    Limit,
-    call_of,
-    limit_of,
-)
+from report.studies.inference_memory.subject import NETWORKS, Call, Limit, call_of, limit_of
 from report.theory.conditions import conditions_of
 from report.theory.network import Border
 from report.theory.peaks import peak_bytes

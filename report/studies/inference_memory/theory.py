@@ -14,8 +14,10 @@ from report.theory.peaks import peak_bytes
 
 BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "estimator", "sum"]
 #: Search that ends when a batch ran and the next one did not; all bisect where a guess fails.
-Search: TypeAlias = Literal["count", "line", "later", "bisection"]
+Search: TypeAlias = Literal["count", "line", "later", "doubled", "bisection"]
 SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
+#: Searches that begin with the batch that a line promises.
+LINES: Final[tuple[BatchRule, ...]] = ("line", "later", "doubled")
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
@@ -65,14 +67,19 @@ def _runs_by_line(largest: int, guess: int, smaller: int, larger: int) -> int:
     return 2 + _runs_within(largest, guess, max(below, default=0), min(above, default=None))
 
 
-def runs_of_searches(largest: int, count: int, line: int, later: int) -> dict[Search, int]:
-    """Count the runs of every search, with the batches that the count and two lines promise."""
+def runs_of_searches(
+    largest: int, count: int, line: int, later: int, doubled: int
+) -> dict[Search, int]:
+    """Count the runs of every search, with the batches that the count and three lines promise."""
     doublings = _doublings(largest)
     fits, fails = 2**doublings // 2 if doublings > 1 else 0, 2**doublings
+    # After a promise that runs the next image is tried, although a larger batch already failed.
+    fails_after_promise = None if doubled < fails - 1 else fails
     return {
         "count": _runs_within(largest, count, 0, None),
         "line": _runs_by_line(largest, line, 2, 4),
         "later": _runs_by_line(largest, later, 8, 16),
+        "doubled": doublings + _runs_within(largest, doubled, fits, fails_after_promise),
         "bisection": doublings + _runs_within(largest, fails, fits, fails),
     }
 
