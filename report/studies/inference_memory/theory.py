@@ -17,7 +17,7 @@ BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "
 Search: TypeAlias = Literal["count", "line", "later", "doubled", "bisection"]
 SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
 #: Searches that begin with the batch that a line promises.
-LINES: Final[tuple[BatchRule, ...]] = ("line", "later", "doubled")
+LINES: Final[tuple[Literal["line", "later", "doubled"], ...]] = ("line", "later", "doubled")
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
