@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from operator import itemgetter
+from random import Random
+from re import findall
+from statistics import fmean, pstdev
 
 import msgspec
 from pytest import approx
@@ -79,6 +82,17 @@ BY_RATE = 0.362 * 8.1e12 / 5.46e9
 HEAVY_RATIO = (15.5 + 16.1) / (8.5 + 8.6) * CHIP / 48.7e12
 #: Steps a second of ResNet-18 on the T4 at the printed throughput.
 STEPS = 650 / 128
+#: Mean step (s) of the collapsed run at its efficiency with two decimals.
+MEAN = 128 * 12.27e9 / (0.0061 * 48.7e12)
+
+
+def two_durations(end: float) -> float:
+    """Return mean(1/t) · mean(t) of two durations, one of them ``end``, as the source's run has."""
+    weight = 1 / (1 + (MEAN - end) ** 2 / 1.731**2)
+    other = (MEAN - weight * end) / (1 - weight)
+    return MEAN * (weight / end + (1 - weight) / other)
+
+
 #: Values of the paper, from numbers of the source and closed forms of theory.
 EXPECTED: Mapping[str, float] = {
     "audited": 58, "differing": 18, "paradox_printed": 2.9,
@@ -86,6 +100,8 @@ EXPECTED: Mapping[str, float] = {
     "t4_peak": 8.1e12,
     "paradox_kept": (67.8 + 16.1) / 29.1 * CHIP / 48.7e12,
     "t4_small_arithmetic": round(650 * image_work(SMALL) / 8.1e12, 2),
+    "gap": 31 * MEAN / 128, "gap_bounds": two_durations(8.561),
+    "t4_least_by_roofs": 1360, "even_heavy_by_roofs": 1510,
     "t4_least": 1040, "t4_small_excess": round(650 / BY_RATE - 1, 2),
     "even_small": 1030, "even_heavy": 1770, "printed_clock": 3280,
     "step_cost": 64 / 111 - 64 / 117,
@@ -104,6 +120,20 @@ EXPECTED: Mapping[str, float] = {
 
 def test_values_of_the_source_equal_closed_forms() -> None:
     papers.assert_values(full(), EXPECTED)
+    assert by_hand(SMALL, 8.1e12 * 1357 / 1590, 320e9) == approx(128 / BY_RATE, rel=1e-3)
+
+
+def test_random_steps_have_a_gap_of_means_within_the_bounds() -> None:
+    """Steps from 0.914 to 8.561 s, scaled to the run's mean and standard deviation."""
+    random, tried = Random(0), 0
+    while tried < 50:
+        steps = [random.betavariate(2, 2) for _ in range(100)]
+        mean, deviation = fmean(steps), pstdev(steps)
+        steps = [MEAN + 1.731 * (step - mean) / deviation for step in steps]
+        if min(steps) >= 0.914 and max(steps) <= 8.561:
+            tried += 1
+            gap = fmean(1 / step for step in steps) * MEAN
+            assert two_durations(8.561) < gap < two_durations(0.914)
 
 
 def numbers(cells: Iterable[object]) -> list[object]:
@@ -166,6 +196,8 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         ("clock-decides", on(**{"36.2": 40}), "refuted"),
         ("clock-decides", on(**{"0.6": 5}), "refuted"),
         ("throughputs", on(_650=480), "refuted"),
+        ("two-means", on(_31=40), "refuted"),
+        ("two-means", on(_1731=500), "refuted"),
         ("small-leads", on(_650=480), "refuted"),
         ("small-leads", on(**{"36.2": 34}), "refuted"),
         ("step-cost", on(_120=150), "refuted"),
@@ -178,6 +210,13 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         ("averages-overstate", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
     )  # fmt: skip
     papers.assert_verdicts(STUDY, cases)
+
+
+def test_the_gpu_had_one_clock_in_every_case() -> None:
+    record = "20261125T235422Z-nvidia-h100-80gb-hbm3-af2555-dd8dd3ce.json"
+    text = (ROOT / "data" / STUDY / record).read_text("utf-8")
+    clocks = findall(r'"device_clock": ?\[([^]]+)\]', text)
+    assert {float(clock) for several in clocks for clock in several.split(",")} == {1.98e9}
 
 
 def test_the_trace_contains_the_named_algorithms() -> None:

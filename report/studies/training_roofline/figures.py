@@ -13,7 +13,7 @@ from report.studies.training_roofline.theory import value_of
 def clocks(source: Source) -> Iterator[Scaling]:
     """Draw ratios, with the T4 at its highest clock, over the laptop's clock.
 
-    Dashed lines end at the clock of the printed peak.  In the band a slower T4 is equal.
+    Dashed lines end at the clock of the printed peak.  In the bands a slower T4 is equal.
     """
     rated = sorted(value_of(source.first_row("cores", clock)) for clock in CLOCKS)
     ends = (0.0, value_of(results.printed_clock(source)))
@@ -26,12 +26,13 @@ def clocks(source: Source) -> Iterator[Scaling]:
         curves.append(Curve("", ends, (0.0, slope * ends[1]), series=series))
     printed = Points("", ends[1:], (value_of(source.value("paradox")),), hollow=True)
     least = value_of(results.needed_clock(source))
+    by_roofs = value_of(results.needed_clock_by_roofs(source))
     yield Scaling(
         "Laptop's clock (MHz)",
         "The T4's efficiency ÷ the laptop's",
         (*lines, printed),
         tuple(curves),
-        (Band("equal", least, 1, 1, series=6),),
+        (Band("equal", by_roofs, 1, 1, series=6), Band("", least, 1, 1, series=6)),
         x_ticks=(0, rated[0], rated[-1], round(ends[1], -1)),
         x_scale="linear",
         y_scale="linear",

@@ -122,8 +122,6 @@ class Source:
         """Return a number of a table's first row as an exact one."""
         return self.exact(self.rows(table)[0].printed(key), unit, factor)
 
-    # ---------------------------------------------------------------------------------- devices
-
     def of_device(self, device: str, key: str) -> Printed:
         """Return a printed property of a device, such as its peak."""
         return self.one("environments", environment=device).printed(key)
@@ -157,8 +155,6 @@ class Source:
         """Return a peak of the data sheet, or None for a device without one."""
         sheet = self.devices.find(f"NVIDIA {device}")
         return sheet.peak(operation) if sheet else None  # type: ignore[arg-type]
-
-    # ------------------------------------------------------------------------------- the cases
 
     @cached_property
     def cases(self) -> tuple[PrintedCase, ...]:
@@ -197,9 +193,6 @@ class Source:
     def largest_steady_case(self, device: str, network: str) -> PrintedCase:
         """The case of a network at the largest batch whose rate collapsed on neither GPU."""
         return self.steady_cases(device, network)[-1]
-
-
-# --------------------------------------------------------------------------------------- audit
 
 
 def audit(source: Source) -> tuple[Check, ...]:
