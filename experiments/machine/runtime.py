@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NoReturn
@@ -84,7 +85,9 @@ def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         names = [member for member, _ in inspect.getmembers(module, inspect.isfunction)]
-        file, listed = Path(str(module.__file__)).name, first_names(names) or "none"
+        similar = get_close_matches(name, names)
+        others = [member for member in names if member not in similar]
+        file, listed = Path(str(module.__file__)).name, first_names([*similar, *others]) or "none"
         raise LookupError(f"{file} has no function {name!r}; it has {listed}")
     return function  # type: ignore[no-any-return]
 

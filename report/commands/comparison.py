@@ -9,7 +9,14 @@ from report.core.errors import RecordError
 from report.core.records.store import Stored, read_attachments, read_record
 from report.engine.place import put_folder
 from report.instruments import case_operators
-from report.instruments.comparison import NAME, groups, lines, reasons, verdicts
+from report.instruments.comparison import (
+    NAME,
+    disturbance_warning,
+    groups,
+    lines,
+    reasons,
+    verdicts,
+)
 from report.render.shell import read_settings, render_template, write_assets
 
 
@@ -23,13 +30,15 @@ def comparison(options: Namespace) -> int:
     if stored.record.study != NAME:
         raise RecordError(f"{path.name}: is a record of {stored.record.study}; name one of {NAME}.")
     files = read_attachments(stored, (case_operators.PATTERN,), path.parents[1])
-    *candidates, self_comparison = verdicts(stored.record)
+    results = verdicts(stored.record)
+    *candidates, self_comparison = results
     content = {
         "record": stored.record,
         "file": path.name,
         "itself": self_comparison,
         "groups": groups(stored.record),
         "wrong": [result for result in candidates if result.reason],
+        "warning": disturbance_warning(results),
         "reasons": tuple(reasons(stored.record, files)),
     }
     request = request_of(options)

@@ -185,12 +185,23 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
             yield f"group {number}, not told apart when all pairs are tested: {members}"
     yield from reasons(record, files)
     yield f"pairs of processes: {control.pairs}, of which disturbed: {control.disturbed}"
+    warning = disturbance_warning(results)
+    if warning:
+        yield warning
+
+
+def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
+    """Name the functions without a single undisturbed pair of processes; None if there are none."""
     disturbed: list[str] = []
     for result in results:
         if result.pairs and result.disturbed == result.pairs:
             disturbed.append(result.function)
-    if disturbed:
-        yield f"every pair of {first_names(disturbed)} was disturbed; repeat with --wait-quiet 10"
+    if not disturbed:
+        return None
+    names = first_names(disturbed)
+    return (
+        f"other programs disturbed all pairs of processes of {names}; repeat with --wait-quiet 10"
+    )
 
 
 def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
