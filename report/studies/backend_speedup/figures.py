@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from statistics import median
 from typing import Final
 
@@ -10,7 +12,7 @@ from report.paper.plots import dot_series, points
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
-from report.studies.backend_speedup.subject import ON_GPU, SMALL, SOURCE
+from report.studies.backend_speedup.subject import SMALL, SOURCE
 
 #: Lines of the figures, whose colours do not depend on what was measured.
 _LINES: Final = {
@@ -39,17 +41,33 @@ def curve(run: Run) -> Iterator[Scaling]:
 
 
 def calls(run: Run) -> Iterator[Scaling]:
-    """Draw PyTorch's time with other numbers of calls over the unchanged iteration's."""
+    """Draw times with other numbers of calls over the unchanged iteration's, NumPy's as rings."""
     lines: list[Points] = []
-    for size in (subject.ONE_IMAGE, SMALL, SOURCE):
-        ratios = {n: results.effect_of_calls(run, size, n) for n in subject.OTHER_CALLS}
+    for number, size in enumerate((subject.ONE_IMAGE, SMALL, SOURCE)):
         name = f"{size.images:,} images" if size != subject.ONE_IMAGE else "one image"
-        lines += points(name, ratios, "1", series=len(lines))
+        for library, label in ("torch", name), ("numpy", ""):
+            effect = partial(results.effect_of_calls, run, size, library=library)
+            ratios = {calls: effect(calls) for calls in subject.OTHER_CALLS}
+            lines += points(label, ratios, "1", series=number, hollow=library == "numpy")
     shares = tuple(calls / subject.ALL_CALLS for calls in subject.OTHER_CALLS)
     curve = Curve("calls of equal cost", subject.OTHER_CALLS, shares)
     axes = "Library calls of an iteration", "Time over that with 31 calls"
     yield Scaling(*axes, tuple(lines), (curve,), x_ticks=subject.OTHER_CALLS, direct=True,
                   legend=False)  # fmt: skip
+
+
+def effects(run: Run) -> Iterator[Dots]:
+    """Draw the predicted and the measured effect of each change on NumPy's time."""
+    cases = tuple(product(subject.NETWORKS.items(), subject.CHANGES))
+    predicted = [results.predicted_effect(run, size, change) for (_, size), change in cases]
+    measured = [results.effect(run, size, change) for (_, size), change in cases]
+    series = (
+        dot_series("predicted", predicted, "1", hollow=True, shift=-0.15),
+        dot_series("measured", measured, "1", series=2, shift=0.15),
+    )
+    names = tuple(f"{change}, {network}" for (network, _), change in cases)
+    yield Dots(names, series, "Time with a change over that without", reference=1.0, log=True,
+               x_ticks=(0.5, 1.0, 2.0))  # fmt: skip
 
 
 def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
@@ -59,16 +77,3 @@ def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Itera
     yield Dots(names, times, "Time of an iteration (ms)", log=True)
     ratio = (dot_series("", ratios, "1", series=3),)
     yield Dots(names, ratio, "Speed-up", log=True, named=False, legend=False)
-
-
-def operations(run: Run) -> Iterator[Dots]:
-    """Draw the time (µs) of each kind of operation at the least work and at the source's size."""
-    rows = {f"{name} ({calls})": part for part, (name, calls) in subject.PARTS.items()}
-    rows |= {f"Iteration ({subject.ALL_CALLS})": "time", "Tiny addition (1)": "call_time"}
-    series = []
-    for number, (library, label) in enumerate(ON_GPU.items()):
-        for size, hollow in ((SMALL, True), (SOURCE, False)):
-            times = [run.measured(quantity, size, library) for quantity in rows.values()]
-            name, shift = f"{label}, {size.images:,} images", 0.3 * number - 0.15
-            series.append(dot_series(name, times, "µs", series=number, hollow=hollow, shift=shift))
-    yield Dots(tuple(rows), tuple(series), "Time (µs)", log=True)

@@ -1,5 +1,6 @@
 """Derived results of backend_speedup: speed-ups, idle time, and effects of changes."""
 
+from collections.abc import Callable
 from itertools import product
 from operator import truediv
 
@@ -50,17 +51,6 @@ def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: floa
     return slow / fast / (base_slow / base_fast)
 
 
-def growth(run: Run, quantity: str, library: str) -> Quantity:
-    """Added time (s) from the least work to the source's size."""
-    return run.measured(quantity, SOURCE, library) - run.measured(quantity, SMALL, library)
-
-
-def share_of_calls(run: Run, library: str) -> Quantity:
-    """Share of all calls, each as long as a tiny addition, in an iteration of the least work."""
-    one_call = run.measured("call_time", SMALL, library)
-    return subject.ALL_CALLS * one_call / run.time(SMALL, library)
-
-
 def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
     """Divide a library's time at a size by that at the least work."""
     times = (run.medians("time", case, library) for case in (size, SMALL))
@@ -93,16 +83,6 @@ def session_effect(runs: tuple[Run, Run], library: str, size: Size = SOURCE) -> 
     return ranged(runs, f"time of {NAMES[library]}, other over main session", truediv, other, main)
 
 
-def relu_share(runs: tuple[Run, Run]) -> Quantity:
-    """Estimate ReLU's share of the time that CuPy's iteration takes longer in the second session.
-
-    ReLU is timed to its end, which inflates it.
-    """
-    main, other = runs
-    relu = other.measured("relu_time", SOURCE, "cupy") - main.measured("relu_time", SOURCE, "cupy")
-    return to_digits(relu / (other.time(SOURCE, "cupy") - main.time(SOURCE, "cupy")), 2)
-
-
 def largest_difference(run: Run, quantity: str) -> Quantity:
     """Largest relative difference between CuPy's and NumPy's training in any iteration."""
     name = f"largest difference of {quantity}"
@@ -126,11 +106,17 @@ def thread_factor(run: Run) -> Quantity:
     return run.changed("time", SOURCE) / run.changed("time", SOURCE, subject.THREAD)
 
 
-def double_factor(run: Run, of: str) -> Quantity:
+def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
     """Divide NumPy's time in double by that in single precision, in cases of a subject."""
-    cases = (run.of_numpy(subject.SHARED, change, of) for change in (subject.DOUBLE, NONE))
+    cases = (run.of_numpy(size, change, of) for change in (subject.DOUBLE, NONE))
     times = (run.process_medians("time", case) for case in cases)
     return ranged((run,), "double over single precision", truediv, *times)
+
+
+def double_effect(run: Run, size: Size) -> Quantity:
+    """Divide NumPy's time in double by that in single precision, process by process."""
+    double, single = (run.series("time", run.of_numpy(size, c)) for c in (subject.DOUBLE, NONE))
+    return double / single
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
@@ -139,9 +125,21 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
     return named("predicted effect", 1 + added / run.changed("time", size))
 
 
-def effect_of_calls(run: Run, size: Size, calls: int) -> Quantity:
-    """Divide PyTorch's time with another number of calls by the unchanged iteration's."""
-    return run.with_calls("time", size, calls) / run.with_calls("baseline_time", size, calls)
+def added_share(run: Run, change: str, factor: Callable[..., Quantity] = effect) -> Quantity:
+    """Share of its time that a change adds to the source's network, negative if it saves time."""
+    return factor(run, SOURCE, change) - 1
+
+
+def fault_cost(run: Run) -> Quantity:
+    """Divide the time (s) that returned memory adds by the page faults of an iteration."""
+    added = run.changed("time", SOURCE, subject.RETURNED) - run.changed("time", SOURCE)
+    return added / run.changed("page_faults", SOURCE, subject.RETURNED)
+
+
+def effect_of_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:
+    """Divide a library's time with another number of calls by the unchanged iteration's."""
+    times = (run.with_calls(name, size, calls, library) for name in ("time", "baseline_time"))
+    return truediv(*times)
 
 
 def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:

@@ -87,9 +87,9 @@ class Run(any_study.Run):
         dtype = "float64" if change == DOUBLE else "float32"
         return {**self.factors(size, "numpy", of), "dtype": dtype}
 
-    def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
-        """PyTorch's ``time`` (s) with ``calls`` library calls, or unchanged ``baseline_time``."""
-        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
+    def with_calls(self, quantity: str, size: Size, calls: int, library: str = "torch") -> Quantity:
+        """A library's ``time`` (s) with ``calls`` calls, or its unchanged ``baseline_time``."""
+        factors = _varied(size, backend=library, subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:

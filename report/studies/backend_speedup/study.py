@@ -18,7 +18,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
-from report.studies.backend_speedup.subject import LARGE, ON_GPU, SMALL, SOURCE, WIDE, WIDEST
+from report.studies.backend_speedup.subject import LARGE, ON_GPU, SMALL, SOURCE, WIDE, WIDEST, Size
 
 #: Speed-ups and sizes that differ by less than this share are no finding.
 MARGIN: Final = 0.1
@@ -40,6 +40,7 @@ class Paper:
             self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "ninth")
         )
         gpu = self.gpu
+        self.zen = self.by_role.get("eighth")
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
@@ -67,6 +68,7 @@ cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 earlier: Part[Run] = study.part("earlier", "pair")
 calls: Part[Run] = study.part("calls", "cpu")
+zen: Part[Run] = study.part("zen", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
@@ -105,6 +107,7 @@ def _counts(source: Source) -> dict[str, Quantity]:
     counts = {
         "second_products": 3,
         "few_images": SMALL.images,
+        "some_images": subject.FEWER.images,
         "many_images": SOURCE.images,
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
@@ -143,28 +146,16 @@ def threads(run: Run) -> Quantity:
 
 for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
     gpu.values(**{f"here{_name}": partial(results.gain, library=_library)})
-    gpu.values(
-        "percent",
-        **{
-            f"idle{_name}": partial(results.idle, library=_library),
-            f"idle_shared{_name}": partial(results.idle, library=_library, short=subject.SHARED),
-            f"small_growth{_name}": partial(results.largest_growth, library=_library),
-            f"calls_fill{_name}": partial(results.share_of_calls, library=_library),
-        },
-    )
+    _growth = partial(results.largest_growth, library=_library)
+    gpu.values("percent", **{f"small_growth{_name}": _growth})
+gpu.values("percent", idle=partial(results.idle, library="cupy"))
 _between_libraries = partial(results.gain, library="torch_cuda", over="cupy")
 gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
     between_libraries=_between_libraries,
 )
-gpu.values(
-    "measured",
-    floor=partial(Run.time, size=SMALL, library="cupy"),
-    growth=partial(results.growth, quantity="time", library="cupy"),
-    products_growth=partial(results.growth, quantity=PRODUCTS, library="cupy"),
-    call_cost=partial(Run.measured, quantity="call_time", size=SMALL, library="cupy"),
-)
+gpu.values("measured", floor=partial(Run.time, size=SMALL, library="cupy"))
 earlier.values(
     there=partial(results.gain, library="cupy"),
     there_torch=partial(results.gain, library="torch_cuda"),
@@ -172,22 +163,30 @@ earlier.values(
 _faults = partial(Run.measured, quantity="page_faults", library="numpy")
 earlier.values("measured", earlier_faults=partial(_faults, size=SOURCE))
 gpu.values("measured", large_faults=partial(_faults, size=LARGE))
+_most = subject.OTHER_CALLS[-1]
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _merged = partial(results.effect_of_calls, size=_size, calls=subject.MERGED_CALLS)
-    _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
+    _added = partial(results.added_by_calls, size=_size, calls=_most)
     calls.values("measured", **{f"merged_{_name}": _merged, f"added_{_name}": _added})
+    _numpy = partial(results.effect_of_calls, size=_size, calls=_most, library="numpy")
+    calls.values(**{f"numpy_calls_{_name}": _numpy})
 _double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
-for _name, _size in ("narrow", SOURCE), ("wide", WIDE):
+for _name, _size in subject.NETWORKS.items():
     cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
 cpu.values(
     thread_factor=results.thread_factor,
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
 )
-cpu.values("measured", fault_cost=theory.page_price)
+cpu.values("measured", mapping_cost=theory.page_price, fault_cost=results.fault_cost)
+for _name, _change in ("thread", subject.THREAD), ("memory", subject.RETURNED):
+    _share = partial(results.added_share, change=_change)
+    _predicted = partial(_share, factor=results.predicted_effect)
+    cpu.values("percent", **{f"added_{_name}": _share, f"predicted_{_name}": _predicted})
+for _name, _size in ("few", SMALL), ("some", subject.FEWER):
+    zen.values(**{f"zen_double_{_name}": partial(results.double_effect, size=_size)})
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
-beside_earlier.values("percent", relu_share=results.relu_share)
 for _name, _size in ("narrow", subject.FEWER), ("largest", WIDEST):
     _later = partial(results.session_effect, library="numpy", size=_size)
     beside_later.values(**{f"later_{_name}": _later})
@@ -301,7 +300,7 @@ def same_accuracy(run: Run) -> Iterator[Statement]:
 
 @cpu.claim("Double precision adds as much time as the baseline computes, within a fifth")
 def double_as_predicted(run: Run) -> Iterator[Statement]:
-    for size in SOURCE, WIDE:
+    for size in subject.NETWORKS.values():
         yield results.as_predicted(run, size, subject.DOUBLE)
 
 
@@ -319,10 +318,10 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 
 gpu.figure(height=2.6)(figures.curve)
 calls.figure(height=2.0)(figures.calls)
-gpu.figure()(figures.operations)
+cpu.figure(key=True)(figures.effects)
 
 
-@study.figure(key=True, height=2.6, wide=True)
+@study.figure(height=2.6, wide=True)
 def sessions(p: Paper) -> Iterator[Dots]:
     """Draw both times and their ratio at the source's size, for each baseline and library."""
     if not (p.gpu and p.cpu):
@@ -346,14 +345,13 @@ def sessions(p: Paper) -> Iterator[Dots]:
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate NumPy's times on other CPUs and days, and of the host's sessions."""
     for run in p.by_role.values():
-        cases = run.of_numpy(SOURCE), run.of_numpy(SOURCE, subject.DOUBLE)
-        if processes := len(run.process_medians("time", cases[0])):
-            single, double = (run.series("time", case) for case in cases)
+        case, double = run.of_numpy(SOURCE), results.double_effect(run, SOURCE)
+        if processes := len(run.process_medians("time", case)):
             yield {
                 **_named(run),
                 "Processes": processes,
-                "Time (ms)": to_digits(single, 3),
-                "Double": _NOT_TIMED if double.missing else to_digits(double / single, 3),
+                "Time (ms)": to_digits(run.series("time", case), 3),
+                "Double": _NOT_TIMED if double.missing else to_digits(double, 3),
             }
 
 
@@ -369,17 +367,16 @@ def _named(run: Run) -> Mapping[str, Content]:
 def double(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate the cost of double precision with few images, in all runs that timed it."""
     for run in p.by_role.values():
-        alone, in_training = (results.double_factor(run, of) for of in ("scaling", "training"))
-        if not alone.missing:
-            files = p.inputs.attachments.get(run.file, {}).items()
-            numpy = {name: content for name, content in files if name == "backend.numpy.json"}
-            ratios = {"Timed alone": alone, "In training": in_training}
-            yield {**_named(run), "Library": runs.library_versions(run, numpy), **ratios}
+        in_training = results.double_factor(run, subject.SHARED, "training")
+        if not in_training.missing:
+            sizes = subject.SHARED, Size(LARGE.hidden, subject.SHARED_IMAGES), subject.FLAT
+            ratios = {f"{s.hidden:,} neurons": results.double_factor(run, s) for s in sizes}
+            yield {**_named(run), **ratios, "In training": in_training}
 
 
 @cpu.table("changes")
 def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
-    for (name, size), change in product((("narrow", SOURCE), ("wide", WIDE)), subject.CHANGES):
+    for (name, size), change in product(subject.NETWORKS.items(), subject.CHANGES):
         yield {
             "Network": name,
             "Change": change,

@@ -15,16 +15,8 @@ CLASSES: Final = 10
 #: Neurons of the hidden layer in the source.
 HIDDEN: Final = 10
 
-#: Kinds of operations of an iteration by the quantities that time them, and their library calls.
-PARTS: Final = {
-    "matrix_product_time": ("Products", 5),
-    "bias_time": ("Bias", 2),
-    "relu_time": ("ReLU", 1),
-    "softmax_time": ("Softmax", 5),
-    "gradient_time": ("Gradients", 10),
-    "update_time": ("Update", 8),
-}
-ALL_CALLS: Final = sum(calls for _, calls in PARTS.values())
+#: Library calls: products, biases, ReLU, softmax, gradients, update.
+ALL_CALLS: Final = 5 + 2 + 1 + 5 + 10 + 8
 #: Library calls with PyTorch's own softmax, ReLU gradient and update.
 MERGED_CALLS: Final = 17
 #: Other numbers of library calls: merged, with fewer divisions, with calls added on one element.
@@ -66,6 +58,8 @@ SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
 SHARED_IMAGES: Final = 1_438
 #: The smallest size of the earlier session, and a wide network of about the source's work.
 SHARED, WIDE = Size(HIDDEN, SHARED_IMAGES), Size(512, SHARED_IMAGES)
+#: Networks whose effects of changes are predicted.
+NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
 #: The most work at which CuPy's time hardly grows, chosen after the run.
 FLAT: Final = Size(2_048, SHARED_IMAGES)
 #: The least work, and the two sizes with more work than ``FLAT``.
