@@ -138,8 +138,8 @@ def fault_cost(run: Run) -> Quantity:
 
 def effect_of_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:
     """Divide a library's time with another number of calls by the unchanged iteration's."""
-    times = (run.with_calls(name, size, calls, library) for name in ("time", "baseline_time"))
-    return truediv(*times)
+    baseline = run.with_calls("baseline_time", size, calls, library)
+    return run.with_calls("time", size, calls, library) / baseline
 
 
 def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
