@@ -201,6 +201,8 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     (missing,) = (text for text in facts["missing"] if "the run was ended" in text)
     assert missing.startswith("ceilings after, lackey multiply adds in all but 4 cases: the run")
     assert "*, tested on a record that the paper uses" in text.partition("subtitle")[0]
+    many = report(original("conv_scaling"), [*original("conv_scaling").machines])
+    assert "tested on 11 records that the paper uses" in printed("conv_scaling", many)
     assert "full form: none of 5. This is no replication, since the paper uses this record." in text
     stored, command = (
         xeon().stored,
@@ -225,7 +227,9 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     slower = rows[f"{title} (expected: above 1.1)"]
     assert slower[1] == "same (means over 7 cases, batch 8 to 512)"
     assert str(slower[2]).endswith("[1.2, 2.2]"), "1.25 to 2.17, rounded outward"
-    assert f" {title}: 1.7 [1.2, 2.2]; in the paper 1.80 [1.65, 2.09]. " in plain(text)
+    assert f" {title}: 1.7 [1.2, 2.2]; over the same cases the paper's records give 1.80" in plain(
+        text
+    )
     assert without_option(("run", "--label=a b", "--quick"), "--label") == ("run", "--quick")
     assert str(slower[3]).endswith(" on AMD EPYC (Zen 3), 1 thread")
     assert not {*rows} & {claim["title"] for claim in unmeasured}
@@ -295,7 +299,7 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
     interval = "undecided: the interval of 4 pairs of processes holds at 88"
     assert f"\n- {title}: {interval}" in reasons
     assert "expected above 1); undecided: only one process measured all series; " in reasons
-    assert "at least 6 decide (time, tile 8: 11.5, expected above 1)\n" in reasons
+    assert "at least 6 decide (time, tile 8 over tile 64: 11.5, expected above 1)\n" in reasons
     (gpu,) = (r for r in replicas("backend_speedup") if "8ee3ddb7" in r.stored.file)
     reasons = reasons_of("backend_speedup", gpu)
     assert "would decide (samples 1438: 1.039 (1.017 to 1.060), expected below 1.25; " in reasons
@@ -463,7 +467,7 @@ def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None
         assert re.fullmatch(
             r"\d+ records of \d+ machines, .* the paper's own", found.facts["where"]
         )
-        assert "since several records are of one machine" in text
+        assert "since several records are of one host" in text
         assert "the geometric mean of a call" in text and "batch 8 to 512" in text
         (dots,) = found.figures["fig-effects"].drawing.panels
         assert isinstance(dots, Dots)

@@ -124,8 +124,7 @@ def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
 
 def _fault_of_study(folder: str, record: Record) -> str:
     """Explain that a record's folder or cases are of another study; empty for a correct record."""
-    study = record.study
-    matching_studies: list[str] = []
+    study, matching_studies = record.study, list[str]()
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
     for name in registry.STUDIES:

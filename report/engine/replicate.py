@@ -75,16 +75,17 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     claims, line = list[dict[str, Any]](), ""
     rows = compare(measuring, findings).values()
     if measuring:
-        decided = sum(row.deciding > 0 for row in rows)
-        verb = "Replicated" if 2 * decided >= len(rows) else "Measured"
+        verb = (
+            "Replicated" if 2 * sum(row.deciding > 0 for row in rows) >= len(rows) else "Measured"
+        )
         machines = f"{len(measuring)} further machine{'s' if measuring[1:] else ''}"
         line = f"{verb} on {machines}. {summary(rows, measuring)}. "
     if count := len(others) - len(measuring):
         line += f"{count} further record{'s measure' if count > 1 else ' measures'} other cases."
-    for row in compare(replicas, findings).values():
-        letters = [row.letters.get(replica.label, "") for replica in replicas]
-        claims.append({"title": row.paper.title, "letters": letters})
     labels = [replica.label for replica in replicas]
+    for row in compare(replicas, findings).values():
+        letters = [row.letters.get(label, "") for label in labels]
+        claims.append({"title": row.paper.title, "letters": letters})
     return {"machines": labels, "claims": claims, "line": line.rstrip()}
 
 
@@ -102,12 +103,14 @@ def choose_for_report(
 
 
 def read_original(study: str) -> Original:
-    """Compute the paper of the project's own records, with its machines in their roles."""
+    """Compute the paper of the project's records; records that its template names are used, too."""
     chosen, findings = compute_usable(study, PROJECT)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
-    records = {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     compared = import_module(module_of(study)).study.compared
-    front = front_of(ROOT / "templates" / "papers" / f"{study}.qmd.j2")
+    template = ROOT / "templates" / "papers" / f"{study}.qmd.j2"
+    text, front = template.read_text(encoding="utf-8"), front_of(template)
+    records = {item.file: item for item in chosen.folder.measured if item.file[-13:-5] in text}
+    records |= {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     title, headline = str(front.get("title", "")), front.get("headline") or ()
     return Original(findings, title, headline, machines, compared, records)
 

@@ -100,6 +100,8 @@ def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> s
     tally = f"{holding} of {count} hold{f', {undecided} undecided' if undecided else ''}{fail}"
     if count <= _FEW:
         numbers = [_number(statement.quantity) for statement in statements]
+        if count == 1 and statements[0].range.low == statements[0].range.high:
+            return f"{numbers[0]} ({statements[0].quantity.symbol})"
         if names := _distinct_names(statements):
             if len({*verdicts}) > 1:
                 names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
@@ -219,7 +221,11 @@ def _comparison_names(statements: Sequence[Statement]) -> list[str]:
     names = []
     for formula, own in zip(formulas, parts, strict=True):
         different = [part for part in own if part not in shared]
-        name = ", ".join(different) or formula
+        numerator, *denominators = formula.split(" / ")
+        below = _formula_parts(denominators[0]) if len(denominators) == 1 else []
+        below = [part for part in below if part not in _formula_parts(numerator)]
+        above = [part for part in different if part not in below]
+        name = " over ".join(filter(None, (", ".join(above), ", ".join(below)))) or formula
         names.append(textwrap.shorten(name, _NAME_LENGTH, placeholder=" …"))
     return names
 

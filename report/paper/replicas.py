@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from report.core.records.store import Stored
-from report.evidence.runs import hardware
+from report.evidence.runs import machine_id
 from report.instruments import gates
 from report.paper.claims import cases_of, disturbance, on_common_cases
 from report.paper.findings import Claim, Findings
@@ -59,8 +59,8 @@ class Replica:
 
     @property
     def machine(self) -> str:
-        """Identity of the machine, which may have several records."""
-        return hardware(self.stored.record.environment)
+        """Identity of the machine: a host with a number of threads; may have several records."""
+        return machine_id(self.stored.record.environment)
 
     @cached_property
     def claims(self) -> dict[str, Claim]:

@@ -7,7 +7,7 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -23,7 +23,7 @@ from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import NO_BREAK, printed, scale_for
 from report.evidence.ceilings import in_binary
-from report.evidence.runs import Run, described, hardware, words
+from report.evidence.runs import Run, described, hardware, machine_id, words
 from report.paper.claims import disturbance, first_few, uncompared
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
@@ -46,7 +46,7 @@ _NO_PARTS: Final = ("cpu.governor", "gpu", "name")
 #: Endings of names: the paper uses the record, or another record of the machine.
 _USED, _OWNED = " *", " †"
 #: Most reasons that are printed for one verdict.
-_REASONS: Final = 6
+_REASONS: Final = 8
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
@@ -69,7 +69,7 @@ class Original:
     @property
     def owned(self) -> set[str]:
         """The machines of all records of the paper."""
-        return {hardware(stored.record.environment) for stored in self.records.values()}
+        return {machine_id(stored.record.environment) for stored in self.records.values()}
 
 
 def report(
@@ -85,12 +85,20 @@ def report(
         machines, drawings, facts = _of_many(original, replicas, measured.values())
     claims = _claims_table(original, measured, predict=not no_interval)
     records = [shard.record for replica in replicas for shard in replica.shards]
+    others = [replica for replica in replicas if replica.stored.file not in original.records]
     of_paper = [stored.record for stored in original.records.values()]
+    hosts = {hardware(record.environment) for record in records}
+    own = (record.environment for record in of_paper if hardware(record.environment) in hosts)
     newest = max([*of_paper, *records], key=attrgetter("started")).code
     tested = [id for id in original.headline if id in measured and measured[id].outcome != "B"]
     facts |= {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
+        "count": str(len(replicas)),
+        "used": str(len(replicas) - len(others) or "none"),
+        "owned": any(replica.machine in original.owned for replica in others),
+        "threads_in_paper": " and ".join(sorted({machine.threads_text[2:] for machine in own})),
+        "cells": str(claims.rows),
         "days": sorted({record.started[:10] for record in records}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "claims": _claims(original, replicas, rows),
@@ -136,6 +144,7 @@ def _claims(
             "outcome": row.outcome if row else "",
             "measured": row.measured if row else "",
             "effect": bool(row and row.effects),
+            "cases": row.cases if row else "",
             "paper": row.paper.measured if row else "",
             "reasons": _reasons(replicas, row, remedy) if row else [],
             "remedy": remedy,
@@ -146,25 +155,24 @@ def _claims(
 def _reasons(replicas: Iterable[Replica], row: Row, remedy: str) -> list[str]:
     """Explain why a claim is contrary, undecided, measured in part or not at all, by machine."""
     labels: dict[str, list[str]] = {}
-    for replica in replicas:
-        letter, reasons = row.letters.get(replica.label, ""), list[str]()
-        claim = row.claims.get(replica.label, row.paper)
+    for replica in (replica for replica in replicas if replica.label in row.claims):
+        letter, claim, reasons = row.letters[replica.label], row.claims[replica.label], list[str]()
         if letter in ("C", "U"):
             reasons = first_few(replica.reasons(claim) or ["supported"], _REASONS)
         elif letter == "P":
-            names = "; ".join(first_few(uncompared(claim, row.paper)))
+            names = "; ".join(first_few(uncompared(claim, row.paper), _REASONS))
             counts = f"{claim.known} comparisons, {row.paper.known} in the paper"
             reasons = [f"{counts}; not compared: {names}" if names else counts]
-        elif letter == row.outcome == "N":
-            reasons = _reasons_without_measurement(replica, row, remedy)
+        elif letter == "N":
+            reasons = _why_not_measured(replica, row, remedy)
         for reason in reasons:
             labels.setdefault(reason, []).append(replica.label)
-    return _with_machines(labels, len(row.claims))
+    return [*_with_machines(labels, len(row.claims))]
 
 
-def _reasons_without_measurement(replica: Replica, row: Row, remedy: str) -> list[str]:
+def _why_not_measured(replica: Replica, row: Row, remedy: str) -> list[str]:
     """Say why a record decides nothing: unrecorded quantities, its plan, or its cases."""
-    record, needed = replica.stored.record, set[str]()
+    record, own, needed = replica.stored.record, row.claims[replica.label], set[str]()
     for statement in row.paper.statements:
         needed.update(leaf.name.partition("(")[0] for leaf in statement.quantity.leaves)
     held = {name for case in record.cases for series in case.all_series for name in series}
@@ -172,17 +180,13 @@ def _reasons_without_measurement(replica: Replica, row: Row, remedy: str) -> lis
         return [f"no {' and no '.join(sorted(lacking))} recorded"]
     if record.protocol.plan == "quick" and not remedy:
         return ["the quick run had no such processes or counts; a full run has"]
-    reasons = replica.reasons(row.claims[replica.label])
-    return ["the run had no such cases, or not all"] if remedy else reasons
+    return ["the run had no such cases, or not all"] if remedy else replica.reasons(own)
 
 
-def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> list[str]:
+def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> Iterator[str]:
     """Add the machines to each text, unless the text is true of all ``count`` machines."""
-    texts = []
     for text, where in labels.items():
-        on_some = f" (on {'; '.join(first_few(where))})"
-        texts.append(text if len(where) == count else text + on_some)
-    return texts
+        yield text if len(where) == count else f"{text} (on {'; '.join(first_few(where))})"
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
@@ -204,9 +208,10 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
                 names.append(described("case ", factors))
         for why, names in reasons.items():
             reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
+            reason = re.sub("perf: (.*) <not supported>", r"perf cannot count \1", reason)
             text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
             labels.setdefault(text, []).append(replica.label)
-    return _with_machines(labels, len(replicas))
+    return [*_with_machines(labels, len(replicas))]
 
 
 def _records(replicas: Iterable[Replica]) -> Table:
@@ -215,7 +220,6 @@ def _records(replicas: Iterable[Replica]) -> Table:
     for replica in replicas:
         for shard in replica.shards:
             record = shard.record
-            measured = sum(case.status == "ok" for case in record.cases)
             ended = ", ended early" if ENDED in record.environment.missing.values() else ""
             processes = Counter[object]()
             for case in record.cases:
@@ -225,7 +229,7 @@ def _records(replicas: Iterable[Replica]) -> Table:
                 "Record": shard.file[-13:-5],
                 "Plan": f"{record.protocol.plan}{ended}",
                 "Minutes": str(record.minutes),
-                "Cases": f"{measured} of {len(record.cases)}",
+                "Cases": f"{sum(c.status == 'ok' for c in record.cases)} of {len(record.cases)}",
                 "Processes": str(max(processes.values(), default=1)),
                 "Disturbed": disturbed_of([record]),
                 "Code hash": record.code.measuring_code[:8],
@@ -241,10 +245,9 @@ def _commands(original: Original, replicas: Iterable[Replica]) -> list[str]:
     blocks: dict[str, list[str]] = {}
     for shard in chain.from_iterable(replica.shards for replica in replicas):
         record, code = shard.record, shard.record.code
-        # A repetition needs no label, whose quotation marks a PDF would print curved.
-        text = shlex.join(without_option(record.command, "--label"))
-        breakable = re.sub(" (?!--)", NO_BREAK, text)  # before options only
-        lines = textwrap.wrap(breakable, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+        # A repetition needs no label, whose quotation marks would be curved; options begin lines.
+        text = re.sub(" (?!--)", NO_BREAK, shlex.join(without_option(record.command, "--label")))
+        lines = textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
         command = " \\\n".join(lines).replace(NO_BREAK, " ")
         known = code.tree_clean or code.measuring_code in clean
         changes = "" if known else "  # and changes that no commit has"
@@ -260,10 +263,11 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
         notes += ["title or abstract"] if id in original.headline else []
         names = [machine.label for machine in original.machines if machine.decides(row.paper)]
+        part = f" in {row.over_all.known} of {row.paper.known} comparisons"
         cells.append({
             "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.over_all),
+            "Measured": _verdict(row.over_all, part if [*row.letters.values()] == ["P"] else ""),
             "Paper": _verdict(row.paper) + (f" on {'; '.join(first_few(names))}" if names else ""),
         })  # fmt: skip
         if predict:
@@ -283,23 +287,21 @@ def _agreement(row: Row) -> str:
     return ", ".join(texts) + (f" (means over {row.cases})" if row.cases else "")
 
 
-def _verdict(claim: Claim) -> str:
+def _verdict(claim: Claim, part: str = "") -> str:
+    """Print a verdict with its numbers; ``part`` says of how many comparisons it is."""
     repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in claim.measured
-    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}".rstrip(": ")
+    return claim.measured if repeated else f"{claim.verdict}{part}: {claim.measured}".rstrip(": ")
 
 
 def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     """Draw the key figure, describe the machines, and take over the tables of the paper."""
     paper = next((machine for machine in original.machines if machine.about == one.about), one)
     figures, beside = _beside(one, paper)
-    of_paper = list[Table]()
-    for table in one.findings.tables.values():  # the report has tables of some of these names
-        of_paper.append(replace(table, id=table.id.replace("tbl-", "tbl-paper-", 1)))
+    tables = one.findings.tables.values()  # the report has tables of some of these names
+    of_paper = [replace(t, id=t.id.replace("tbl-", "tbl-paper-", 1)) for t in tables]
     facts = {
         "single": True,
         "where": one.label,
-        "used": one.stored.file in original.records,
-        "owned": one.machine in original.owned,
         "beside": beside,
         "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
     }
@@ -355,19 +357,17 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Collection[R
         for machine in machines:
             label = machine.name.removesuffix(_USED).removesuffix(_OWNED)
             cells.append(tuple(row.letters.get(label, "") for row in rows))
-        names = tuple(machine.name for machine in machines)
-        numbers, place = tuple(map(str, range(1, len(rows) + 1))), f"{__name__}._of_many"
-        grid = Grid(names, numbers, tuple(cells), "".join(AGREEMENTS), "Claim")
+        names, place = tuple(machine.name for machine in machines), f"{__name__}._of_many"
+        numbers = map(str, range(1, len(rows) + 1))
+        grid = Grid(names, (*numbers,), (*cells,), "".join(AGREEMENTS), "Claim")
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
     known = [machine for machine in machines if not machine.measured.missing]
     if compared.heading and len(known) > 1:
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
-    letters = chain.from_iterable(row.letters.values() for row in rows)
     facts = {
         "single": False,
         "where": _count(original, replicas),
-        "used": str(sum(replica.stored.file in original.records for replica in replicas) or "none"),
-        "letters": [*dict.fromkeys(letters)],
+        "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
@@ -402,9 +402,8 @@ def _count(original: Original, replicas: Sequence[Replica]) -> str:
     """Count machines, the paper's own ones, and records if a machine has several."""
     machines = {replica.machine for replica in replicas}
     count, own = len(machines), len(machines & original.owned)
-    text = f"{count or 'no'} machine{'s' if count > 1 else ''}"
-    if len(replicas) > count:
-        text = f"{len(replicas)} records of {text}"
+    text = f"{len(replicas)} records of " if len(replicas) > count else ""
+    text += f"{count or 'no'} machine{'s' if count > 1 else ''}"
     return f"{text}, {'all' if own == count else own} of them the paper's own" if own else text
 
 
@@ -421,15 +420,14 @@ def _next_machine(effects: Sequence[float], unit: str) -> str:
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
     """Say why the effect on a further machine cannot be predicted; "" if it can be."""
     environments = [replica.stored.record.environment for replica in replicas]
-    libraries = {properties(environment)["C library"] for environment in environments}
-    allocators = set()
+    libraries, allocators = set[Content](), set[frozenset[tuple[str, str]]]()
     for environment in environments:
+        libraries.add(properties(environment)["C library"])
         variables = environment.variables.items()
         allocators.add(frozenset(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
         return f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
-    if len({replica.machine for replica in replicas}) < len(replicas):
-        return "several records are of one machine"
-    unknown = any(isinstance(library, Missing) for library in libraries)
-    several = unknown or len(libraries) > 1 or len(allocators) > 1
+    if len({*map(hardware, environments)}) < len(replicas):
+        return "several records are of one host"
+    several = Missing in map(type, libraries) or len(libraries) > 1 or len(allocators) > 1
     return "the machines differ, or may, in their C library or allocator" if several else ""

@@ -94,9 +94,12 @@ class Run(any_study.Run):
     def excess_pages(self, batch: int) -> Quantity:
         """Pages of the median call beyond those of its blocks, and of the weights if they count."""
         pages = self.under("default").series("page_faults", self.factors(batch))
-        size = float(point(pages - theory.pages(batch)))  # type: ignore[arg-type]  # pages of these batches were counted
+        blocks = theory.pages(batch)
+        size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        return exact("median pages − pages of the blocks", "1", size - weights, self.file)
+        own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
+        predicted = f"{own:,.0f} pages predicted at batch {batch} or {all:,.0f} with the weights"
+        return exact(f"median pages − {predicted}", "1", size - weights, self.file)
 
     def trained(self, batch: int) -> Quantity:
         """Slowdown of a forward and backward call where freed memory is returned."""

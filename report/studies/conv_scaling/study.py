@@ -13,7 +13,7 @@ from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.expression import Quantity, Statement, exact, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
 from report.studies.conv_scaling.results import count
@@ -231,7 +231,7 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
 )
 def starts_within_an_image(cliffs: list[Calls]) -> Iterator[Statement]:
     within = results.settings(cliffs, early=0) + results.settings(cliffs, early=1)
-    yield (within / results.settings(cliffs)).exactly(1)
+    yield named("share of settings", within / results.settings(cliffs)).exactly(1)
 
 
 @processes.claim(

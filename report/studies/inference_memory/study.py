@@ -273,7 +273,7 @@ def saved_by_both(run: Run) -> Quantity:
 
 
 @settings_run.claim(
-    "Layout and precision together save over a tenth more than either, of every network"
+    "Layout and precision together save over a tenth more than either, of every residual network"
 )
 def both_save(run: Run) -> Iterator[Statement]:
     for network in subject.RESNETS:
