@@ -130,7 +130,7 @@ def change_record(folder: Path) -> None:
     the editions then name the new file.
     """
     from report.core.records.store import attachments_folder, digest
-    from report.engine.gather import choose
+    from report.evaluation.gather import choose
 
     data = folder / "data"
     stored = choose(EDITED_STUDY, data).inputs.records[0]

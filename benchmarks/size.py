@@ -16,6 +16,7 @@ PARTS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "report/theory": (3_200, ("report/theory/",)),
     "report/core/records": (2_500, ("report/core/records/",)),
     "report/engine": (1_900, ("report/engine/",)),
+    "report/evaluation": (600, ("report/evaluation/",)),
     "report/commands": (1_100, ("report/commands/",)),
     "report/paper + core/text": (2_200, ("report/paper/", "report/core/text/")),
     "report/evidence": (1_900, ("report/evidence/",)),

@@ -14,8 +14,8 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Record, Sample, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
-from report.engine.gather import choose
 from report.engine.steps import ROOT
+from report.evaluation.gather import choose
 from report.paper.findings import Inputs
 
 _changed = msgspec.structs.replace

@@ -16,9 +16,9 @@ from report.core.errors import RenderError
 from report.core.records.store import write_record
 from report.engine import cache
 from report.engine.cache import Index, StepEntry
-from report.engine.gather import choose
 from report.engine.plan import choose_engine
 from report.engine.steps import ROOT
+from report.evaluation.gather import choose
 from tests import factory, tiny
 from tests.factory import until
 from tests.test_builds import slower

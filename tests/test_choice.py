@@ -19,7 +19,7 @@ from report.core.records import pooling
 from report.core.records.choice import Edition, choices_of, use_in_build
 from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
-from report.engine.gather import Chosen, choose
+from report.evaluation.gather import Chosen, choose
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, joined_logs, pack

@@ -10,7 +10,7 @@ import pytest
 from figures.panels import Dots
 from report.core.records.choice import ROLES
 from report.core.records.record import Record
-from report.engine.gather import compute
+from report.evaluation.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
 from tests import factory

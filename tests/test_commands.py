@@ -26,8 +26,8 @@ from report.core.errors import RecordError, RidgepointError, StudyError
 from report.core.records.choice import Edition, read_editions
 from report.core.records.record import Attachment, Record
 from report.core.records.store import digest, record_name, write_record
-from report.engine.gather import accept_records, choose
 from report.engine.steps import ROOT, BuildRequest
+from report.evaluation.gather import accept_records, choose
 from report.paper.pins import Pins, moves
 from report.studies import STUDIES
 from tests import factory

@@ -17,8 +17,8 @@ from report.core.errors import StudyError
 from report.core.records.layers import at_batch
 from report.core.records.store import Stored
 from report.core.statistics.estimates import Estimate
-from report.engine.gather import compute, compute_usable
 from report.engine.steps import ROOT
+from report.evaluation.gather import compute, compute_usable
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of

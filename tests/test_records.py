@@ -25,7 +25,7 @@ from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
 from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
-from report.engine.gather import choose
+from report.evaluation.gather import choose
 from report.evidence.runs import Run
 from report.studies import STUDIES
 from tests import factory

@@ -23,7 +23,7 @@ from report.core.records.reported import Unreported, read_devices, read_reported
 from report.core.records.store import Stored, read_records, record_name, write_record
 from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.engine.actions import write_json
-from report.engine.gather import choose, compute, compute_usable
+from report.evaluation.gather import choose, compute, compute_usable
 from report.evidence.runs import Run
 from report.instruments.judgement import checked
 from report.paper.findings import Inputs
@@ -401,7 +401,7 @@ def test_records_on_which_a_study_fails_are_left_out(
             raise type(fault)(str(fault).format(bad_file))
 
     if fault:
-        monkeypatch.setattr("report.engine.gather.find_study", lambda study: fails)
+        monkeypatch.setattr("report.evaluation.gather.find_study", lambda study: fails)
     with pytest.raises(RidgepointError, match=bad_file):
         compute_usable(study, data)
     write_record(good, data)
@@ -417,9 +417,9 @@ def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.Monkey
     file = str(factory.ROOT / "report" / "theory" / "work.py")
     for error, message in (
         (SyntaxError("bad", (file, 7, 1, "")), "report/theory/work.py:7: bad"),
-        (NameError("no x"), "report/engine/gather.py:[0-9]+: no x; correct that line"),
+        (NameError("no x"), "report/evaluation/gather.py:[0-9]+: no x; correct that line"),
     ):
-        monkeypatch.setattr("report.engine.gather.find_study", Mock(side_effect=error))
+        monkeypatch.setattr("report.evaluation.gather.find_study", Mock(side_effect=error))
         with pytest.raises(StudyError, match=f"^{message}"):
             compute_usable("conv_scaling", data)
 
@@ -437,7 +437,7 @@ def test_misspelt_quantities_are_named(tmp_path: Path, monkeypatch: pytest.Monke
     )
     for query, message in queries:
         study = partial(lambda query, inputs: query(Run(inputs.records[0], "x")), query)
-        monkeypatch.setattr("report.engine.gather.find_study", lambda name, study=study: study)
+        monkeypatch.setattr("report.evaluation.gather.find_study", lambda name, study=study: study)
         with pytest.raises(
             StudyError, match=f"^report/studies/conv_scaling: {message}; correct the study"
         ):

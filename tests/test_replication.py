@@ -15,16 +15,16 @@ from figures.render import render
 from report.core.records.pooling import without_option
 from report.core.records.record import Record
 from report.core.statistics.estimates import next_effect, student_quantile
-from report.engine.gather import compute_usable
-from report.engine.replicate import (
+from report.engine.steps import ROOT
+from report.engine.writing import render_document
+from report.evaluation.gather import compute_usable
+from report.evaluation.replicate import (
     atlas_of,
     choose_for_report,
     labels_by_day,
     read_original,
     replicas_of,
 )
-from report.engine.steps import ROOT
-from report.engine.writing import render_document
 from report.instruments.gates import CopyDetector
 from report.paper.claims import judge, on_common_cases
 from report.paper.findings import Findings, Inputs

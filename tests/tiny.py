@@ -34,7 +34,7 @@ _TYPST = ("--engine", "typst", "--jobs", "1")
 
 _FORK_SERVER = get_context("forkserver")
 #: Modules that import the slow packages; they are loaded once, before a build is forked.
-_PRELOADED = (__name__, "figures.render", "report.engine.gather", "report.engine.run",
+_PRELOADED = (__name__, "figures.render", "report.evaluation.gather", "report.engine.run",
               "report.paper.manuscript", "report.render.html", "report.render.quarto")  # fmt: skip
 _FORK_SERVER.set_forkserver_preload([*_PRELOADED])
 

@@ -9,7 +9,8 @@ from typing import Final
 from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
 from report.core.system.commandline import Parser
-from report.engine.steps import REPORT, ROOT, BuildRequest, Output
+from report.engine.steps import ROOT, BuildRequest, Output
+from report.evaluation import REPORT
 from report.render import STYLES
 from report.studies import STUDIES
 

@@ -15,10 +15,11 @@ from report.commands.console import shown
 from report.core.errors import RidgepointError, unwritable
 from report.core.records.store import strays
 from report.core.records.strict import read_strictly
-from report.engine.gather import accept_records
 from report.engine.plan import plan
-from report.engine.steps import BuildRequest, is_report, study_of
+from report.engine.steps import BuildRequest
 from report.engine.writing import PaperResults, present_results
+from report.evaluation import is_report, study_of
+from report.evaluation.gather import accept_records
 from report.paper.pins import Move, Pins, moves, pins_of
 
 #: The folder of the data directory with the pinned numbers of each study.

@@ -12,7 +12,8 @@ from pathlib import Path
 from report.commands.arguments import TEMPLATE, request_of
 from report.core.errors import unwritable
 from report.engine.plan import Summary
-from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce, is_report, study_of
+from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce
+from report.evaluation import is_report, study_of
 from report.studies import STUDIES
 
 
@@ -141,7 +142,7 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
 def list_studies(options: Namespace) -> int:
     """Print each study with the title of its paper, or the first lines of --replicate."""
     if options.replicate is not None:
-        from report.engine.replicate import compute_output  # imports NumPy
+        from report.evaluation.replicate import compute_output  # imports NumPy
 
         request = request_of(options)
         for report in request.studies:

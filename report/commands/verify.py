@@ -23,7 +23,8 @@ from report.core.records.files import read_file
 from report.core.system.programs import managed_process
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
 from report.engine.place import install, put_folder
-from report.engine.steps import ROOT, Announce, BuildRequest, is_report, study_of
+from report.engine.steps import ROOT, Announce, BuildRequest
+from report.evaluation import is_report, study_of
 from report.paper.claims import first_few
 from report.paper.pins import TOLERANCE
 from report.studies import STUDIES

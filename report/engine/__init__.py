@@ -2,5 +2,5 @@
 
 ``steps`` describes the steps and their dependencies, ``cache`` remembers the results of earlier
 builds, ``plan`` compares the two and builds, ``run`` runs stale steps, ``actions`` does their work,
-``gather`` reads the data, and ``place`` puts finished papers into ``out/``.
+``writing`` renders the document, and ``place`` puts finished papers into ``out/``.
 """

@@ -27,7 +27,8 @@ from report.core.errors import RecordError
 from report.core.records.files import gzip_writer, gzipped, read_file, shared
 from report.core.system.spreadsheet import csv_of
 from report.engine import steps
-from report.engine.steps import is_report, paper_files
+from report.engine.steps import paper_files
+from report.evaluation import is_report
 from report.paper.bibliography import check_bibliography
 from report.render.docx import DOCX_FORMAT, render_docx
 from report.render.html import Publication, page_format, write_page
@@ -83,7 +84,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     The setting ``use`` names the records of --use.
     """
     from report.core.records.coverage import covered_cases
-    from report.engine.replicate import atlas_of, compute_output
+    from report.evaluation.replicate import atlas_of, compute_output
     from report.paper.details import details
     from report.paper.machines import machines
 

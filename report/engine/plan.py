@@ -23,7 +23,6 @@ from report.engine.cache import (
 )
 from report.engine.steps import (
     READ_BY_SITE,
-    REPORT,
     ROOT,
     SITE,
     Announce,
@@ -31,11 +30,10 @@ from report.engine.steps import (
     BuildStep,
     Engine,
     Failure,
-    is_report,
     make_step,
     paper_files,
-    study_of,
 )
+from report.evaluation import REPORT, is_report, study_of
 from report.studies import STUDIES
 
 #: Data files that all studies share.

@@ -43,7 +43,7 @@ _KILLED: Final = (
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
 #: Kind of step → slow modules, which are imported before forking.
 _MODULES_BY_KIND: Final = {
-    "study": ("report.engine.gather", "report.core.records.frames"),
+    "study": ("report.evaluation.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript",),
 }

@@ -28,6 +28,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.core.records import OPERATORS
+from report.evaluation import is_report, study_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Engine: TypeAlias = Literal["auto", "latex", "typst", "quarto"]
@@ -71,24 +72,23 @@ TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
 #: Stands in place of a study's name in the steps over all studies.
 SITE: Final = "site"
-#: Ending of the names of replication reports, which have the same steps as papers.
-REPORT: Final = "-replication"
 
 #: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
 _BASE: Final = (
     "report/__init__.py", "report/core/errors.py", "report/core/missing.py", "report/engine/",
-    "report/core/system/", "report/core/records/", "report/studies/__init__.py",
-    "figures/__init__.py", "figures/characters.py", "report/render/__init__.py",
+    "report/evaluation/__init__.py", "report/core/system/", "report/core/records/",
+    "report/studies/__init__.py", "figures/__init__.py", "figures/characters.py",
+    "report/render/__init__.py",
 )  # fmt: skip
 _PRINTING: Final = (
     *_BASE, "report/instruments/", "report/paper/", "report/render/", "report/core/statistics/",
     "report/core/text/",
 )  # fmt: skip
 _COMPUTING: Final = (
-    *_BASE, "report/evidence/", "report/instruments/", "report/paper/", "report/quantity/",
-    "report/core/statistics/", "report/core/text/", "report/theory/", f"report/studies/{_STUDY}/",
-    "figures/panels.py",
+    *_BASE, "report/evaluation/", "report/evidence/", "report/instruments/", "report/paper/",
+    "report/quantity/", "report/core/statistics/", "report/core/text/", "report/theory/",
+    f"report/studies/{_STUDY}/", "figures/panels.py",
 )  # fmt: skip
 _TYPST: Final = ("templates/typst/", "templates/fonts/", "figures/fonts.py", "figures/style.py")
 _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/numeric.csl")
@@ -182,16 +182,6 @@ class BuildStep(NamedTuple):
     files: Sequence[str]
     reads: tuple[tuple[str, tuple[str, ...]], ...]
     settings: Mapping[str, str]
-
-
-def is_report(name: str) -> bool:
-    """Return True for the name of a replication report, False for the name of a paper."""
-    return name.endswith(REPORT)
-
-
-def study_of(name: str) -> str:
-    """Return the study of a paper or of a replication report."""
-    return name.removesuffix(REPORT)
 
 
 def paper_files(study: str) -> tuple[str, str]:

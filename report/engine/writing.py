@@ -11,7 +11,8 @@ from report.core.records.coverage import CoveredCase, covered_cases
 from report.core.records.files import PROJECT
 from report.core.records.frames import read_samples, sample_frame
 from report.engine import actions, steps
-from report.engine.steps import ROOT, BuildRequest, is_report, study_of
+from report.engine.steps import ROOT, BuildRequest
+from report.evaluation import is_report, study_of
 from report.paper.findings import Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.render.shell import read_settings
@@ -72,7 +73,7 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
     Writes nothing.  Raises ``RidgepointError`` for a study that cannot be computed.
     """
     if f"{study}/study" in stale or f"{study}/document" in stale:
-        from report.engine.replicate import compute_output
+        from report.evaluation.replicate import compute_output
 
         chosen, findings = compute_output(study, request.data, request.use.get(study, ()))
         origin = chosen.origin if is_report(study) else {}

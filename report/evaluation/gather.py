@@ -47,7 +47,6 @@ from report.core.records.store import (
     strays,
     survey,
 )
-from report.engine.steps import ROOT
 from report.evidence.runs import labels
 from report.instruments import gates
 from report.instruments.counters.logs import joined_logs
@@ -57,7 +56,8 @@ from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
 _NO_EDITION: Final = Edition({})
-_REPORT: Final = ROOT / "report"
+_ROOT: Final = PROJECT.parent
+_REPORT: Final = _ROOT / "report"
 #: The remedies for a study that always fails, and for a study that fails with one record only.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
@@ -198,7 +198,7 @@ def _line(error: Exception, *folders: Path) -> str:
     for folder in folders:
         for file, line in reversed(places):
             if folder in file.parents:
-                return f"{file.relative_to(ROOT).as_posix()}:{line}"
+                return f"{file.relative_to(_ROOT).as_posix()}:{line}"
     return ""
 
 

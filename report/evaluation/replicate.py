@@ -11,8 +11,8 @@ from typing import Any
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT
 from report.core.records.store import Stored
-from report.engine.gather import Chosen, Folder, choose, compute_usable, read_folder
-from report.engine.steps import ROOT, is_report, study_of
+from report.evaluation import is_report, study_of
+from report.evaluation.gather import Chosen, Folder, choose, compute_usable, read_folder
 from report.evidence.runs import labels
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import front_of
@@ -107,7 +107,7 @@ def read_original(study: str) -> Original:
     chosen, findings = compute_usable(study, PROJECT)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     compared = import_module(module_of(study)).study.compared
-    template = ROOT / "templates" / "papers" / f"{study}.qmd.j2"
+    template = PROJECT.parent / "templates" / "papers" / f"{study}.qmd.j2"
     text, front = template.read_text(encoding="utf-8"), front_of(template)
     records = {item.file: item for item in chosen.folder.measured if item.file[-13:-5] in text}
     records |= {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}

@@ -1,0 +1,19 @@
+"""Evaluation of a study: its records are read and chosen, and its results computed.
+
+``gather`` computes the results of a paper, ``replicate`` those of a replication report.
+"""
+
+from typing import Final
+
+#: Ending of the names of replication reports, which are built as papers are.
+REPORT: Final = "-replication"
+
+
+def is_report(name: str) -> bool:
+    """Return True for the name of a replication report, False for the name of a paper."""
+    return name.endswith(REPORT)
+
+
+def study_of(name: str) -> str:
+    """Return the study of a paper or of a replication report."""
+    return name.removesuffix(REPORT)
