@@ -24,7 +24,7 @@ from report.core.records.store import (
 from report.instruments.gates import CopyDetector
 
 #: Content of ``site.yaml`` in a new folder of records, for the teacher to fill in.
-_SITE: Final = ROOT / "docs" / "site.yaml"
+_SITE: Final = ROOT / "templates" / "class" / "site.yaml"
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Format of a line of the table, with columns cut to fixed widths.
 _LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
