@@ -216,7 +216,8 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
 
 #: Sentences that deny a measurement.
 DENIAL = re.compile(
-    r"\bwe (?:did|do|could|have) not (?:know|test|measure|trace|count|find|determine|force|make)\b"
+    r"\bwe (?:did|do|could|have) not "
+    r"(?:know|test|measure|time|trace|count|find|determine|force|make)\b"
     r"|\b(?:not|never) (?:been )?(?:tested|measured|traced)\b|\b(?:untested|out of reach)\b"
     r"|\b(?:we have no|traced no|none was|nothing was (?!fitted)|(?:is|are) unknown)\b",
     re.IGNORECASE,
