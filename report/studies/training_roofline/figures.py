@@ -13,7 +13,7 @@ from report.studies.training_roofline.theory import value_of
 def clocks(source: Source) -> Iterator[Scaling]:
     """Draw ratios, with the T4 at its highest clock, over the laptop's clock.
 
-    Dashed lines end at the clock of the printed peak.  In the bands a slower T4 is equal.
+    Dashed lines end at the clock of the printed peak.  In the band a slower T4 is equal.
     """
     rated = sorted(value_of(source.first_row("cores", clock)) for clock in CLOCKS)
     ends = (0.0, value_of(results.printed_clock(source)))
@@ -26,13 +26,12 @@ def clocks(source: Source) -> Iterator[Scaling]:
         curves.append(Curve("", ends, (0.0, slope * ends[1]), series=series))
     printed = Points("", ends[1:], (value_of(source.value("paradox")),), hollow=True)
     least = value_of(results.needed_clock(source))
-    by_roofs = value_of(results.needed_clock_by_roofs(source))
     yield Scaling(
         "Laptop's clock (MHz)",
         "The T4's efficiency ÷ the laptop's",
         (*lines, printed),
         tuple(curves),
-        (Band("equal", by_roofs, 1, 1, series=6), Band("", least, 1, 1, series=6)),
+        (Band("equal", least, 1, 1, series=6),),
         x_ticks=(0, rated[0], rated[-1], round(ends[1], -1)),
         x_scale="linear",
         y_scale="linear",
@@ -44,23 +43,25 @@ def clocks(source: Source) -> Iterator[Scaling]:
 
 
 def steps(run: Run) -> Iterator[Scaling]:
-    """Draw the steps of all processes behind the slower loader, and the predicted ones."""
+    """Draw the steps of all processes behind the slower loader, and those of the equations."""
     network, files = subject.WAITING
-    processes = run.loading(network, files)
-    step = run.loaded_step(network)
-    longest = theory.waiting_step(run.loaded_step(files=files), step)
-    if isinstance(processes, Missing) or longest.missing:
+    processes, loader = run.loading(network, files), run.loaded_step(files=files)
+    alone, beside = run.loaded_step(network), run.ready_step(network, files)
+    if isinstance(processes, Missing) or (loader * alone).missing:
         return
-    ready, waiting = 1e3 * value_of(step), 1e3 * value_of(longest)
-    places = tuple(float(place) for place in range(1, subject.LOADED_STEPS + 1))
-    predicted = tuple(ready if (place - 1) % subject.WORKERS else waiting for place in places)
+    turns = tuple(float(1 + place % subject.WORKERS) for place in range(subject.LOADED_STEPS))
+    curves: list[Curve] = []
+    for name, step in ("predicted", alone), ("with the step beside the loader", beside):
+        waiting, ready = 1e3 * value_of(theory.waiting_step(loader, step)), 1e3 * value_of(step)
+        heights = (waiting, *(subject.WORKERS - 1) * (ready,))
+        curves.append(Curve(name, turns[: subject.WORKERS], heights, series=1 + len(curves)))
     times = tuple(1e3 * time for process in processes for time in process.samples)
     yield Scaling(
-        "Step",
+        "Step of each four",
         "Time (ms)",
-        (Points("measured", places * len(processes), times, many=True),),
-        (Curve("predicted", places, predicted),),
-        x_ticks=places[:: subject.WORKERS],
+        (Points("measured", turns * len(processes), times, many=True),),
+        tuple(curves),
+        x_ticks=turns[: subject.WORKERS],
         x_scale="linear",
         y_scale="linear",
         y_from_zero=True,

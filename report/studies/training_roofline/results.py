@@ -1,17 +1,15 @@
 """Derived results of training_roofline: efficiencies, shares of roofs, clocks and predictions."""
 
-from bisect import bisect_left
 from typing import Final
 
-from report.evidence.audit import printed_value
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import theory
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
-from report.studies.training_roofline.subject import GIGA, HEAVY, LIGHT, SMALL, SOURCE_BATCH
-from report.studies.training_roofline.theory import least_time, value_of
+from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL, SOURCE_BATCH
+from report.studies.training_roofline.theory import least_time
 
 #: Networks over whose cases the source averages efficiencies.
 MEAN: Final = (SMALL, HEAVY)
@@ -67,35 +65,6 @@ def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
     cases = [case for case in s.cases if case.device == T4 and not case.implied.missing]
     rates = [_speed(case, by_rate) * theory.work(case.network) for case in cases]
     return largest(*rates) / s.peak(T4)
-
-
-def needed_clock_by_roofs(s: Source) -> Quantity:
-    """Divide the least clock for the T4's ResNet-18, with its bandwidth, by its highest."""
-    case = s.largest_steady_case(T4, SMALL)
-
-    def speed(peak: int) -> float:
-        gigaflops = exact("peak", "FLOP/s", GIGA * peak)
-        return case.batch / value_of(least_time(SMALL, case.batch, gigaflops, s.bandwidth(T4))[0])
-
-    least = bisect_left(range(20_000), value_of(case.implied), key=speed)
-    return exact("least peak by the roofs", "FLOP/s", GIGA * least) / s.peak(T4)
-
-
-def gap_of_means(s: Source) -> tuple[Quantity, Quantity, Quantity]:
-    """Return the gap of the collapsed run's two speeds, and its least and largest as two means.
-
-    The efficiency is of the mean step, and the throughput the mean of steps' throughputs.  The gap
-    is least (largest) for steps of two durations, of which the slowest (fastest) is one.
-    """
-    efficiency = printed_value(s.reported, "collapse_efficiency").quantity("1", s.file, 0.01)
-    overall = efficiency * s.printed_peak(RTX) / s.printed_work(HEAVY)
-    deviation = printed_value(s.reported, "collapse_deviation").quantity("s", s.file, 1e-3)
-    mean, bounds = SOURCE_BATCH / overall, []
-    for extreme in ("collapse_slowest", "collapse_fastest"):
-        end = printed_value(s.reported, extreme).quantity("s", s.file, 1e-3)
-        beyond = deviation * deviation / (mean - end)
-        bounds.append((1 + beyond / end) / (1 + beyond / mean))
-    return s.cases_of(RTX, HEAVY)[-1].images / overall, bounds[0], bounds[1]
 
 
 def even_clock(s: Source, of: Quantity) -> Quantity:

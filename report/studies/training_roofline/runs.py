@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 
 from report.core.missing import Missing
 from report.core.records.record import Level
@@ -11,6 +11,7 @@ from report.evidence.runs import described
 from report.quantity.expression import Quantity, absent
 from report.quantity.intervals import Process
 from report.studies.training_roofline import subject
+from report.theory.conditions import Layout
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,15 @@ class Run(any_study.Run):
         network: str = subject.HEAVY,
         batch: int = subject.SOURCE_BATCH,
         precision: subject.TrainingPrecision = "tfloat32",
+        layout: Layout = "contiguous",
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        step = subject.Step(network, subject.IMAGE, batch, precision)
+        step = subject.Step(network, subject.IMAGE, batch, precision, layout)
         return self.repeated(f"{size}_peak", self._of(step))
 
-    def step(
-        self,
-        network: str,
-        batch: int = subject.SOURCE_BATCH,
-        precision: subject.TrainingPrecision = "float32",
-    ) -> Quantity:
-        """Time (s) of a training step."""
-        return self.series("time", self._of(subject.Step(network, subject.IMAGE, batch, precision)))
+    def step(self, network: str, batch: int) -> Quantity:
+        """Time (s) of a training step in float32."""
+        return self.series("time", self._of(subject.Step(network, subject.IMAGE, batch)))
 
     def loaded_step(
         self,
@@ -50,14 +47,14 @@ class Run(any_study.Run):
         files: str = "none",
         statistic: Callable[[Sequence[float]], float] = fmean,
         unit: str = "s",
+        name: str = "mean step",
     ) -> Quantity:
         """Average the time (s) of steps on images of ``files`` or in memory, or of the loader.
 
-        Another ``statistic`` of a process's steps, in ``unit``, replaces their mean.
+        Another ``statistic`` of a process's steps, ``name`` in ``unit``, replaces their mean.
         """
         processes = self.loading(network, files)
-        statement = "mean step" if unit == "s" else "mean over total rate"
-        name = described(statement, {"network": network, "files": files})
+        name = described(name, {"network": network, "files": files})
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
@@ -71,9 +68,19 @@ class Run(any_study.Run):
 
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""
-        return self.loaded_step(network, files, statistic=mean_over_total, unit="1") - 1
+        name = "mean over total rate"
+        return self.loaded_step(network, files, mean_over_total, unit="1", name=name) - 1
+
+    def ready_step(self, network: str, files: str = "none") -> Quantity:
+        """Time (s) of a step whose batch is ready, also behind a slower loader."""
+        return self.loaded_step(network, files, median_ready, name="median step, batch ready")
 
 
 def mean_over_total(times: Sequence[float]) -> float:
     """Divide the mean throughput of steps of these durations by their total throughput."""
     return fmean(1 / time for time in times) * fmean(times)
+
+
+def median_ready(times: Sequence[float]) -> float:
+    """Return the median of steps without the first of every four, which waits for all workers."""
+    return median(time for place, time in enumerate(times) if place % subject.WORKERS)

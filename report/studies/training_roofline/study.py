@@ -30,6 +30,7 @@ class Paper:
         self.inputs, self.source = inputs, Source(inputs)
         self.runs = inputs.runs(Run)
         self.cpu, self.gpu = self.runs.get("cpu"), self.runs.get("gpu")
+        self.other_gpu = self.runs.get("fifth")
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
@@ -44,6 +45,8 @@ printed: Part[Paper] = study.part("", "source")
 source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
+#: Another run of our model of GPU, also with channels last.
+other_gpu: Part[Run] = study.part("other_gpu", "pair")
 
 
 @printed.text()
@@ -56,8 +59,13 @@ def _model(run: Run) -> str:
     return markdown(run.stored.record.environment.label)
 
 
+def _commit(run: Run) -> str:
+    """Return the beginning of the id of the commit from which a run was made."""
+    return (run.stored.record.code.commit or "")[:8]
+
+
 gpu.texts(gpu=_model)
-cpu.texts(cpu=short_name)
+cpu.texts(cpu=short_name, commit=_commit)
 
 
 study.constants(
@@ -87,17 +95,16 @@ def _audited(p: Paper) -> dict[str, Quantity]:
 @source.mapping()
 def _counts(s: Source) -> dict[str, Quantity]:
     clocks = {f"{name}_clock": s.first_row("cores", name) for name in CLOCKS}
-    heavy = results.even_clock(s, results.ratio(s, HEAVY))
     return clocks | {
         "paradox_printed": s.value("paradox"),
         "collapse_factor": s.value("collapse_factor"),
+        "lead_least": s.value("range_low"),
+        "lead_most": s.value("range_high"),
         "half_batch": exact("batch", "1", s.largest_steady_case(RTX, HEAVY).batch),
         "laptop_cores": s.first_row("cores", "cores"),
         "t4_least": to_digits(T4_CLOCK * results.needed_clock(s), 3),
-        "t4_least_by_roofs": to_digits(T4_CLOCK * results.needed_clock_by_roofs(s), 3),
         "even_small": to_digits(results.even_clock(s, results.ratio(s, SMALL)), 3),
-        "even_heavy": to_digits(heavy, 3),
-        "even_heavy_by_roofs": to_digits(heavy * results.needed_clock_by_roofs(s), 3),
+        "even_heavy": to_digits(results.even_clock(s, results.ratio(s, HEAVY)), 3),
         "printed_clock": to_digits(results.printed_clock(s), 3),
     }
 
@@ -106,11 +113,8 @@ def _counts(s: Source) -> dict[str, Quantity]:
 def _measured(s: Source) -> dict[str, Quantity]:
     usual, collapsed = s.cases_of(RTX, HEAVY)[1:]
     desktop = s.of_device(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
-    gap, least, most = results.gap_of_means(s)
     return {
         "peak_factor": spanning(*(desktop / s.peak(RTX, clock) for clock in CLOCKS)),
-        "gap": gap,
-        "gap_bounds": spanning(least, most),
         "run_factor": to_digits(results.run_factor(s), 2),
         "paradox_kept": results.ratio(s, *MEAN, collapsed=True),
         "small_at_roofs": results.ratio(s, SMALL, by_rate=False) / share_of_roofs(s, T4, SMALL),
@@ -137,8 +141,6 @@ def _shares(s: Source) -> dict[str, Quantity]:
         "t4_small_by_throughput": to_digits(share_of_roofs(s, T4, SMALL), 3),
         "t4_small_by_rate": share_of_roofs(s, T4, SMALL, by_rate=True),
         "t4_small_excess": to_digits(small.images / small.implied - 1, 2),
-        "t4_small_arithmetic": to_digits(results.needed_clock(s, by_rate=False), 2),
-        "t4_light_memory": results.memory_share(s, T4, LIGHT),
         "t4_fixed": results.fixed_part(s, T4)[1],
         "rtx_fixed": results.fixed_part(s, RTX)[1],
     }
@@ -154,17 +156,33 @@ gpu.values(
     allocated=_peak,
     reserved=partial(_peak, size="reserved"),
     float32_reserved=partial(_peak, size="reserved", precision="float32"),
+    float32_allocated=partial(_peak, precision="float32"),
     light_allocated=partial(_peak, network=LIGHT),
 )
+other_gpu.values("measured", channels_last=partial(_peak, size="reserved", layout="channels_last"))
 
 
-def _predicted_excess(run: Run) -> Quantity:
+def _excess(run: Run, *, beside_loader: bool = False) -> Quantity:
+    """Predict the excess from the step alone, or compute it from the step beside the loader."""
     network, files = subject.WAITING
-    return theory.overstated(run.loaded_step(files=files), run.loaded_step(network))
+    step = run.ready_step(network, files) if beside_loader else run.loaded_step(network)
+    return theory.overstated(run.loaded_step(files=files), step)
 
 
-cpu.values("percent", excess=methodcaller("overstated", *subject.WAITING))
-cpu.values("percent", excess_predicted=_predicted_excess)
+def _slowing(run: Run, network: str, files: str) -> Quantity:
+    """Compute by which share steps whose batch is ready are longer than on images in memory."""
+    return run.ready_step(network, files) / run.ready_step(network) - 1
+
+
+cpu.values(
+    "percent",
+    excess=methodcaller("overstated", *subject.WAITING),
+    excess_predicted=_excess,
+    excess_by_ready=partial(_excess, beside_loader=True),
+    slowing=partial(_slowing, network=SMALL, files=subject.WAITING[1]),
+    slowing_small=partial(_slowing, network=SMALL, files="320"),
+    slowing_heavy=partial(_slowing, network=HEAVY, files="1080"),
+)
 
 
 @source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
@@ -212,18 +230,21 @@ def bunches_predict(run: Run) -> Iterator[Statement]:
         yield (run.overstated(network, files) - theory.overstated(loader, step)).near(0, MARGIN)
 
 
+@cpu.claim(
+    "The same equations with the step as slow as it is beside the loader, chosen after the run, "
+    "predict the excess to ten points",
+    ("excess_by_ready",),
+)
+def slowing_explains(run: Run) -> Statement:
+    computed = _excess(run, beside_loader=True)
+    return (run.overstated(*subject.WAITING) - computed).near(0, MARGIN)
+
+
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
 def needs_most(run: Run) -> Iterator[Statement]:
     for size, network in product(("allocated", "reserved"), (LIGHT, SMALL)):
         yield run.peak(size) / run.peak(size, network) > 1 + MARGIN
     yield run.peak() / run.peak(batch=subject.SOURCE_BATCH // 2, precision="float32") > 1 + MARGIN
-
-
-@source.claim("Two means of its steps can explain the collapsed run's gap", ("gap", "gap_bounds"))
-def two_means(s: Source) -> Iterator[Statement]:
-    gap, least, most = results.gap_of_means(s)
-    yield gap / least > 1
-    yield gap / most < 1
 
 
 @source.claim(
@@ -258,11 +279,13 @@ def clock_decides(s: Source) -> Iterator[Statement]:
 
 
 @source.claim(
-    "By throughputs the T4 at its highest clock has a mean without the collapsed run above the "
-    "laptop's at every rated clock"
+    "Without the collapsed run, and with the T4 at its highest clock, the laptop leads in the mean "
+    "of efficiencies by less than a tenth, and in that of throughputs at no rated clock"
 )
-def throughputs(s: Source) -> Statement:
-    return results.ratio(s, *MEAN, peaks=(s.peak(RTX, "low"),), by_rate=False) > 1
+def mean_ties(s: Source) -> Iterator[Statement]:
+    low = (s.peak(RTX, "low"),)
+    yield results.ratio(s, *MEAN, peaks=low) > 1 - MARGIN
+    yield results.ratio(s, *MEAN, peaks=low, by_rate=False) > 1
 
 
 @source.claim(
