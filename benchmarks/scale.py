@@ -1,17 +1,18 @@
-"""The part ``scale``: growth of time and memory with the number of records and cases.
+"""The part ``scale``: growth of time and memory with records, cases, samples and machines.
 
-The inputs are synthetic and only in scratch folders.  They are cut from a committed record, so that
-all fields are complete; none of their numbers is a result.  Reading is timed inside a fresh process
-(``python -m benchmarks.scale DATA``), so that imports do not count.
+The inputs are synthetic and only in scratch folders.  They are copies of a committed record under
+other times, with more cases or on other machines; none of their numbers is a result.  Reading is
+timed inside a fresh process (``python -m benchmarks.scale DATA``), so that imports do not count.
 """
 
+import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import cycle, islice, product
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
@@ -19,27 +20,37 @@ import msgspec
 
 from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.core.records.file_format import encode
+from report.core.records.record import Case, Record
 from report.core.records.store import read_records, record_name
+from report.evaluation.gather import choose
 
 STUDY: Final = "conv_scaling"
-CASES: Final = (1_000, 10_000, 100_000, 1_000_000)
-RECORDS: Final = (10, 100, 1_000, 10_000)
 REPEATS: Final = 3
-_FIRST: Final = datetime(2001, 1, 1, tzinfo=UTC)
+#: After all committed records, so that a paper uses the newest of them.
+_FIRST: Final = datetime(2040, 1, 1, tzinfo=UTC)
+_PAGE: Final = ("build.py", STUDY, "--html")
 
 
 def measure() -> Iterator[tuple[str, str, Sample]]:
     """Yield name, size and sample of every measurement."""
-    for measure_axis, sizes in ((_cases, CASES), (_records, RECORDS)):
+    for measure_axis, sizes in (
+        (_cases_read, (10_000, 100_000, 1_000_000)),
+        (_cases, (500, 1_600, 5_000)),
+        (_samples, (130_000, 410_000, 1_300_000)),
+        (_records, (2, 20, 200)),
+        (_machines, (10, 32, 100)),
+    ):
         for size in sizes:
             print(f"scale: {measure_axis.__name__.strip('_')}, {size:,}", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
                 yield from measure_axis(Path(scratch), size)
 
 
-def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _cases_read(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
     """Time the reading of ``size`` cases with all checks, in fresh processes (see ``main``)."""
-    write_records(scratch, size // 1_000, 1_000)
+    base = _base()
+    for number in range(size // 1_000):
+        _write(scratch, number, msgspec.structs.replace(base, cases=_timed(base, 1_000, 10)))
     for _ in range(REPEATS):
         output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
         seconds, peak = output.strip().split("\n")[-1].split()
@@ -47,47 +58,112 @@ def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
         yield axis, str(size), Sample(float(seconds), int(peak))
 
 
+def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+    """Time builds of a paper that uses a record with ``size`` further cases of 10 samples."""
+    base = _base()
+    further = msgspec.structs.replace(base, cases=(*base.cases, *_timed(base, size, 10)))
+    project = _project(scratch, (further,))
+    yield from _built("Cases of one record, its page built from nothing", size, project)
+
+
+def _samples(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+    """Time builds of a paper that uses a record with ``size`` further samples in 1,000 cases."""
+    base = _base()
+    cases = (*base.cases, *_timed(base, 1_000, size // 1_000))
+    project = _project(scratch, (msgspec.structs.replace(base, cases=cases),))
+    yield from _built("Samples of one record, its page built from nothing", size, project)
+
+
 def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
-    """Time builds of a study with ``size`` records: from nothing, and with nothing to do."""
+    """Time builds with ``size`` further whole records: from nothing, and with nothing to do."""
+    project = _project(scratch, (_base(),) * size)
+    yield from _built("Whole records of a study, its page built from nothing", size, project)
+    for _ in range(REPEATS):
+        sample, _ = run_python(project, *_PAGE)
+        yield "Whole records of a study, nothing to do", str(size), sample
+
+
+def _machines(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+    """Time replication reports, page and PDF, of ``size`` machines with a whole record each."""
+    base = _base()
+    project, data = _project(scratch, ()), scratch / "data"
+    for number in range(size):
+        cpu = msgspec.structs.replace(base.environment.cpu, model=f"CPU {number}")
+        key = f"cpu-{number}-{base.environment.key}"
+        machine = msgspec.structs.replace(base.environment, cpu=cpu, key=key)
+        further = msgspec.structs.replace(base, environment=machine)
+        _write(data, number, _scattered(further, random.Random(number)))
+    formats = ("--pdf", "--html", "--engine", "typst")
+    options = ("--replicate", "--data", str(data), *formats)
+    yield from _built("Machines of a replication report, from nothing", size, project, options)
+
+
+def _built(
+    name: str, size: int, project: Path, options: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, Sample]]:
+    for _ in range(REPEATS):
+        shutil.rmtree(project / "out", ignore_errors=True)
+        sample, _ = run_python(project, *_PAGE, *options)
+        yield name, str(size), sample
+
+
+def _base() -> Record:
+    """Return the record of the first CPU of the paper."""
+    return choose(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
+
+
+def _project(scratch: Path, records: tuple[Record, ...]) -> Path:
+    """Copy the project and add ``records`` to its data."""
     project = scratch / "project"
     copy_project(project)
-    write_records(project / "data", size, cases=10)
-    for kind, _ in product(("its page built from nothing", "nothing to do"), range(REPEATS)):
-        if kind != "nothing to do":
-            shutil.rmtree(project / "out", ignore_errors=True)
-        sample, _ = run_python(project, "build.py", STUDY, "--html")
-        yield f"Records of a study, {kind}", str(size), sample
+    for number, record in enumerate(records):
+        _write(project / "data", number, record)
+    return project
 
 
-def write_records(data: Path, records: int, cases: int) -> None:
-    """Write ``records`` records with ``cases`` cases per record, started a minute apart.
-
-    A case has one short series of times, and no two cases have equal factors.
-    """
-    base = read_records(STUDY, ROOT / "data")[-1].record
+def _timed(base: Record, count: int, samples: int) -> tuple[Case, ...]:
+    """Return ``count`` cases with other factors, each with one series of ``samples`` times."""
     timed = [case for case in base.cases if case.samples("time")]
-    synthetic_cases = tuple(
-        msgspec.structs.replace(
-            case,
-            factors={**case.factors, "copy": index},
-            series={"time": case.samples("time")[:10]},
-            rounds=(),
-            layers=case.layers[:1],
+    cases: list[Case] = []
+    for index, case in enumerate(islice(cycle(timed), count)):
+        times = tuple(islice(cycle(case.samples("time")), samples))
+        factors = {**case.factors, "copy": index}
+        cases.append(
+            msgspec.structs.replace(case, factors=factors, series={"time": times}, rounds=())
         )
-        for index, case in enumerate(islice(cycle(timed), cases))
+    return tuple(cases)
+
+
+def _scattered(record: Record, scatter: random.Random) -> Record:
+    """Return a record with other times and ceilings, since reports leave out copies."""
+    cases, ceilings = [], []
+    for case in record.cases:
+        rounds = []
+        for round_ in case.rounds:
+            factor = scatter.uniform(0.9, 1.1)
+            times = tuple(factor * sample for sample in round_.series.get("time", ()))
+            series = {**round_.series, "time": times} if times else round_.series
+            rounds.append(msgspec.structs.replace(round_, series=series))
+        cases.append(msgspec.structs.replace(case, rounds=tuple(rounds)))
+    for ceiling in record.ceilings:
+        samples = tuple(scatter.uniform(0.9, 1.1) * sample for sample in ceiling.samples)
+        ceilings.append(msgspec.structs.replace(ceiling, samples=samples))
+    return msgspec.structs.replace(record, cases=tuple(cases), ceilings=tuple(ceilings))
+
+
+def _write(data: Path, number: int, record: Record) -> None:
+    """Write ``record`` as if it was measured ``number`` minutes after the first.
+
+    No run may be shorter than its samples.  Written without fsync, since these files need not
+    survive a crash.
+    """
+    start = _FIRST + timedelta(minutes=number)
+    started, finished = (
+        moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (start, start + timedelta(days=300))
     )
+    record = msgspec.structs.replace(record, started=started, finished=finished, attachments=())
     (data / STUDY).mkdir(parents=True, exist_ok=True)
-    for number in range(records):
-        start = _FIRST + timedelta(minutes=number)
-        # No run may be shorter than its samples.
-        started, finished = (
-            moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (start, start + timedelta(days=1))
-        )
-        record = msgspec.structs.replace(
-            base, cases=synthetic_cases, started=started, finished=finished, attachments=()
-        )
-        # Written without fsync, since these files need not survive a crash.
-        (data / STUDY / record_name(record)).write_bytes(encode(record))
+    (data / STUDY / record_name(record)).write_bytes(encode(record))
 
 
 def main(data: Path) -> None:

@@ -323,7 +323,7 @@ class _Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     memory_owners: tuple[_EventOwner, ...] = ()
 
 
-_EVENT_QUANTITIES: Final = _Events.__struct_fields__
+EVENT_QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
@@ -334,7 +334,7 @@ def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
     lines: list[bytes] = []
     remaining: list[Case] = []
     for case in cases:
-        events = {name: case.series[name] for name in _EVENT_QUANTITIES if name in case.series}
+        events = {name: case.series[name] for name in EVENT_QUANTITIES if name in case.series}
         others = {name: samples for name, samples in case.series.items() if name not in events}
         remaining.append(msgspec.structs.replace(case, series=others))
         lines.append(msgspec.json.encode(events))
@@ -349,7 +349,7 @@ def join_events(record: Record, content: bytes | Missing, place: str) -> Record:
     If the attachment is missing, its reason becomes the reason why the events are missing.
     """
     if isinstance(content, Missing):
-        reasons = dict.fromkeys(_EVENT_QUANTITIES, content.reason)
+        reasons = dict.fromkeys(EVENT_QUANTITIES, content.reason)
         missing = {**record.environment.missing, **reasons}
         environment = msgspec.structs.replace(record.environment, missing=missing)
         return msgspec.structs.replace(record, environment=environment)

@@ -3,6 +3,9 @@
 The unit is a column, because one frame contains all quantities.  Factors, and conditions of
 imported records, become columns of the same name.  A factor with the name of another column, such
 as ``policy``, becomes ``case_policy``.
+
+The events of PyTorch's allocator are left out: they are one list in order, not samples, and there
+are more of them than samples.  They stay in the attachment of their record.
 """
 
 import io
@@ -10,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from report.core.records.file_format import EVENT_QUANTITIES
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, ImportedRecord, Policy, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
@@ -56,6 +60,8 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
             series_of_case.append((round_.process, round_.policy, round_.series))
         for process, policy, series in series_of_case:
             for quantity, samples in series.items():
+                if quantity in EVENT_QUANTITIES:
+                    continue
                 unit = QUANTITIES[quantity].unit
                 cells = f"{case_cells},{process},{policy or ''},{quantity},{unit}"
                 lines = [f"{cells},{number},{value!r}\n" for number, value in enumerate(samples)]

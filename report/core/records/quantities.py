@@ -35,8 +35,8 @@ class RecordedQuantity:
 
     def admits(self, samples: Sequence[float]) -> bool:
         """Tell whether all ``samples`` are within the range of this quantity."""
-        # Not ``isinstance``, since True is an instance of int.
-        if self.whole and any(type(sample) is not int for sample in samples):
+        # Types, since True is an instance of int.
+        if self.whole and not {*map(type, samples)} <= {int}:
             return False
         if self.share and max(samples, default=0) > 1:
             return False
