@@ -16,12 +16,14 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity, Statement, exact, recorded
 from report.quantity.operations import geometric_mean
 from report.studies.conv_profiling import subject, theory
-from report.studies.conv_profiling.runs import ProfiledCall, Run, tile_of
+from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
 from report.studies.conv_profiling.subject import Dimensions, small
 from report.theory import terms
 from report.theory.reconciliation import Reconciliation, Term
 
+#: Times that differ by less than this share are taken for equal.
+MARGIN: Final = 0.1
 #: Calls that were reconciled with theory.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
 #: Pairs of calls whose times are compared.
@@ -152,6 +154,11 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
+def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
+    """Divide a ratio of times with AVX2 by the same ratio with all instructions."""
+    return ratio_of_times(run, *pair) / ratio_of_times(run, *pair, NATIVE)
+
+
 def over_fewest(outputs: int) -> Pairs:
     """Pair the shapes of ``outputs`` output channels with those of the fewest, by inputs."""
     return tuple((small(n, outputs), small(n, subject.OUTPUTS[0])) for n in subject.INPUTS)
@@ -169,12 +176,30 @@ TWENTY_FIFTH: Final = tuple((small(n, 25), small(n, 24)) for n in subject.INPUTS
 WIDER: Final = ((subject.PADDED, subject.BASE),)
 #: Value of the text → words in a table, and pairs of calls whose times are compared.
 COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
-    "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
-    "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
     "wider": ("33→65 ÷ 32→64", WIDER),
+    "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
+    "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
 }
+
+
+def table_rows() -> Iterator[tuple[str, Pairs, str]]:
+    """Yield the name, the pairs of calls and the instructions of each row of the table of times."""
+    for name, pairs in COMPARED.values():
+        for instructions in subject.INSTRUCTIONS:
+            yield name, pairs, instructions
+
+
+def as_blocks(run: Run, pairs: Pairs, instructions: str) -> Statement:
+    """State that times differ as the work in blocks does, within a tenth."""
+    blocks = theory.work_ratio(*pairs[0], run.block(instructions))
+    return (mean_ratio(run, pairs, instructions) / blocks).near(1, MARGIN)
+
+
+def above_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
+    """State that times differ by a larger factor than the usual formula says."""
+    return mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:

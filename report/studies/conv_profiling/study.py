@@ -14,18 +14,18 @@ from report.instruments import gates
 from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, runs, source, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
-from report.studies.conv_profiling.subject import Dimensions, check_subject
+from report.studies.conv_profiling.subject import Dimensions, check_subject, small
 from report.theory import terms
 
-#: Times that differ by less than this share are taken for equal.
-MARGIN: Final = 0.1
+#: Verdict on a statement → answer in the table of times.
+ANSWERS: Final = {"supported": "yes", "refuted": "no"}
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
 #: Calls of eight images: the example widened by one channel, and as the source changed it.
@@ -127,17 +127,34 @@ for _name, (_, _pairs) in results.COMPARED.items():
     for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
-        minima.values(**{f"{_name}{_suffix}_least": _ratio})
+timed.values(three_blocks=partial(mean_ratio, pairs=results.over_fewest(24)))
+timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDER[0], WIDE_BLOCK))
+for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):
+    timed.values(**{f"step_{_name}": partial(results.step_over_native, pair=_pair)})
+#: Least times of the calls that the paper's program times.
+for _name, _inputs in ("nine_eight", 8), ("nine_sixteen", 16):
+    _pair = small(9, 19), small(_inputs, 19)
+    minima.values(**{f"{_name}_least": partial(mean_ratio, pairs=(_pair,))})
 
 
 @cpu_calls.mapping()
-def _same_blocks(p: Paper) -> dict[str, Quantity]:
-    """Count pairs of calls that fill the same blocks, and those that take equally long."""
-    ratios = results.all_same_blocks(p.timed) if p.timed else []
-    medians = [median for median in map(point, ratios) if not isinstance(median, Missing)]
-    near = [median for median in medians if 1 - MARGIN <= median <= 1 + MARGIN]
-    decided = [verdict_of(ratio.near(1, MARGIN)) for ratio in ratios].count("supported")
-    counts = {"same_pairs": len(medians), "same_near": len(near), "same_decided": decided}
+def _answers(p: Paper) -> dict[str, Quantity]:
+    """Count answers of the table of times, and pairs of calls that fill the same blocks."""
+    same = results.all_same_blocks(p.timed) if p.timed else []
+    medians = [median for median in map(point, same) if not isinstance(median, Missing)]
+    decided = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in same].count("supported")
+    rows = [
+        verdict_of(results.as_blocks(p.timed, pairs, instructions))
+        for _, pairs, instructions in results.table_rows()
+        if p.timed
+    ]
+    counts = {
+        "same_pairs": len(medians),
+        "same_near": sum(abs(median - 1) <= results.MARGIN for median in medians),
+        "same_decided": decided,
+        "rows": len(rows),
+        **{f"rows_{answer}": rows.count(answer) for answer in ("supported", "refuted")},
+    }
     return _counts(p.timed, counts)
 
 
@@ -163,7 +180,10 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
         "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
         "gpu_ruled": len(p.tiled) + len(p.held_tiled),
     }
-    of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}
+    of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled), "held_alike": 0}
+    for call in p.held_tiled:
+        small_tiles, large = (terms.tile_padding(call.layer, (n, 32, 8), "") for n in (32, 64))
+        of_fast["held_alike"] += small_tiles.amount == large.amount
     return {**_counts(p.gpu, of_gpu), **_counts(p.tf32, of_fast)}
 
 
@@ -187,6 +207,7 @@ for _name, _call in ("shown_over", EXAMPLE_WIDER), ("changed_gpu", SOURCE_CHANGE
 _own_seen = partial(Run.seen_share, batch=subject.SHOWN_BATCH)
 tf32.values("percent", own_seen=_own_seen, own_with_half=partial(_own_seen, halves=True))
 tf32.values(small_seen=partial(Run.seen_share, batch=1))
+tf32.values(tiled_most=partial(Run.executed, call=ProfiledCall(small(9, 19), 1, "held_out")))
 
 
 @printed.claim("The source's memory of a batch is that of one image times its size")
@@ -265,7 +286,7 @@ def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
     numbers=("nine_sixteen",),
 )
 def nine_as_sixteen(run: Run) -> Statement:
-    return mean_ratio(run, results.NINE_SIXTEEN).near(1, MARGIN)
+    return mean_ratio(run, results.NINE_SIXTEEN).near(1, results.MARGIN)
 
 
 @timed.claim(
@@ -278,7 +299,7 @@ def nine_over_eight(run: Run) -> Statement:
 
 @timed.claim("Calls that fill the same blocks take equally long, within a tenth")
 def same_blocks_same_time(run: Run) -> list[Statement]:
-    return [ratio.near(1, MARGIN) for ratio in results.all_same_blocks(run)]
+    return [ratio.near(1, results.MARGIN) for ratio in results.all_same_blocks(run)]
 
 
 @timed.claim(
@@ -289,7 +310,7 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
 def padding_takes_time(run: Run) -> Iterator[Statement]:
     for instructions in subject.INSTRUCTIONS:
         for pairs in results.SEVENTEEN_SIXTEEN, results.WIDER:
-            yield mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
+            yield results.above_formula(run, pairs, instructions)
         predicted = theory.work_ratio(*results.SEVENTEEN_SIXTEEN[0], run.block(instructions))
         yield mean_ratio(run, results.SEVENTEEN_SIXTEEN, instructions) / predicted < 1
 
@@ -302,9 +323,8 @@ def padding_takes_time(run: Run) -> Iterator[Statement]:
 def step_moves(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
         for pair in results.TWENTY_FIFTH:
-            wide = results.ratio_of_times(run, *pair, NATIVE)
-            yield results.ratio_of_times(run, *pair) / wide > 1
-        yield mean_ratio(run, results.TWENTY_FIFTH, NATIVE).near(1, MARGIN)
+            yield results.step_over_native(run, pair) > 1
+        yield mean_ratio(run, results.TWENTY_FIFTH, NATIVE).near(1, results.MARGIN)
 
 
 @timed.claim(
@@ -314,13 +334,12 @@ def step_moves(run: Run) -> Iterator[Statement]:
 )
 def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
-        yield mean_ratio(run, results.NINE_SIXTEEN, NATIVE) < 1 - MARGIN
-        predicted = theory.work_ratio(*results.WIDER[0], run.block())
-        yield (mean_ratio(run, results.WIDER, NATIVE) / predicted).near(1, MARGIN)
+        yield mean_ratio(run, results.NINE_SIXTEEN, NATIVE) < 1 - results.MARGIN
+        yield results.as_blocks(run, results.WIDER, NATIVE)
 
 
 gpu_calls.figure(height=1.95, same_axes=True)(figures.diagonal)
-pair.figure("changed", key=True, height=4.7, rows=2)(figures.changed_channels)
+timed.figure("changed", key=True, height=2.6)(figures.one_channel_more)
 
 
 @cpu_calls.table(wide=True)
@@ -339,24 +358,31 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @timed.table("times", wide=True)
 def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
-    for instructions in subject.INSTRUCTIONS:
-        for name, pairs in results.COMPARED.values():
-            pooled = mean_ratio(run, pairs, instructions)
-            ratios = [mean_ratio(one, pairs, instructions) for one in run.single_runs]
-            bounds = estimate(pooled)
-            yield {
-                "Compared": name,
-                "Block": str(run.block(instructions)),
-                "Formula": theory.work_ratio(*pairs[0], 1),
-                "Blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
-                "Pooled": pooled,
-                "Level": "" if isinstance(bounds, Missing) else f"{bounds.confidence:.0%}",
-                **{f"Run {n}": ratio for n, ratio in enumerate(ratios, 1)},
-            }
+    for name, pairs, instructions in results.table_rows():
+        as_blocks = verdict_of(results.as_blocks(run, pairs, instructions))
+        above_formula = verdict_of(results.above_formula(run, pairs, instructions))
+        yield {
+            "Channels": name,
+            "Block": str(run.block(instructions)),
+            "Work by formula": theory.work_ratio(*pairs[0], 1),
+            "Work in blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
+            "Time": mean_ratio(run, pairs, instructions),
+            "As work in blocks?": ANSWERS.get(as_blocks, as_blocks),
+            "More than the formula?": ANSWERS.get(above_formula, above_formula),
+        }
+
+
+@timed.table("runs", wide=True)
+def times_in_each_run(run: Run) -> Iterator[Mapping[str, Content]]:
+    selections = {f"Run {number}": one for number, one in enumerate(run.single_runs, 1)}
+    selections = {"Pooled": run, **selections, "Least times": replace(run, minima=True)}
+    for name, pairs, instructions in results.table_rows():
+        ratios = {head: mean_ratio(one, pairs, instructions) for head, one in selections.items()}
+        yield {"Channels": name, "Block": str(run.block(instructions)), **ratios}
 
 
 #: Rows omitted from the set-up table for its width; the records hold them.
-_OMITTED_ROWS: Final = ("Device", "Vector extensions", "Memory", "Caches", "Arithmetic")
+_OMITTED_ROWS: Final = ("Device", "Identity", "Vector extensions", "Memory", "Caches", "Arithmetic")
 
 
 @study.shared_table()
