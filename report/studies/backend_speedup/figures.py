@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from statistics import median
 from typing import Final
 
-from figures.panels import Curve, Dots, Points, Scaling
-from report.paper.plots import dot_series, points
+from figures.panels import Dots, Points, Scaling
+from report.paper.plots import dot_series
 from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
-from report.studies.backend_speedup.subject import SMALL, SOURCE
 
 #: Lines of the figures, whose colours do not depend on what was measured.
 _LINES: Final = {
@@ -38,22 +36,6 @@ def curve(run: Run) -> Iterator[Scaling]:
     if lines:
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
         yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), direct=True)
-
-
-def calls(run: Run) -> Iterator[Scaling]:
-    """Draw times with other numbers of calls over the unchanged iteration's, NumPy's as rings."""
-    lines: list[Points] = []
-    for number, size in enumerate((subject.ONE_IMAGE, SMALL, SOURCE)):
-        name = f"{size.images:,} images" if size != subject.ONE_IMAGE else "one image"
-        for library, label in ("torch", name), ("numpy", ""):
-            effect = partial(results.effect_of_calls, run, size, library=library)
-            ratios = {calls: effect(calls) for calls in subject.OTHER_CALLS}
-            lines += points(label, ratios, "1", series=number, hollow=library == "numpy")
-    shares = tuple(calls / subject.ALL_CALLS for calls in subject.OTHER_CALLS)
-    curve = Curve("calls of equal cost", subject.OTHER_CALLS, shares)
-    axes = "Library calls of an iteration", "Time over that with 31 calls"
-    yield Scaling(*axes, tuple(lines), (curve,), x_ticks=subject.OTHER_CALLS, direct=True,
-                  legend=False)  # fmt: skip
 
 
 def effects(run: Run) -> Iterator[Dots]:

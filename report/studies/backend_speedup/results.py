@@ -51,26 +51,26 @@ def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: floa
     return slow / fast / (base_slow / base_fast)
 
 
-def growth_to(run: Run, size: Size, library: str = "cupy") -> Quantity:
-    """Divide a library's time at a size by that at the least work."""
-    times = (run.medians("time", case, library) for case in (size, SMALL))
-    return ranged((run,), f"time of {NAMES[library]}({size}) over that({SMALL})", truediv, *times)
+def growth_to(run: Run, size: Size) -> Quantity:
+    """Divide CuPy's time at a size by that at the least work."""
+    times = (run.medians("time", case, "cupy") for case in (size, SMALL))
+    return ranged((run,), f"time of CuPy({size}) over that({SMALL})", truediv, *times)
 
 
-def largest_growth(run: Run, library: str) -> Quantity:
-    """The largest growth of a library's time up to the limit ``FLAT``, less one."""
-    return largest(*(growth_to(run, size, library) for size in run.small_sizes or (SOURCE,))) - 1
+def largest_growth(run: Run) -> Quantity:
+    """The largest growth of CuPy's time up to the limit ``FLAT``, less one."""
+    return largest(*(growth_to(run, size) for size in run.small_sizes or (SOURCE,))) - 1
 
 
-def idle(run: Run, library: str, short: Size = SMALL) -> Quantity:
-    """Least share of a ``short`` iteration in which the GPU has nothing to do.
+def idle(run: Run, short: Size = SMALL) -> Quantity:
+    """Least share of CuPy's ``short`` iteration in which the GPU has nothing to do.
 
     At the source's size the GPU computes longer, at least by the growth of the products.  The part
     of this growth that does not lengthen the iteration fits into gaps of the short iteration.
     """
     cases = product((PRODUCTS, "time"), (SOURCE, short))
-    times = [run.medians(*case, library) for case in cases]
-    return ranged((run,), f"least idle share({library})", _idle, *times)
+    times = [run.medians(*case, "cupy") for case in cases]
+    return ranged((run,), "least idle share(cupy)", _idle, *times)
 
 
 def _idle(products: float, least_products: float, time: float, least_time: float) -> float:
@@ -96,9 +96,9 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     return to_digits(exact(name, "1", difference, run.file), 2)
 
 
-def effect(run: Run, size: Size, change: str, quantity: str = "time") -> Quantity:
+def effect(run: Run, size: Size, change: str) -> Quantity:
     """Divide NumPy's time with a change of the baseline by that without, process by process."""
-    return run.changed(quantity, size, change) / run.changed(quantity, size)
+    return run.changed("time", size, change) / run.changed("time", size)
 
 
 def thread_factor(run: Run) -> Quantity:
@@ -113,10 +113,20 @@ def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
     return ranged((run,), "double over single precision", truediv, *times)
 
 
-def double_effect(run: Run, size: Size) -> Quantity:
+def double_effect(run: Run, size: Size, quantity: str = "time") -> Quantity:
     """Divide NumPy's time in double by that in single precision, process by process."""
-    double, single = (run.series("time", run.of_numpy(size, c)) for c in (subject.DOUBLE, NONE))
+    double, single = (run.series(quantity, run.of_numpy(size, c)) for c in (subject.DOUBLE, NONE))
     return double / single
+
+
+def share_of_ceiling(pair: tuple[Run, Run], size: Size, of: str = "matrix_product") -> Quantity:
+    """Divide a rate of the first layer's product, called alone, by a ceiling of another run.
+
+    The rate of memory (``copy``) counts each byte of operands and result once.
+    """
+    run, ceilings = pair
+    time = run.series("product_alone_time", run.of_numpy(size))
+    return theory.first_product(size)[of] / time / ceilings.peak_rate(of)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
@@ -128,12 +138,6 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
 def added_share(run: Run, change: str, factor: Callable[..., Quantity] = effect) -> Quantity:
     """Share of its time that a change adds to the source's network, negative if it saves time."""
     return factor(run, SOURCE, change) - 1
-
-
-def fault_cost(run: Run) -> Quantity:
-    """Divide the time (s) that returned memory adds by the page faults of an iteration."""
-    added = run.changed("time", SOURCE, subject.RETURNED) - run.changed("time", SOURCE)
-    return added / run.changed("page_faults", SOURCE, subject.RETURNED)
 
 
 def effect_of_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:

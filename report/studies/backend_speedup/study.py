@@ -40,11 +40,14 @@ class Paper:
             self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "ninth")
         )
         gpu = self.gpu
-        self.zen = self.by_role.get("eighth")
+        zen = self.by_role.get("eighth")
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
         self.beside_later = (gpu, later) if gpu and later else None
+        self.on_one_thread = (self.cpu, self.calls) if self.cpu and self.calls else None
+        pairs = self.on_one_thread, (zen, zen) if zen else None
+        self.with_ceilings = [pair for pair in pairs if pair]
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -66,13 +69,12 @@ findings = study.findings
 source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
-earlier: Part[Run] = study.part("earlier", "pair")
 calls: Part[Run] = study.part("calls", "cpu")
-zen: Part[Run] = study.part("zen", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
 beside_later: Part[tuple[Run, Run]] = study.part("beside_later", "pair")
+on_one_thread: Part[tuple[Run, Run]] = study.part("on_one_thread", "pair")
 
 
 def _gpu_model(run: Run) -> str:
@@ -88,6 +90,12 @@ def gpu_name(run: Run) -> str:
 @gpu.text()
 def host(run: Run) -> str:
     return markdown(run.stored.record.environment.cpu.model)
+
+
+@cpu.text()
+def commit(run: Run) -> str:
+    code = run.stored.record.code
+    return f"`{(code.commit or 'unknown')[:12]}`{'' if code.tree_clean else ', changed'}"
 
 
 cpu.texts(cpu=short_name)
@@ -107,7 +115,6 @@ def _counts(source: Source) -> dict[str, Quantity]:
     counts = {
         "second_products": 3,
         "few_images": SMALL.images,
-        "some_images": subject.FEWER.images,
         "many_images": SOURCE.images,
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
@@ -135,7 +142,6 @@ def _printed(source: Source) -> dict[str, Quantity]:
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
         "flat_work": to_digits(theory.work(subject.FLAT), 2),
-        "flat_growth": to_digits(theory.work(subject.FLAT) / theory.work(SOURCE), 2),
     }
 
 
@@ -144,25 +150,14 @@ def threads(run: Run) -> Quantity:
     return exact("threads", "1", run.threads, run.file)
 
 
-for _name, _library in ("", "cupy"), ("_torch", "torch_cuda"):
-    gpu.values(**{f"here{_name}": partial(results.gain, library=_library)})
-    _growth = partial(results.largest_growth, library=_library)
-    gpu.values("percent", **{f"small_growth{_name}": _growth})
-gpu.values("percent", idle=partial(results.idle, library="cupy"))
-_between_libraries = partial(results.gain, library="torch_cuda", over="cupy")
+gpu.values("percent", small_growth=results.largest_growth, idle=results.idle)
 gpu.values(
+    here=partial(results.gain, library="cupy"),
+    here_torch=partial(results.gain, library="torch_cuda"),
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
-    between_libraries=_between_libraries,
 )
 gpu.values("measured", floor=partial(Run.time, size=SMALL, library="cupy"))
-earlier.values(
-    there=partial(results.gain, library="cupy"),
-    there_torch=partial(results.gain, library="torch_cuda"),
-)
-_faults = partial(Run.measured, quantity="page_faults", library="numpy")
-earlier.values("measured", earlier_faults=partial(_faults, size=SOURCE))
-gpu.values("measured", large_faults=partial(_faults, size=LARGE))
 _most = subject.OTHER_CALLS[-1]
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _merged = partial(results.effect_of_calls, size=_size, calls=subject.MERGED_CALLS)
@@ -170,26 +165,23 @@ for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE)
     calls.values("measured", **{f"merged_{_name}": _merged, f"added_{_name}": _added})
     _numpy = partial(results.effect_of_calls, size=_size, calls=_most, library="numpy")
     calls.values(**{f"numpy_calls_{_name}": _numpy})
-_double = partial(results.effect, change=subject.DOUBLE, quantity="product_alone_time")
-for _name, _size in subject.NETWORKS.items():
-    cpu.values(**{f"double_product_{_name}": partial(_double, size=_size)})
 cpu.values(
     thread_factor=results.thread_factor,
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
 )
-cpu.values("measured", mapping_cost=theory.page_price, fault_cost=results.fault_cost)
 for _name, _change in ("thread", subject.THREAD), ("memory", subject.RETURNED):
     _share = partial(results.added_share, change=_change)
     _predicted = partial(_share, factor=results.predicted_effect)
     cpu.values("percent", **{f"added_{_name}": _share, f"predicted_{_name}": _predicted})
-for _name, _size in ("few", SMALL), ("some", subject.FEWER):
-    zen.values(**{f"zen_double_{_name}": partial(results.double_effect, size=_size)})
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
-for _name, _size in ("narrow", subject.FEWER), ("largest", WIDEST):
-    _later = partial(results.session_effect, library="numpy", size=_size)
-    beside_later.values(**{f"later_{_name}": _later})
+beside_later.values(later_largest=partial(results.session_effect, library="numpy", size=WIDEST))
+on_one_thread.values(
+    "percent",
+    narrow_arithmetic=partial(results.share_of_ceiling, size=SOURCE),
+    narrow_memory=partial(results.share_of_ceiling, size=SOURCE, of="copy"),
+)
 
 
 def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
@@ -200,9 +192,7 @@ def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
 for _side, _library in ("gpu", "cupy"), ("cpu", "numpy"):
     beside_source.values(**{f"{_side}_factor": partial(_over_ours, side=_side, library=_library)})
 
-
-_baseline = partial(results.gain_over, library="numpy")
-beside_cpu.values(one_thread=results.gain_over, baseline=_baseline)
+beside_cpu.values(one_thread=results.gain_over)
 
 # -------------------------------------------------------------------------------------- claims
 
@@ -210,7 +200,7 @@ beside_cpu.values(one_thread=results.gain_over, baseline=_baseline)
 @gpu.claim("With the fewest images the GPU idles for over a third of CuPy's iteration")
 def host_sets_pace(run: Run) -> Iterator[Statement]:
     for size in SMALL, subject.SHARED:
-        yield results.idle(run, "cupy", size) > 1 / 3
+        yield results.idle(run, size) > 1 / 3
 
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
@@ -235,7 +225,7 @@ def settings_matter(run: Run) -> Iterator[Statement]:
     numbers=("one_thread", "here"),
 )
 def baseline_decides(pair: tuple[Run, Run]) -> Statement:
-    return _baseline(pair) > 4
+    return results.gain_over(pair, library="numpy") > 4
 
 
 @gpu.claim(
@@ -243,12 +233,12 @@ def baseline_decides(pair: tuple[Run, Run]) -> Statement:
     numbers=("here_torch", "here"),
 )
 def library_matters(run: Run) -> Statement:
-    return _between_libraries(run) > 1 + MARGIN
+    return results.gain(run, "torch_cuda", over="cupy") > 1 + MARGIN
 
 
 @beside_earlier.claim(
     "PyTorch's speed-up and CuPy's time are a tenth larger in the earlier session",
-    numbers=("there_torch", "here_torch", "session_cupy"),
+    numbers=("session_torch", "session_numpy", "session_cupy"),
 )
 def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
     now, then = ((run, "time", SOURCE) for run in pair)
@@ -317,7 +307,6 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 # -------------------------------------------------------------------------- figures and tables
 
 gpu.figure(height=2.6)(figures.curve)
-calls.figure(height=2.0)(figures.calls)
 cpu.figure(key=True)(figures.effects)
 
 
@@ -372,6 +361,24 @@ def double(p: Paper) -> Iterator[Mapping[str, Content]]:
             sizes = subject.SHARED, Size(LARGE.hidden, subject.SHARED_IMAGES), subject.FLAT
             ratios = {f"{s.hidden:,} neurons": results.double_factor(run, s) for s in sizes}
             yield {**_named(run), **ratios, "In training": in_training}
+
+
+@study.table()
+def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Tabulate the first product alone: shares of ceilings on a thread, and the cost of double."""
+    for pair, (name, size) in product(p.with_ceilings, subject.NETWORKS.items()):
+        double = results.double_effect(pair[0], size, "product_alone_time")
+        if not double.missing:
+            arithmetic = results.share_of_ceiling(pair, size)
+            memory = results.share_of_ceiling(pair, size, of="copy")
+            yield {
+                "NumPy on": _named(pair[0])["NumPy on"],
+                "Network": name,
+                "Arithmetic (%)": to_digits(arithmetic, 2),
+                "Memory (%)": to_digits(memory, 2),
+                "Rule": to_digits(1 + arithmetic + memory, 3),
+                "Measured": double,
+            }
 
 
 @cpu.table("changes")

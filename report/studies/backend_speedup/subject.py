@@ -64,8 +64,6 @@ NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
 FLAT: Final = Size(2_048, SHARED_IMAGES)
 #: The least work, and the two sizes with more work than ``FLAT``.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-#: The source's network with fewer images, the other size that the later session timed.
-FEWER: Final = Size(HIDDEN, 16_000)
 
 
 _NEEDED: Final[dict[str, AllowedLevels]] = {
