@@ -81,7 +81,8 @@ def write_page() -> None:
         f"| {part['share'].median():.1%} | {part['share'].max():.1%} | {part['excess'].max():.1%} |"
         for (mode, index), part in rows.groupby(["mode", "limit_index"])
     ]
-    fill_page(HERE, rows, shares="\n".join(lines))
+    reserved = (rows["reserved"] > rows["limit"]).sum()
+    fill_page(HERE, rows, shares="\n".join(lines), reserved=str(reserved))
 
 
 if __name__ == "__main__":

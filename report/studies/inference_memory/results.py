@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from statistics import mean, median
+from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
 from report.paper.findings import Inputs
@@ -99,8 +99,7 @@ class RuleComparison:
         counts = Counter[tuple[bool, bool]]()
         for row, batch in self.answers["line"]:
             lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
-            is_exact = lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4))
-            if is_exact:
+            if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
                 is_other = theory.holder(lines, 2) is not theory.holder(lines, row.ran)
                 counts[batch > row.ran, is_other] += 1
         return counts
@@ -108,11 +107,8 @@ class RuleComparison:
     def counts(self) -> Iterator[tuple[str, float]]:
         """Count limits, networks, right and too high answers, and runs of searches."""
         limits = Counter(row.network for row in self.limits)
-        right = Counter(row.network for row in self.limits if row.ran == row.predicted)
         yield "limits", limits.total()
         yield "networks", len(limits)
-        yield "networks_right", sum(right[name] == number for name, number in limits.items())
-        yield "networks_wrong", sum(not right[name] for name in limits)
         for rule in self._kind.rules:
             ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
@@ -120,37 +116,25 @@ class RuleComparison:
             yield from _summary(rule, ratios)
         for search, runs in self.runs().items():
             yield from _summary(f"runs_{search}", runs or [0])
-            yield f"runs_{search}_mean", mean(runs or [0])
         if "line" in self._kind.rules:
             yield from self._counts_of_line()
+        if self._kind.tables == subject.GPU:
+            yield "first", max(map([*self.baselines].index, limits), default=-1) + 1
+            yield "without_workspace", sum(row.peak == row.least for row in self.limits)
+            yield "over_reserved", sum(row.reserved > row.limit for row in self.limits)
 
-    def peaks_off(self) -> dict[tuple[str, int], float]:
-        """Return the share by which sums over operators miss measured peaks: network, batch."""
-        off = {}
-        for network in {row.network for row in self.limits if self.lines[row.network]}:
-            for batch, peak in self.baselines[network].peaks.items():
-                total = theory.holder(self.lines[network], batch).total(batch)
-                if total != peak:
-                    off[network, batch] = abs(total / peak - 1)
-        return off
-
-    def compare(self, rule: BatchRule) -> tuple[int, int]:
-        """Count limits under which only a rule is right, and under which only the count is."""
-        answers = self.answers[rule]
-        right = Counter((batch == row.ran, row.predicted == row.ran) for row, batch in answers)
-        return right[True, False], right[False, True]
+    def gaps(self, prefix: str) -> dict[str, Quantity]:
+        """Return shares of limits on a GPU, at the batch that ran: workspaces, bytes unfilled."""
+        workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
+        unfilled = [1 - row.peak / row.limit for row in self.limits]
+        shares = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
+        return {f"{prefix}_{name}": self.number(name, share) for name, share in shares.items()}
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
         """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
         runs = self.runs()
         pairs = zip(runs["count"], runs["later"], strict=True)
         yield "later_faster", sum(count > later for count, later in pairs)
-        off = self.peaks_off()
-        networks = {row.network for row in self.limits}
-        yield "peaks", sum(len(self.baselines[name].peaks) for name in networks)
-        yield "peaks_off", len(off)
-        yield "peaks_off_networks", len({network for network, _ in off})
-        yield "peaks_off_batch", max((batch for _, batch in off), default=0)
         room = min(subject.ROOM_FOR_TENSORS)
         twos = {(row.network, row.limit - room) for row in self.limits}
         yield "two_exact", sum((r.network, r.peak_of_2) in twos for r in self.baselines.values())
@@ -186,16 +170,11 @@ class RuleComparison:
         return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
 
 
-def limits_on_cpu(inputs: Inputs) -> dict[str, Quantity]:
-    """Count limits, with networks of studies, and those with an equal outcome elsewhere."""
-    table, repeated_table = subject.AVX2.limits, subject.REPEATED_TABLE
-    limits: Sequence[LimitOfNetwork] = inputs.table(table, LimitOfNetwork)
-    inference = [row for row in limits if row.mode == "inference"]
-    same = sum(row in limits for row in inputs.table(repeated_table, LimitOfNetwork))
-    return {
-        "inference_limits": _number("limits", len(inference), bool(inference), table),
-        "repeated_same": _number("repeated", same, same > 0, repeated_table),
-    }
+def repeated_same(inputs: Inputs) -> dict[str, Quantity]:
+    """Count the limits on a CPU that had an equal outcome on another machine."""
+    limits: Sequence[LimitOfNetwork] = inputs.table(subject.AVX2.limits, LimitOfNetwork)
+    same = sum(row in limits for row in inputs.table(subject.REPEATED_TABLE, LimitOfNetwork))
+    return {"repeated_same": _number("repeated", same, same > 0, subject.REPEATED_TABLE)}
 
 
 # --------------------------------------------------------------- predicted peaks and limits, CPU
@@ -223,16 +202,6 @@ def limits_counted(run: Run, more: int | None = None) -> Quantity:
     """Count the limits of a run, or those under which so many more images ran than predicted."""
     beyond = [limit.ran - fits.largest for limit, fits in run.limits]
     return exact("limits", "1", len(beyond) if more is None else beyond.count(more), run.file)
-
-
-def first_most(run: Run) -> Quantity:
-    """Return the most of the batch with which the search began over the one that ran."""
-    return exact("ratio", "1", max(limit.first / limit.ran for limit, _ in run.limits), run.file)
-
-
-def begun_with_count(run: Run) -> Quantity:
-    """Count the limits under which the search began with the predicted batch."""
-    return exact("limits", "1", sum(limit.first == fits.largest for limit, fits in run.limits))
 
 
 def limits_within(run: Run) -> Iterator[Statement]:

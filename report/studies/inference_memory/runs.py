@@ -31,11 +31,21 @@ class Run(any_study.Run):
         return self.series("time", call.factors)
 
     def peak(self, call: Call) -> Quantity:
-        """Most bytes of live blocks in a call, with parameters and input; of a GPU as requested.
+        """Peak of a call (B); on a GPU of the requests, which its allocator rounds up."""
+        if self.on_gpu:
+            return self.repeated("requested_peak", call.factors) - self.library_workspace(call)
+        return self.repeated("allocated_peak", call.factors)
 
-        Its allocator gives up to 1 MiB more to a block than was asked for.
-        """
-        return self.repeated(f"{'requested' if self.on_gpu else 'allocated'}_peak", call.factors)
+    def library_workspace(self, call: Call) -> Quantity:
+        """Bytes that cuBLAS requests in the first call on a GPU and keeps for all later calls."""
+        series = ("memory_events_before", "memory_events")
+        before, second_call = (self.samples(name, call.factors) for name in series)
+        if not (isinstance(before, Missing) or isinstance(second_call, Missing)):
+            # The network and images are built first; the first call frees its tensors.
+            for start in range(len(before)):
+                if before[start : start + 2] == second_call[:2]:
+                    return exact("library workspace", "B", sum(before[start:]), self.file)
+        return absent("library workspace", "B", f"no requests recorded on {self.label}")
 
     @cached
     def residual(self, call: Call) -> Quantity:

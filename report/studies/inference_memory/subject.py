@@ -34,8 +34,9 @@ SHOWN_BATCH: Final = 256
 CIFAR: Final = "CIFAR"
 #: Network and batch of the calls whose peaks a table compares by layout and precision.
 COMPARED: Final = (
-    *((SHOWN, batch) for batch in (128, SHOWN_BATCH, 1024, 16_384)),
-    *((CIFAR, 1024), ("AlexNet", 1), ("VGG-16", 1)),
+    *((SHOWN, batch) for batch in (128, SHOWN_BATCH, 16_384)),
+    (CIFAR, 1024),
+    ("AlexNet", 1),
 )
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
@@ -88,11 +89,12 @@ def whole_call(
     return Call(network, side, batch, layout, precision)
 
 
-class Limit(NamedTuple):
-    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did.
+#: Call through the largest tiles of each stage.
+TILES: Final = Call(SHOWN, 224, 2, execution="tiled_stages", tile=64)
 
-    ``first`` is the batch tried first, which a line through two small batches promises.
-    """
+
+class Limit(NamedTuple):
+    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did."""
 
     network: str
     image: int
@@ -100,7 +102,6 @@ class Limit(NamedTuple):
     mebibytes: int
     ran: int
     change: str = ""
-    first: int = 0
 
     @property
     def setting(self) -> tuple[str, Layout, int]:
@@ -127,8 +128,7 @@ def limit_of(case: Case) -> Limit | None:
         case.factors[name] for name in ("network", "image", "layout", "memory_limit")
     )
     change = str(case.factors.get("change", ""))
-    first = int(next(iter(tried)))
-    return Limit(network, image, layout, mebibytes, ran, change, first)  # type: ignore[arg-type]
+    return Limit(network, image, layout, mebibytes, ran, change)  # type: ignore[arg-type]
 
 
 def check_subject(stored: Stored) -> None:
@@ -180,7 +180,11 @@ REPEATED_TABLE: Final = "limits-avx2.csv"
 
 
 class LimitOfNetwork(msgspec.Struct, frozen=True):
-    """A limit (B), the batch that the count predicts, and the largest that ran."""
+    """A limit (B), the batch that the count predicts, and the largest that ran.
+
+    On a GPU also bytes: ``reserved`` by the allocator's model for the tensors of the predicted
+    batch; and of the batch that ran those of tensors (``least``) and the measured ``peak``.
+    """
 
     network: str
     mode: CallMode
@@ -188,6 +192,9 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
     predicted: int
     ran: int
     verdict: str = ""
+    reserved: int = 0
+    least: int = 0
+    peak: int = 0
 
 
 class Baseline(msgspec.Struct, frozen=True):
