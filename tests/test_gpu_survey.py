@@ -21,7 +21,6 @@ from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records import network_operators as operators
 from report.core.records.network_operators import NetworkOperators, Read, SurveyOperator
-from report.core.records.reported import Devices
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
@@ -33,7 +32,6 @@ from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
 from tests import papers
 from tests.degraded import committed
-from tests.papers import inputs_of
 from tests.test_documents import blocks, paper
 
 FILE = ROOT / "data" / OPERATORS
@@ -139,7 +137,7 @@ def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
     gains.append(gains[0].named(subject.BIT))
     slower = [point(gain.below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
     assert slower == [1, 0, 0, 1]
-    assert [*observed] == ["lose", "gain", "gain", "float32", "lose", "equal"]
+    assert [*observed] == ["lose", "gain", "gain", "float32", "lose", "equal", "0"]
     twins = [survey().twins(setting) for setting in (*subject.EAGER, *subject.CONTROLS.values())]
     medians = [ratio.numbers.median() for ratio in twins]
     assert medians == approx([1.099, 1.101, 1.002, 1.028, 0.999, 0.999, 0.999], abs=0.003)
@@ -148,14 +146,12 @@ def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
             assert result.endswith("×") == (result not in (right, "any"))
 
 
-def test_an_unknown_card_has_no_growth() -> None:
-    unknown = Survey(replace(inputs_of(STUDY), devices=Devices(devices=()))).growth("first", "peak")
-    assert (unknown.name, str(unknown.unit), bool(unknown.missing)) == ("peak", "1", True)
+def scaled(rates: Mapping[str, float], networks: Mapping[str, float] | None = None) -> Inputs:
+    """Return published tables with scaled rates; keys end with PyTorch's version and compiler.
 
-
-def scaled(rates: Mapping[str, float]) -> Inputs:
-    """Return published tables with scaled rates; keys end with PyTorch's version and compiler."""
-    inputs = committed(STUDY)
+    ``networks``: further factors of some networks in these tables.
+    """
+    inputs, by_network = committed(STUDY), networks or {}
 
     def changed(stored: StoredImport) -> StoredImport:
         machine, compiler = stored.record.environment, stored.record.conditions["compiler"]
@@ -166,7 +162,8 @@ def scaled(rates: Mapping[str, float]) -> Inputs:
         cases = []
         for case in stored.record.cases:
             rate = case.samples("image_rate")
-            series = {"image_rate": (factors[0] * rate[0],)} if rate else {}
+            factor = factors[0] * by_network.get(str(case.factors["network"]), 1)
+            series = {"image_rate": (factor * rate[0],)} if rate else {}
             cases.append(msgspec.structs.replace(case, series={**case.series, **series}))
         return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
 
@@ -193,10 +190,18 @@ def test_other_rates_refute_each_claim() -> None:
     pinned = read_pins(STUDY, ROOT / "data")
     assert pinned
     supported = {id for id, claim in pinned.claims.items() if claim["verdict"] == "supported"}
-    assert supported == pinned.claims.keys() == {claim for _, ids in REFUTED for claim in ids}
+    refuted = {claim for _, ids in REFUTED for claim in ids}
+    assert supported == pinned.claims.keys() == {*refuted, "gains-ignore-the-layout"}
     for rates, claims in REFUTED:
         verdicts = papers.verdicts(STUDY, scaled(rates), *claims)
         assert verdicts == dict.fromkeys(claims, "refuted")
+
+
+def test_a_card_in_channels_last_would_refute_that_gains_ignore_the_layout() -> None:
+    gains = survey().pairs["layout"].networks["gain"]
+    factors = {str(network): float(gain) for network, gain in gains.items()}
+    inputs, claim = scaled({EAGER_5090: 1}, factors), "gains-ignore-the-layout"
+    assert papers.verdicts(STUDY, inputs, claim) == {claim: "refuted"}
 
 
 def test_the_program_of_the_paper_prints_a_prediction(

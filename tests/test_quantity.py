@@ -15,7 +15,13 @@ import pytest
 
 from report.core.errors import StudyError
 from report.core.missing import Missing
-from report.core.statistics.estimates import Estimate, bonferroni, identical, median_interval
+from report.core.statistics.estimates import (
+    Estimate,
+    bonferroni,
+    identical,
+    least_squares_slope,
+    median_interval,
+)
 from report.instruments.comparison import pairs_needed, scatter
 from report.quantity.evaluation import estimate, number, samples, to_digits
 from report.quantity.expression import (
@@ -213,6 +219,14 @@ def test_ranks_are_the_narrowest_symmetric_ones(confidence: float) -> None:
 ])  # fmt: skip
 def test_medians_by_hand(samples: Any, confidence: float, expected: Estimate) -> None:
     assert median_interval(samples, confidence) == expected
+
+
+def test_a_slope_and_its_robust_interval_by_hand() -> None:
+    """Offsets of x are -1, 0, 1 and residuals 1/3, -2/3, 1/3: the error is sqrt(2/9) / 2."""
+    slope = least_squares_slope([0, 1, 2], [0, 0, 2], 0.95)
+    margin = 1.959964 * (2 / 9) ** 0.5 / 2
+    assert [slope.value, slope.low, slope.high] == pytest.approx([1, 1 - margin, 1 + margin])
+    assert (slope.n, slope.confidence) == (3, 0.95)
 
 
 def test_bonferroni_levels_and_identical_samples() -> None:

@@ -70,6 +70,25 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     return Estimate(statistics.median(ordered), ordered[rank - 1], ordered[n - rank], n, reached)
 
 
+def least_squares_slope(
+    x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
+) -> Estimate:
+    """Compute the slope of the least-squares line of ``y`` over ``x``, with a robust interval.
+
+    The interval is normal and allows for a scatter that depends on ``x`` (White, A
+    heteroskedasticity-consistent covariance matrix estimator, Econometrica 48, 1980).  Needs at
+    least three points, of which two differ in ``x``.
+    """
+    _check_confidence(confidence)
+    x_mean, y_mean = statistics.fmean(x), statistics.fmean(y)
+    offsets = [(a - x_mean, b - y_mean) for a, b in zip(x, y, strict=True)]
+    squares = math.fsum(a * a for a, _ in offsets)
+    slope = math.fsum(a * b for a, b in offsets) / squares
+    error = math.sqrt(math.fsum((a * (b - slope * a)) ** 2 for a, b in offsets)) / squares
+    margin = statistics.NormalDist().inv_cdf((1 + confidence) / 2) * error
+    return Estimate(slope, slope - margin, slope + margin, len(offsets), confidence)
+
+
 @lru_cache(maxsize=1024)
 def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     """Return the rank (from 1) of the lower end of a median interval, and its confidence."""

@@ -7,8 +7,6 @@ from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
-#: Prefixes of transformers that also differ from their twins in the classifier.
-_OTHER_CLASSIFIER: Final = "vit_huge", "vit_gi"
 #: Limits of both axes of gains.
 _AXIS_LIMITS: Final = 0.6, 1.6
 
@@ -69,6 +67,5 @@ def twins(p: Survey) -> Iterator[Dots]:
         rows[label] = p.twins(setting).numbers
     series = []
     for network in rows["RTX 5090"].index:
-        dots = tuple(numbers.get(network) for numbers in rows.values())
-        series.append(DotSeries(network, dots, hollow=network.startswith(_OTHER_CLASSIFIER)))
+        series.append(DotSeries(network, tuple(dots.get(network) for dots in rows.values())))
     yield Dots(tuple(rows), tuple(series), "Rate over the twin's", reference=1, legend=False)

@@ -3,8 +3,9 @@
 import operator
 import re
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from functools import reduce
-from typing import Final, Literal
+from typing import Final
 
 import pandas as pd
 
@@ -14,10 +15,11 @@ from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
+from report.studies.gpu_survey.subject import PRE_NORMALIZED, QUICK_GELU
 from report.studies.gpu_survey.theory import Networks, Precision, cards
 
 #: Classifiers of twins differ by less than this share of the parameters.
-_CLASSIFIER: Final = 0.0025
+_CLASSIFIER: Final = 0.005
 #: The ends of names of variants with group normalization.
 _GROUPED: Final = "_s?gn$"
 #: Constants that predict a gain: the first step's median gain, and the median of the step itself.
@@ -52,8 +54,6 @@ class Survey:
             first = self.pairs["first"].known["gain"].median()
             constants = {FIRST_STEP: first, OWN_STEP: pair.known["gain"].median()}
             pair.known = pair.known.assign(**constants)
-
-    # ------------------------------------------------------------- the price of a normalization
 
     def prices(self, setting: Setting) -> list[Leaf]:
         """Bytes that group normalization costs more than batch normalization (B per element).
@@ -97,16 +97,16 @@ class Survey:
                 prices.append(absent(label, "B", "not published or not captured"))
         return prices
 
-    # ------------------------------------------------------------------ other traces of a switch
-
-    def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
-        """Rates of transformers with a normalization before the first block over their twins'.
+    def twins(
+        self, setting: Setting, precision: Precision | None = None, names: str = PRE_NORMALIZED
+    ) -> Distribution:
+        """Rates of transformers, by a pattern of their names, over their twins'.
 
         Twins agree in image and batch size, and in all parameters but those of classifiers.  With a
         ``precision`` its bytes predict the rates, from the time of the twin.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        plain = table.rows["network"].str.replace(subject.PRE_NORMALIZED, r"\1\2", regex=True)
+        plain = table.rows["network"].str.replace(names, r"\1\2", regex=True)
         first = table.rows.assign(normalized=table.rows["network"], network=plain)
         first = first[first["network"] != first["normalized"]]
         pairs = table.rows.merge(first, on=["network", "image", "batch"]).set_index("network")
@@ -119,20 +119,22 @@ class Survey:
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
         return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
 
-    # ------------------------------------------------------------------- the errors of predictors
+    def twins_error(self, setting: Setting, precision: Precision) -> Distribution:
+        """Errors of rates over twins' that bytes predict, of transformers with ``QUICK_GELU``."""
+        published = self.twins(setting, None, QUICK_GELU)
+        predicted = self.twins(setting, precision, QUICK_GELU)
+        errors = (predicted.numbers / published.numbers - 1).abs().dropna()
+        return replace(predicted, name=f"error of {predicted.name}", numbers=errors)
+
+    def layout_slope(self, id: str) -> Leaf:
+        """The slope of gains with batch norm over those from channels-last (RTX 4090)."""
+        gains = self.pairs["layout"].gain_in(subject.BATCH)
+        return self.pairs[id].gain_in(subject.BATCH).slope(gains)
 
     def mean_error(self, rule: str) -> Quantity:
         """The mean of a rule's median errors over the steps."""
         medians: list[Quantity] = [self.pairs[id].error(rule).median for id in subject.STEPS]
         return reduce(operator.add, medians) / len(medians)
-
-    def growth(self, id: str, limit: Literal["peak", "bandwidth"]) -> Quantity:
-        """Return the ratio of a data-sheet value after a step to the value before it."""
-        names = [setting.device for setting in subject.COMPARISONS[id][1:3]]
-        before, after = map(self.cards.get, names)
-        if before is None or after is None:
-            return absent(limit, "1", f"the data sheets of {' and '.join(names)} are not known")
-        return after.quantity(limit) / before.quantity(limit)
 
 
 def _backbone(network: str) -> str:

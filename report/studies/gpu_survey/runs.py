@@ -1,12 +1,11 @@
 """Gains of networks between two published tables, beside those that bytes and rooflines predict.
 
-A table has one sample for each of a thousand networks, so that only medians over networks have
-intervals.  These intervals treat the networks as drawn independently from networks of the same
-kinds, although variants of one design are not independent.
+A table has one sample for each network.  So only medians and slopes over networks have intervals,
+which treat networks as independent, although variants of one design are not.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final, get_args
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from report.core.records import OPERATORS
-from report.core.statistics.estimates import median_interval
+from report.core.statistics.estimates import Estimate, least_squares_slope, median_interval
 from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
@@ -48,11 +47,7 @@ class Distribution:
     @property
     def median(self) -> Leaf:
         """The median with its interval over networks."""
-        if len(self.numbers) < _FEWEST:
-            return absent(self.name, "1", "published for too few networks")
-        (file, *further), interval = self.files, partial(median_interval, self.numbers.tolist())
-        name, others = f"median of {self.name}", tuple(further)
-        return Inferred(ONE, name, file, further=others, interval=interval)
+        return self._inferred("median", partial(median_interval, self.numbers.tolist()))
 
     @property
     def count(self) -> Leaf:
@@ -80,10 +75,18 @@ class Distribution:
         errors = (self.numbers.median() / self.numbers - 1).abs()
         return replace(self, name=f"error of the median of {self.name}", numbers=errors)
 
-    def correlation(self, other: "Distribution") -> Leaf:
-        """The correlation with other numbers of the same networks, to two digits."""
-        correlation = float(f"{self.numbers.corr(other.numbers):.2g}")
-        return self.exactly(f"correlation with {other.name}", correlation)
+    def slope(self, other: "Distribution") -> Leaf:
+        """The slope of the logarithms over those of the ``other`` numbers, with its interval."""
+        x, y = other.numbers.align(self.numbers, join="inner")
+        shared = replace(self, numbers=self.numbers[x.index], files=(*self.files, *other.files))
+        interval = partial(least_squares_slope, np.log(x).tolist(), np.log(y).tolist())
+        return shared._inferred(f"slope over {other.name}", interval)
+
+    def _inferred(self, name: str, interval: Callable[[float], Estimate]) -> Leaf:
+        if len(self.numbers) < _FEWEST:
+            return absent(self.name, "1", "published for too few networks")
+        (file, *further), name = self.files, f"{name} of {self.name}"
+        return Inferred(ONE, name, file, further=tuple(further), interval=interval)
 
     @property
     def below_one(self) -> Leaf:
@@ -153,8 +156,6 @@ class Pairs:
         gains = rows.loc[rows["family"].isin(families), "gain"]
         return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
 
-    # ------------------------------------------------------------------ precisions of a switch
-
     @property
     def switched(self) -> pd.DataFrame:
         """The networks that can be switched, at the image sizes at which they were traced."""
@@ -201,14 +202,11 @@ class Pairs:
         nearer = int((single.numbers < half.numbers).sum())
         return single.exactly("number of networks nearer to single precision", nearer)
 
-    # ------------------------------------------------------------- predictions of the data sheet
-
     @cached_property
     def known(self) -> pd.DataFrame:
         """The CNNs whose operators and cards are known, with a column for each predicted gain.
 
-        *Half and half* is the harmonic mean of both growths: the gain of a network that waits for
-        memory for half of its time on the older card, and otherwise computes at the peak.
+        *Half and half* is the harmonic mean of both growths: half of the time waits for memory.
         """
         older, newer = self._cards
         close = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)

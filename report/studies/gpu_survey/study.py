@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Final, get_args
 
 from report.core.statistics.estimates import CONFIDENCE
@@ -19,15 +19,10 @@ from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 PREDICTED: Final = 0.1
 #: Twins that differ by less count as equally fast where the switch is in question.
 EQUAL_TWINS: Final = 0.015
-#: Comparisons whose gains bytes predict, by the card from whose rates they predict them.
-_FROM: Final = {"4090": "second", "PRO": "from_pro"}
 
 study = Study(Survey)
 findings = study.findings
 survey: Part[Survey] = study.part("", "others")
-
-
-# -------------------------------------------------------------------------------------- values
 
 
 def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
@@ -53,13 +48,12 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "grouped": second.gain_in(GROUPED).count,
         "grouped_rows": any_batch.gain_in(GROUPED, all_sizes=True).count,
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
-        "bit": second.gain_in(GROUPED).named(BIT).count,
-        "hybrids": second.gain_in(subject.HYBRIDS).count,
-        "batch_hybrids": second.gain_in(subject.BATCH_HYBRIDS).count,
         "layer": second.switched_gain(BY_LAYER).count,
         "layer_nearer": second.nearer_to_single(BY_LAYER),
         "equal_rows": second.precision_error([GROUPED], "single", all_sizes=True).count,
         "twins": p.twins(subject.EAGER[-1]).count,
+        "quick": p.twins_error(subject.EAGER[-1], "single").count,
+        "laid_out": p.pairs["layout"].gain_in(BATCH).count,
     }
 
 
@@ -69,23 +63,18 @@ def gains(p: Survey) -> dict[str, Quantity]:
     old, pro, new = subject.EAGER
     second, unchanged = p.pairs["second"], p.pairs["unchanged"].gain_in(*subject.CNNS)
     cnns, name = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
-    beit = "beit3_large_patch16_224"
+    layouts = [p.layout_slope(id) for id in subject.OLD_LAYOUTS]
     return {
         **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
-        **_range("batch_hybrids", second.gain_in(subject.BATCH_HYBRIDS)),
         "usual_gain": second.gain_in(BATCH).median,
         "usual_from_pro": p.pairs["from_pro"].gain_in(BATCH).median,
         "evonorm": cnns.of(subject.EVONORM),
         "compiled_middle": p.grouped_rates(old.compiled).of(subject.EXAMPLE),
         "compiled_new": p.grouped_rates(new.compiled).of(subject.EXAMPLE),
-        "beit": second.gain_in(subject.OTHERS).of(beit),
-        "beit_single": second.switched_gain([subject.OTHERS], "single").of(beit),
         "example_gain": cnns.of(subject.EXAMPLE),
         "example_grouped": cnns.of(name),
         "example_predicted": second.switched_gain([GROUPED], "single").of(name),
         "example_rise": second.gain_in(BATCH).median / cnns.of(name),
-        "second_peak": p.growth("second", "peak"),
-        "second_bandwidth": p.growth("second", "bandwidth"),
         "unchanged_gain": unchanged.median,
         **_range("unchanged", unchanged),
         **_range("unchanged_grouped", p.pairs["unchanged"].gain_in(GROUPED)),
@@ -93,30 +82,37 @@ def gains(p: Survey) -> dict[str, Quantity]:
         **_range("twins_new", p.twins(new)),
         **_range("twins_compiled", p.twins(old.compiled), p.twins(pro.compiled)),
         **_range("twins_half", p.twins(old, "half")),
+        **_range("laid_out", p.pairs["layout"].gain_in(BATCH)),
+        "slope_middle": p.layout_slope("any_batch"),
+        "slope_pro": p.layout_slope("from_pro"),
+        "slope_layout_least": smallest(*layouts),
+        "slope_layout_most": largest(*layouts),
     }
 
 
 @survey.mapping()
 def prices(p: Survey) -> dict[str, Quantity]:
-    """Bytes that a normalized element moves more than with batch normalization."""
     values: dict[str, Quantity] = {}
-    others = [price for setting in subject.PRICED_SETTINGS[:-1] for price in p.prices(setting)]
-    groups = {"new": p.prices(subject.PRICED_SETTINGS[-1]), "others": others}
-    for precision in get_args(Precision):
-        groups[precision] = p.predicted_prices(precision)
-    for name, group in groups.items():
+    *others, new = map(p.prices, subject.PRICED_SETTINGS)
+    groups = {way: p.predicted_prices(way) for way in get_args(Precision)}
+    for name, group in {**groups, "new": new, "others": [*chain(*others)]}.items():
         values |= {f"price_{name}_least": smallest(*group), f"price_{name}_most": largest(*group)}
     return values
 
 
 @survey.mapping("percent")
 def errors_of_gains(p: Survey) -> dict[str, Quantity]:
-    """Errors of the gains of CNNs with group normalization by bytes."""
-    traced = p.pairs["second"].precision_error([GROUPED], "single")
-    values: dict[str, Quantity] = {"single_grouped_most": traced.largest}
-    values["single_median"] = traced.middle
-    values["constant_median"] = p.pairs["second"].switched_gain([GROUPED]).errors_of_median.middle
-    for name, id in ("sizes", "second"), ("from_pro", "from_pro"):
+    """Errors of gains of CNNs with group normalization, and of twins with a quick activation."""
+    second, (*others, new) = p.pairs["second"], subject.EAGER
+    right = [p.twins_error(new, "single"), *(p.twins_error(card, "half") for card in others)]
+    wrong = [p.twins_error(new, "half"), *(p.twins_error(card, "single") for card in others)]
+    values: dict[str, Quantity] = {
+        "single_grouped_most": second.precision_error([GROUPED], "single").largest,
+        "constant_most": second.switched_gain([GROUPED]).errors_of_median.largest,
+        "quick_most": largest(*[errors.largest for errors in right]),
+        "quick_least": smallest(*[errors.smallest for errors in wrong]),
+    }
+    for name, id in ("sizes", "second"), ("any_batch", "any_batch"), ("from_pro", "from_pro"):
         error = partial(p.pairs[id].precision_error, [GROUPED], all_sizes=True)
         values[f"{name}_single_most"] = error("single").largest
         values[f"{name}_half_least"] = error("half").smallest
@@ -130,16 +126,12 @@ study.constants(
 )
 
 
-# -------------------------------------------------------------------------------------- claims
-
-
 @survey.claim(
     "Networks with group normalization of several groups are slower on an RTX 5090 than on an RTX "
     "4090 in eager PyTorch, though CNNs with batch normalization gain over a third in the median",
     numbers=("grouped", "usual_gain"),
 )
 def group_normalization_slows(p: Survey) -> Iterator[Statement]:
-    """None is slower compiled, on another card of its generation, or with evonorm."""
     second = p.pairs["second"]
     yield second.gain_in(BATCH).median > 4 / 3
     yield second.gain_in(*subject.FAMILIES).of(subject.EVONORM) > 4 / 3
@@ -193,12 +185,24 @@ def layout_spares_bit(p: Survey) -> Iterator[Statement]:
 
 
 @survey.claim(
+    "Gains of CNNs with batch normalization do not follow those from channels-last on the RTX 5090 "
+    "(slope of logarithms below a tenth), but do where this layout is used (over three quarters)",
+    numbers=("slope_middle", "slope_pro"),
+)
+def gains_ignore_the_layout(p: Survey) -> Iterator[Statement]:
+    for id in ("any_batch", "from_pro"):
+        yield p.layout_slope(id) > -1 / 10
+        yield p.layout_slope(id) < 1 / 10
+    for id in subject.OLD_LAYOUTS:
+        yield p.layout_slope(id) > 3 / 4
+
+
+@survey.claim(
     "Vision transformers with a normalization before the first block are faster than their twins "
     "by a twentieth to an eighth on an RTX 4090 and a PRO 6000, and within 1.5 % on an RTX 5090",
     numbers=("twins_others_least", "twins_others_most", "twins_new_least", "twins_new_most"),
 )
 def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
-    """Nor do they differ where the switch cannot change the type of their features."""
     old, pro, new = subject.EAGER
     mixed, pure, *older = map(p.twins, subject.CONTROLS.values())
     for ratio in p.twins(old), p.twins(pro), p.twins(old, "half"):
@@ -234,8 +238,6 @@ def operators_err_least(p: Survey) -> Iterator[Statement]:
     yield pro.error("Operators").median / pro.error("Bandwidth").median > 2
 
 
-# ------------------------------------------------------------------------- figures and tables
-
 survey.figure("predicted", key=True, height=2.9)(figures.gains)
 survey.figure("backbones", height=2.4)(figures.backbones)
 survey.figure("twins", height=2.4)(figures.twins)
@@ -245,7 +247,6 @@ _MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
 
 @survey.table()
 def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Bytes that an element moves between two convolutions, by normalization and precision."""
     sums = [sum(numbers) for numbers in zip(*BETWEEN_CONVOLUTIONS.values(), strict=True)]
     for step, numbers in [*BETWEEN_CONVOLUTIONS.items(), ("Sum", sums)]:
         cells: dict[str, Content] = {"Step": step}
@@ -256,16 +257,15 @@ def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
 
 @survey.table(wide=True, digits=dict.fromkeys(("Float32 (%)", "Float16 (%)", "Constant (%)"), 2))
 def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Median errors of predicted gains, by family and by the card that predicts them."""
+    cards = ("4090", "second"), ("PRO", "from_pro")
     switched = {} if p.pairs["second"].switched.empty else subject.SWITCHED
-    for (label, families), (card, id) in product(switched.items(), _FROM.items()):
+    for (label, families), (card, id) in product(switched.items(), cards):
         pair = p.pairs[id]
-        gains, predicted = pair.switched_gain(families), pair.switched_gain(families, "single")
+        gains = pair.switched_gain(families)
         yield {
             "Networks": f"{label}, {card}",
             "All": gains.count,
             "Float32 (%)": pair.precision_error(families, "single").middle,
-            "Correlation": gains.correlation(predicted),
             "Float16 (%)": pair.precision_error(families, "half").middle,
             "Constant (%)": gains.errors_of_median.middle,
         }
@@ -273,16 +273,17 @@ def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
 
 #: Candidate causes of the loss, and the results to expect of each; × marks those not observed.
 CAUSES: Final = (
-    ("Chip", "lose", "any", "lose ×", "any", "lose", "any"),
-    ("Kernel", "lose", "gain", "lose ×", "any", "lose", "faster ×"),
-    ("Layout", "lose", "gain", "gain", "float32", "gain ×", "faster ×"),
-    ("Slow memory", "lose", "any", "gain", "any", "lose", "faster ×"),
-    ("Slow arithmetic", "gain ×", "any", "gain", "float16 ×", "gain ×", "any"),
-    ("Older timm", "gain ×", "gain", "gain", "float16 ×", "gain ×", "equal"),
-    ("Switch", "lose", "gain", "gain", "float32", "lose", "equal"),
-    ("Observed", "lose", "gain", "gain", "float32", "lose", "equal"),
+    ("Chip", "lose", "any", "lose ×", "any", "lose", "any", "any"),
+    ("Kernel", "lose", "gain", "lose ×", "any", "lose", "faster ×", "0"),
+    ("Layout", "lose", "gain", "gain", "float32", "gain ×", "faster ×", "1 ×"),
+    ("Older timm", "gain ×", "gain", "gain", "float16 ×", "gain ×", "equal", "0"),
+    ("Layout, timm", "lose", "gain", "gain", "float32", "gain ×", "equal", "1 ×"),
+    ("Slow memory", "lose", "any", "gain", "any", "lose", "faster ×", "any"),
+    ("Slow arithmetic", "gain ×", "any", "gain", "float16 ×", "gain ×", "any", "any"),
+    ("Switch", "lose", "gain", "gain", "float32", "lose", "equal", "0"),
+    ("Observed", "lose", "gain", "gain", "float32", "lose", "equal", "0"),
 )
-_RESULTS: Final = ("Group", "Compiled", "PRO", "Price", "BiT", "Twins")
+_RESULTS: Final = ("Group", "Compiled", "PRO", "Price", "BiT", "Twins", "Slope")
 
 
 @survey.table()
@@ -291,13 +292,11 @@ def causes(p: Survey) -> Iterator[Mapping[str, Content]]:
         yield {"Cause": cause, **dict(zip(_RESULTS, results, strict=True))}
 
 
-#: Heads of the columns of errors, by the id of a step.
 _STEP_HEADS: Final = {"first": "To 4090 (%)", "compiled": "To 5090 (%)", "pro": "To PRO (%)"}
 
 
 @survey.table(digits=dict.fromkeys(("Mean (%)", *_STEP_HEADS.values()), 2))
 def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Median errors of the rules that predict the gain of a CNN, by step and on average."""
     rules = *RULES, FIRST_STEP, OWN_STEP
     for rule in () if p.pairs["first"].known.empty else rules:
         cells = {head: p.pairs[id].error(rule).median for id, head in _STEP_HEADS.items()}
@@ -319,7 +318,6 @@ _GAINS: Final = ("Least", "Median", "Compiled", "PRO")
 
 @survey.table(digits=dict.fromkeys(_GAINS, 3))
 def families(p: Survey) -> Iterator[Mapping[str, Content]]:
-    """Gains by family of networks."""
     pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
     for family in () if pairs[0].all_sizes.empty else subject.FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)

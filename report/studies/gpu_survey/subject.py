@@ -7,11 +7,7 @@ from report.studies.gpu_survey.source import Setting
 
 
 class SettingChange(NamedTuple):
-    """A change from one setting to another.
-
-    Rates at unequal batch sizes are compared only in a comparison of ``any_batch``, whose tables
-    have hardly a batch in common.
-    """
+    """A change from one setting to another, compared at equal batch sizes or at ``any_batch``."""
 
     name: str
     before: Setting
@@ -22,7 +18,7 @@ class SettingChange(NamedTuple):
 OLD, MIDDLE, NEW = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 #: Short names of the cards.
-CARDS: Final = {OLD: "RTX 3090", MIDDLE: "RTX 4090", NEW: "RTX 5090", PRO: "RTX PRO 6000 Max-Q"}
+CARDS: Final = {OLD: "RTX 3090", MIDDLE: "RTX 4090", NEW: "RTX 5090", PRO: "PRO 6000 Max-Q"}
 #: Settings of tables by card and version of PyTorch (24 is 2.4.0).
 _OLD_24, _MID_24 = Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
 _MID_29, _NEW_29, _PRO_29 = (Setting(card, "2.9.1") for card in (MIDDLE, NEW, PRO))
@@ -40,8 +36,10 @@ CONTROLS: Final = {
     "RTX 3090, PyTorch 2.4.0": _OLD_24,
     "RTX 4090, PyTorch 2.4.0": _MID_24,
 }
-#: Transformers with a normalization before the first block; twins' names lack ``_clip``.
-PRE_NORMALIZED: Final = r"^(vit_\w+)_clip(_\d+)$"
+#: Transformers with a normalization before the first block; the groups make the twin's name.
+PRE_NORMALIZED: Final = r"^(vit_\w+_patch\d+)_clip(_\d+)$"
+#: Such transformers whose activation takes several operators.
+QUICK_GELU: Final = r"^(vit_\w+_patch\d+)_clip_quickgelu(_\d+)$"
 
 #: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
 #: Those with an RTX 5090 are compiled: its eager rates seem to contain the price of float32.
@@ -52,6 +50,13 @@ STEPS: Final = {
         "5090 to PRO 6000 Max-Q, compiled", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
     ),
 }
+
+
+def _channels_last(before: Setting) -> SettingChange:
+    name, after = f"{CARDS[before.device]}, {before.torch}", before._replace(layout="nhwc")
+    return SettingChange(f"{name}, channels-last", before, after, any_batch=True)
+
+
 COMPARISONS: Final = {
     **STEPS,
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
@@ -59,11 +64,15 @@ COMPARISONS: Final = {
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
     "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", _PRO_29, _NEW_29, any_batch=True),
-    "old_layout": SettingChange("3090, channels-last", _OLD_24, CHANNELS_LAST[0], any_batch=True),
-    "layout": SettingChange("4090, channels-last", _MID_24, CHANNELS_LAST[1], any_batch=True),
+    "layout": _channels_last(_MID_24),
+    "old_layout": _channels_last(_OLD_24),
+    "old_layout_21": _channels_last(Setting(OLD, "2.1.0")),
+    "old_layout_113": _channels_last(Setting(OLD, "1.13")),
     # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
+#: Changes to channels-last of the oldest card, under three versions of PyTorch.
+OLD_LAYOUTS: Final = "old_layout", "old_layout_21", "old_layout_113"
 #: The network of the worked example, by its name in timm.
 EXAMPLE: Final = "resnet50"
 #: CNNs that timm publishes with batch and with group normalization, by their names in timm.

@@ -93,8 +93,7 @@ class Networks:
     def seconds(self, batches: Vector, card: Card) -> Vector:
         """Return the time (s) that the rooflines of ``card`` allow a batch of each network.
 
-        ``batches`` has the batch size of each network.  An operator moves its weights once, and
-        each tensor that it reads or writes.
+        An operator moves its weights once, and each tensor that it reads or writes.
         """
         operators = self.operators
         batch = batches[operators.index]
@@ -104,11 +103,7 @@ class Networks:
         return self._sums(longer.to_numpy(), len(self.captured))
 
     def _sums(self, numbers: Vector, count: int) -> Vector:
-        """Sum over the operators of each of ``count`` networks, one after the other.
-
-        So it is the same everywhere: ``groupby`` makes up for what is rounded, and numpy's ``sum``
-        adds in an order of the processor's.
-        """
+        """Sum over the operators of each of ``count`` networks; bincount adds in a fixed order."""
         return np.bincount(self.operators.index, numbers, count).astype(float)
 
 
