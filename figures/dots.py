@@ -36,18 +36,20 @@ def draw(panel: Dots, axes: Axes) -> Drawn:
     if panel.x_top is not None:
         axes.set_xlim(-panel.x_top / 25, panel.x_top)  # so that a marker at 0 is not clipped
     axes.set_xlabel(panel.x_label)
-    axes.set_title(panel.title, loc="left")
     return []
 
 
 def finish(panel: Dots, axes: Axes) -> None:
-    """Draw the ticks and the legend."""
+    """Draw the ticks, and the legend with the title."""
     if panel.log:
         plain_log_ticks(axes.xaxis)
     if panel.x_ticks:
         axes.set_xticks(panel.x_ticks)
     if panel.legend and sum(bool(series.label) for series in panel.series) > 1:
-        legend_above(axes, _LEGEND_COLUMNS)
+        title = panel.title or None
+        legend_above(axes, _LEGEND_COLUMNS, title=title, title_fontsize="medium", alignment="left")
+    else:
+        axes.set_title(panel.title, loc="left")
 
 
 def _points(series: DotSeries) -> list[tuple[float, float]]:

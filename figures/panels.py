@@ -58,7 +58,10 @@ class Drawing:
     def card(self) -> Drawing:
         """The first panel alone, legible in the small size of a list of papers."""
         height = self.height / self.rows
-        return replace(self, panels=self.panels[:1], wide=False, height=height, rows=1)
+        panel = self.panels[0]
+        if isinstance(panel, (Dots, Scaling)):
+            panel = replace(panel, legend=True)
+        return replace(self, panels=(panel,), wide=False, height=height, rows=1)
 
     def data(self) -> Iterator[DataRow]:
         """Yield the drawn numbers of all panels in ``COLUMNS``."""

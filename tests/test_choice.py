@@ -387,7 +387,7 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
     assert judge(STUDY, first, data) == Judgement(usable=True, used=False, words=reason)
     listing = choose(STUDY, data, [first]).listing
     assert [row["why"] for row in listing if row["file"] == first] == [
-        "used as cpu, as --use names it, a sweep that lacks 1 of 2 shards"
+        "used as cpu, named by --use, a sweep that lacks 1 of 2 shards"
     ]
     write_record(second_shard, data)
     chosen = choose(STUDY, data)

@@ -164,7 +164,7 @@ def test_use_applies_to_one_build(folder: Path, capsys: pytest.CaptureFixture[st
     assert build.main(arguments(folder, *option, "--explain")) == 0
     text = capsys.readouterr().out
     assert "Nothing to do" in text
-    assert f"data/{file_of(QUICK)}: used as cpu, as --use names it" in text
+    assert f"data/{file_of(QUICK)}: used as cpu, named by --use" in text
     assert f"data/{file_of(FULL)}: not used, --use names another" in text
     assert build.main(arguments(folder, "--check")) == 1
     change = f"{STUDY}/study is stale: the records of --use changed from {file_of(QUICK)} to none."

@@ -24,6 +24,8 @@ _LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
 #: A number with grouped digits, which the filter writes as text so that it stays one element.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
+#: The sign between two numbers, such as the sides of a map, which stays on their line.
+_TIMES = re.compile(r"(?<=[\d>]) × (?=[\d<])")
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
 #: Most characters of a cell that is never wrapped, such as a name or a number.
@@ -86,7 +88,7 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     """
     # pandoc closes void elements as in XML; HTML checkers would warn.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
-    page = _GROUPED.sub(r"<mn>\1</mn>", page)
+    page = _TIMES.sub("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}", _GROUPED.sub(r"<mn>\1</mn>", page))
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
     page = _with_figure_first(page, publication.key_figure)
     _check_links(page, paper)

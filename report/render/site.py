@@ -148,7 +148,7 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     """Place the intervals of a claim, and the range in which it holds, on a line from 0 to 1.
 
     The line is logarithmic if all numbers are positive and differ by more than a factor of ten.
-    Returns None if no number is known, or if the bounds of the comparisons differ.
+    Returns None if no number is known, if bounds of comparisons differ, or if all is one point.
     """
     known = [part for part in compared if part["number"] is not None]
     bounds = {(part["above"], part["below"]) for part in known}
@@ -159,9 +159,11 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     for part in known:
         ends += [part["number"], *(part["interval"] or ())]
     low, high = min(ends), max(ends)
+    if low == high:
+        return None
     logarithmic = low > 0 and high > _WIDE * low
     scaled = math.log if logarithmic else float
-    start, width = scaled(low), scaled(high) - scaled(low) or 1.0
+    start, width = scaled(low), scaled(high) - scaled(low)
 
     def place(number: float) -> float:
         return round(_MARGIN + (1 - 2 * _MARGIN) * (scaled(number) - start) / width, 4)
@@ -214,10 +216,13 @@ def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, A
     for machine in oldest_first:
         ceilings |= {name: rate for name, rate in machine["ceilings"].items() if rate}
     newest = oldest_first[-1]
+    days: dict[str, str] = {}
+    for paper, machine in pairs:
+        days[paper.study] = max(machine["measured"], days.get(paper.study, ""))
     return {
         **newest,
         "ceilings": {name: ceilings.get(name, "") for name in newest["ceilings"]},
-        "studies": [(paper, machine["measured"]) for paper, machine in pairs],
+        "studies": days,
     }
 
 

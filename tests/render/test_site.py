@@ -16,7 +16,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from report.render.html import Publication
 from report.render.shell import Settings, script_of
-from report.render.site import SitePaper, index_of_paper, write_site
+from report.render.site import SitePaper, index_of_paper, interval_picture, write_site
 from tests.render import site_checks
 from tests.render.conftest import drawn, html_of
 from tests.render.site_checks import Page
@@ -30,7 +30,7 @@ SETTINGS = Settings(licence="CC <BY>")
 PAPER = "sample/index.html"
 #: Text added to the sample: a value with details, a line that is too long, and a supplement.
 ADDED = f"""
-The rate is [2 GB/s](#v-rate){{.value}}.
+The rate is [2 GB/s](#v-rate){{.value}} for maps of 3 × 3.
 
 ```
 {"a long line " * 30}
@@ -85,7 +85,7 @@ OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5"
 
 #: Page → texts that the page must contain.
 TEXTS = {
-    PAPER: ("@misc{sample,", 'width="336" height="221"'),
+    PAPER: ("@misc{sample,", 'width="336" height="221"', "3\xa0×\xa03."),
     "other/index.html": (),
     "index.html": (
         "Work & memory", "How <fast>?", "It is <slow>.", "2 refuted",
@@ -97,7 +97,7 @@ TEXTS = {
         ">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims",
     ),
     "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
-    "reported.html": ("0.45", "0.5", "a / b", "differs", 'href="reported/sample.json"'),
+    "reported.html": ("0.45", "0.5", "a / b", "1 differs", 'href="reported/sample.json"'),
     "machines.html": (
         '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
     ),
@@ -167,6 +167,18 @@ def test_the_key_figure_appears_once_after_the_abstract(site: Path) -> None:
     assert places == sorted(places) and page.count('id="fig-time"') == 1
 
 
+def test_a_claim_whose_numbers_are_all_equal_has_no_picture() -> None:
+    assert (
+        interval_picture([{"number": 0.0, "interval": None, "above": None, "below": 0.0}]) is None
+    )
+
+
+def test_a_paper_without_claims_about_machines_is_not_in_the_atlas(tmp_path: Path) -> None:
+    atlas = {"machines": [], "claims": [], "line": ""}
+    write_site([SitePaper("other", EMPTY_ENTRY, atlas=atlas)], tmp_path, SETTINGS)
+    assert "<table" not in (tmp_path / "atlas.html").read_text("utf-8")
+
+
 def test_every_link_within_the_site_works(site: Path) -> None:
     assert site_checks.dead_links(site) == []
     claims = site / "claims.html"
@@ -202,6 +214,24 @@ def open_dialog(browser: webdriver.Chrome) -> WebElement:
     """Wait for an open dialog and return the dialog."""
     wait = WebDriverWait(browser, 20)
     return wait.until(lambda page: page.find_element(By.CSS_SELECTOR, "dialog[open]"))
+
+
+@needs_chromium
+def test_a_table_a_bit_wider_than_the_text_sticks_out_and_stays(
+    browser: webdriver.Chrome, site: Path
+) -> None:
+    """A table that fits once it sticks out must not be taken back, which would flicker."""
+    site_checks.resize(browser, 1440)
+    browser.get((site / PAPER).as_uri())
+    count_moves = """
+    const [done] = arguments, table = document.querySelector("figure.table > .scroll");
+    let moves = 0;
+    new MutationObserver(() => { moves += 1; }).observe(table, { attributes: true });
+    table.querySelector("td").textContent = "x".repeat(99);
+    setTimeout(() => done([moves, table.clientWidth > table.parentElement.clientWidth]), 500);
+    """
+    moves, sticks_out = browser.execute_async_script(count_moves)
+    assert sticks_out and moves < 10
 
 
 @needs_chromium

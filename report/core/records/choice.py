@@ -388,7 +388,7 @@ def _role_of(choice: Choice) -> str:
     """Describe why the primary record of a machine was chosen, and its roles."""
     run, *others = choice.used
     if choice.named_by:
-        reason = f"as {choice.named_by} names it"
+        reason = f"named by {choice.named_by}"
         if not is_full(run):
             reason += f", {describe_incomplete(run)}"
     elif not is_full(run):

@@ -3,16 +3,20 @@
   "use strict";
   const regions = document.querySelectorAll(".scroll, pre");
   const look = region => {
-    const rest = region.scrollWidth - region.clientWidth - region.scrollLeft;
-    region.toggleAttribute("data-more", rest > 2);
-    const wide = region.scrollWidth > region.clientWidth + 1;
+    const { scrollWidth: width, clientWidth: seen, scrollHeight: height, clientHeight: high } = region;
+    const wide = width > seen + 1;
+    region.toggleAttribute("data-more", width - seen - region.scrollLeft > 2);
+    region.toggleAttribute("data-below", height - high - region.scrollTop > 2);
     region.toggleAttribute("data-wide", wide);
-    if (wide || region.scrollHeight > region.clientHeight + 1) region.tabIndex = 0;
+    region.toggleAttribute("data-fits", !wide);
+    // What sticks out of the text must still do so once it fits, or it would flicker.
+    region.toggleAttribute("data-out", width > region.parentElement.clientWidth + 1);
+    if (wide || height > high + 1) region.tabIndex = 0;
     else region.removeAttribute("tabindex");
   };
-  const sizes = new ResizeObserver(changed => changed.forEach(each => look(each.target)));
+  const sizes = new ResizeObserver(changed => changed.forEach(each => look(each.target.closest(".scroll, pre"))));
   regions.forEach(region => {
-    sizes.observe(region);
+    for (const observed of [region, ...region.children]) sizes.observe(observed);
     region.addEventListener("scroll", () => look(region), { passive: true });
   });
 })();

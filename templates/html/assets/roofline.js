@@ -8,7 +8,7 @@
   const place = document.querySelector("#roofline, #tbl-by-network, #fig-example");
   if (!place) return;
   const root = place.id === "roofline" ? "" : "../";
-  const WIDTH = 380, HEIGHT = 230, LEFT = 48, BOTTOM = 36, EDGE = 24;
+  const WIDTH = 380, HEIGHT = 230, LEFT = 52, BOTTOM = 36, EDGE = 24;
   const LOW = 0.1, HIGH = 10000; // intensities (FLOP/B)
   const svgElement = (name, attributes, text) => {
     const created = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -36,14 +36,20 @@
     const roof = value => Math.min(peak, value * bandwidth);
     const ridge = Math.min(Math.max(peak / bandwidth, LOW), HIGH);
     const corners = [LOW, ridge, HIGH].map(value => `${x(value)},${y(roof(value))}`).join(" ");
+    let grid = `M${LEFT},${EDGE}V${HEIGHT - BOTTOM}H${WIDTH - EDGE}`;
     const parts = [svgElement("polyline", { points: corners, fill: "none", stroke: "currentColor", "stroke-width": 1.5 })];
     for (let power = Math.log10(LOW); power <= Math.log10(HIGH); power += 1) {
       const value = 10 ** power;
+      grid += `M${x(value)},${EDGE}V${HEIGHT - BOTTOM}`;
       parts.push(svgElement("text", { x: x(value), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, value.toLocaleString("en")));
     }
     for (let power = Math.ceil(Math.log10(floor)); 10 ** power < top; power += 1) {
+      grid += `M${LEFT},${y(10 ** power)}H${WIDTH - EDGE}`;
       parts.push(svgElement("text", { x: LEFT - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, short(10 ** power / 1e9)));
     }
+    const label = (words, at, down, anchor) => svgElement("text", { x: x(at), y: y(roof(at)) + down, "text-anchor": anchor }, words);
+    parts.unshift(svgElement("path", { d: grid, class: "grid" }));
+    parts.push(label("bound by arithmetic", HIGH, -7, "end"), label("bound by memory", 4 * LOW, 14, "start"));
     parts.push(svgElement("text", { x: (WIDTH + LEFT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, "Arithmetic intensity (FLOP/B)"), svgElement("text", { x: 4, y: 12 }, "Rate (GFLOP/s)"));
     for (const [work, bytes] of layers) {
       const intensity = work / bytes;
