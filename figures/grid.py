@@ -21,7 +21,7 @@ def draw(panel: Grid, axes: Axes) -> Drawn:
     for row, cells in enumerate(panel.cells):
         for column, letter in enumerate(cells):
             if letter:
-                colour = _TINTS[panel.letters.index(letter) % len(_TINTS)]
+                colour = _TINTS[panel.letters.index(letter[0]) % len(_TINTS)]
                 corner = (column - _SIDE / 2, row - _SIDE / 2)
                 axes.add_patch(Rectangle(corner, _SIDE, _SIDE, facecolor=colour, linewidth=0))
                 axes.text(column, row, letter, ha="center", va="center", fontsize=style.SMALL)

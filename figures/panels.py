@@ -300,7 +300,7 @@ class Dots(Panel):
 class Grid(Panel):
     """A letter or "" per row and column, such as a machine's verdicts on claims.
 
-    The position of a letter in ``letters`` determines its colour.
+    The position of a letter in ``letters`` determines its colour.  A number may follow the letter.
     """
 
     names: tuple[str, ...]
@@ -321,4 +321,13 @@ class Grid(Panel):
             for heading, letter in zip(self.headings, cells, strict=True):
                 if letter:
                     label = f"{self.x_label} {heading}: {letter}"
-                    yield label, name, None, None, "letter", self.letters.index(letter), None, None
+                    yield (
+                        label,
+                        name,
+                        None,
+                        None,
+                        "letter",
+                        self.letters.index(letter[0]),
+                        None,
+                        None,
+                    )

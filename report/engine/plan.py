@@ -30,6 +30,7 @@ from report.engine.steps import (
     BuildStep,
     Engine,
     Failure,
+    commit_of_program,
     make_step,
     paper_files,
 )
@@ -46,6 +47,7 @@ _DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
 _WORDS: Final = {
     "use": "the records of --use",
     "data": "the data folder",
+    "commit": "the commit",
     "style": "the print style",
     "formats": "the formats",
     "studies": "the studies",
@@ -170,6 +172,8 @@ class BuildPlan:
             formats.append("word")
             settings["figures"] = {"formats": "word"}
         settings["document"] = {"formats": " ".join(formats), "style": request.style or ""}
+        if is_report(study):
+            settings["document"]["commit"] = commit_of_program()
         if request.data != ROOT / "data":
             settings["document"]["data"] = "other"
         if "pdf" in outputs:

@@ -23,10 +23,12 @@ let it import, so that a change of one study's module rebuilds one paper.
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from report.core.errors import RenderError
 from report.core.records import OPERATORS
 from report.evaluation import is_report, study_of
 
@@ -114,6 +116,8 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
+#: Longest time that git may take (s).
+_GIT_LIMIT_S: Final = 20
 #: Further inputs of a report's step ``study``: the paper, and its records if ``--data`` names
 #: another folder.
 _ORIGINAL: Final = (
@@ -182,6 +186,16 @@ class BuildStep(NamedTuple):
     files: Sequence[str]
     reads: tuple[tuple[str, tuple[str, ...]], ...]
     settings: Mapping[str, str]
+
+
+def commit_of_program() -> str:
+    """Return the commit of this program, with "-dirty" if its files differ; "" without git."""
+    from report.core.system.programs import run
+
+    git = ("git", "--git-dir=.git", "--work-tree=.", "describe", "--always", "--exclude=*")
+    with suppress(RenderError):
+        return run((*git, "--abbrev=40", "--dirty"), ROOT, _GIT_LIMIT_S).stdout.strip()
+    return ""
 
 
 def paper_files(study: str) -> tuple[str, str]:

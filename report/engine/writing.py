@@ -1,6 +1,7 @@
 """Render the document of a paper or report; read or compute the results of a paper."""
 
 import json
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,13 +44,18 @@ def render_document(
         return render_manuscript(papers / f"{name}.qmd.j2", findings, origin, measured)
     settings, study = read_settings(data), study_of(name)
     when = ", ".join(filter(None, (settings.course, settings.date)))
-    people = {
+    commit, _, changes = steps.commit_of_program().partition("-")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    texts = {
         "study": study,
         "authors": settings.authors or (settings.teacher or _NO_AUTHOR,),
-        "teacher": settings.teacher or "",
         "when": when,
+        "url": settings.url or "",
+        "repository": project.get("urls", {}).get("Repository", ""),
+        "commit": commit[:12],
+        "changed": bool(changes),
     }
-    facts = {**findings.facts, **people}
+    facts = {**findings.facts, **texts}
     return render_manuscript(TEMPLATE, replace(findings, facts=facts), origin)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -122,7 +121,7 @@ def replicas_of(
     declared: Study[Any] = import_module(module_of(study)).study
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
-    for stored, name in zip(inputs.records, labels_by_day(inputs.records), strict=True):
+    for stored, name in zip(inputs.records, distinct_labels(inputs.records), strict=True):
         try:
             findings = declared.evaluate(inputs, stored, claims_only=claims_only)
             threads = stored.record.environment.threads_text
@@ -136,11 +135,9 @@ def replicas_of(
     return replicas, refused
 
 
-def labels_by_day(records: Sequence[Stored]) -> list[str]:
-    """Label each record's device; tell equal labels apart by day, and by time on the same day."""
-    days, times = list[str](), list[str]()
-    for stored, name in zip(records, labels(records), strict=True):
-        key, started = stored.record.environment.key, datetime.fromisoformat(stored.record.started)
-        days.append(name.replace(f" ({key})", f", {started:%-d %b %Y}"))
-        times.append(name.replace(f" ({key})", f", {started:%-d %b %Y, %H:%M:%S} UTC"))
-    return [time if days.count(day) > 1 else day for day, time in zip(days, times, strict=True)]
+def distinct_labels(records: Sequence[Stored]) -> list[str]:
+    """Label each record's device; tell equal labels apart by the digest in the record's name."""
+    return [
+        name.replace(f" ({stored.record.environment.key})", f", record {stored.file[-13:-5]}")
+        for stored, name in zip(records, labels(records), strict=True)
+    ]

@@ -7,6 +7,7 @@ how much, and how many processes would decide an undecided comparison.
 import math
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,7 +22,7 @@ from report.quantity.evaluation import estimate, in_the_only_common_process, num
 from report.quantity.expression import Quantity, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
-from report.quantity.verdicts import Verdict, is_disturbed, joint_verdict, verdict_of
+from report.quantity.verdicts import is_disturbed, joint_verdict, verdict_of
 
 #: Most comparisons of a claim that are printed one by one; more are only counted.
 _FEW: Final = 3
@@ -60,7 +61,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
         effect=None if one is None else point(one),
         unit="1" if one is None else str(one.unit),
-        measured=_measured(statements, verdicts),
+        measured=measured_text(statements),
         expected=_expected(statements),
         reasons=tuple(_reasons(statements)),
         known=sum(quantity.missing is None for quantity in quantities),
@@ -89,39 +90,56 @@ def _undecided_or_missing(statement: Statement) -> str:
     return verdict if verdict == "not measured" else ""
 
 
-def _measured(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> str:
-    """Print up to three numbers; for more comparisons, how many hold or why none is decided."""
+def measured_text(statements: Sequence[Statement]) -> str:
+    """Print up to three numbers; of more comparisons, how many hold, and the range of numbers."""
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
-    count = len(statements)
-    holding, failing = verdicts.count("supported"), verdicts.count("refuted")
-    undecided = verdicts.count("undecided")
-    fail = f", {failing} fail" if failing else ""
-    tally = f"{holding} of {count} hold{f', {undecided} undecided' if undecided else ''}{fail}"
-    if count <= _FEW:
-        numbers = [_number(statement.quantity) for statement in statements]
-        if count == 1 and statements[0].range.low == statements[0].range.high:
-            return f"{numbers[0]} ({statements[0].quantity.symbol})"
-        if names := _distinct_names(statements):
-            if len({*verdicts}) > 1:
-                names = [f"{name}: {text}" for name, text in zip(names, verdicts, strict=True)]
-            if len({statement.range for statement in statements}) > 1:
-                ranges = [_expected_text(statement.range) for statement in statements]
-                names = [f"{n}; expected {range}" for n, range in zip(names, ranges, strict=True)]
-            numbers = [f"{text} ({name})" for text, name in zip(numbers, names, strict=True)]
-        elif len({*numbers}) < count:
-            return f"{tally} ({'; '.join(dict.fromkeys(numbers))})"
-        return "; ".join(numbers)
-    if undecided == count:
-        reasons = dict.fromkeys(map(_undecided_or_missing, statements))
-        return f"{count} of {count} undecided: {'; '.join(first_few([*reasons]))}"
-    return tally
+    first, count, names = statements[0], len(statements), _comparison_names(statements)
+    numbers = [_number(statement.quantity) for statement in statements]
+    if count == 1:
+        exact = first.range.low == first.range.high
+        return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
+    counts, ranges = Counter(map(verdict_of, statements)), {s.range for s in statements}
+    if count <= _FEW and len({*names}) == count and len(counts) == len(ranges) == 1:
+        return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
+    if counts["supported"] == count:
+        return _ranges(statements) or f"all {count} hold"
+    tally = f"{counts['supported']} of {count} hold"
+    for verdict, word in (("undecided", "undecided"), ("refuted", "fail")):
+        tally += f", {counts[verdict]} {word}" if counts[verdict] else ""
+    return f"{tally}: {_ranges(statements)}".rstrip(": ")
 
 
-def _distinct_names(statements: Sequence[Statement]) -> list[str]:
-    """Name the comparisons of a claim; return nothing if they have one name or a name is shared."""
-    names = _comparison_names(statements)
-    return names if len({*names}) == len(names) > 1 else []
+def _ranges(statements: Sequence[Statement]) -> str:
+    """Print the smallest and largest number of the comparisons with the same expected range.
+
+    Names both, or what is compared; of more than six comparisons with several ranges, nothing.
+    Returns "" for more than three ranges.
+    """
+    groups: dict[Range, list[tuple[float, str, str]]] = {}
+    for name, statement in zip(_comparison_names(statements), statements, strict=True):
+        value = point(statement.quantity)
+        if not isinstance(value, Missing):
+            numbers = groups.setdefault(statement.range, [])
+            numbers.append((float(value), _compared(statement), name))
+    texts = []
+    for range, numbers in groups.items():
+        (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
+        text, names = low, [*dict.fromkeys(name for _, _, name in numbers)]
+        if low != high:
+            text = f"{low} to {high}"
+        if len(groups) == 1 or len(statements) <= 2 * _FEW:
+            if low != high and smallest != largest:
+                text = f"{low} ({smallest}) to {high} ({largest})"
+            elif low != high or len(names) == 1:
+                text += f" ({'; '.join(first_few(names, 2 * _FEW))})"
+            else:
+                text += f" (such as {names[0]})"
+        if len(numbers) > 1:
+            all_of = "all " if len(numbers) == len(statements) else ""
+            text = f"{all_of}{len(numbers)} are {text}"
+        texts.append(text if len(groups) == 1 else f"{text}, expected {_expected_text(range)}")
+    return "; ".join(texts) if len(groups) <= _FEW else ""
 
 
 def disturbance(claim: Claim) -> str:
@@ -150,12 +168,9 @@ def _number(quantity: Quantity) -> str:
 
 
 def _expected(statements: Sequence[Statement]) -> str:
-    """Print the ranges of comparisons, unless ``_measured`` does; of many, that all must hold."""
-    ranges = dict.fromkeys(s.range for s in statements if s.range != Range())
-    texts = [_expected_text(range) for range in ranges]
-    if len(statements) <= _FEW:
-        return "" if len(texts) > 1 and _distinct_names(statements) else "; ".join(texts)
-    return f"{texts[0]} in all comparisons" if len(texts) == 1 else "all comparisons"
+    """Print the range of all comparisons; "" for several, which ``measured_text`` prints."""
+    ranges = {statement.range for statement in statements if statement.range != Range()}
+    return _expected_text(ranges.pop()) if len(ranges) == 1 else ""
 
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:

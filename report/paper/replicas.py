@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from report.core.records.store import Stored
 from report.evidence.runs import machine_id
 from report.instruments import gates
-from report.paper.claims import cases_of, disturbance, on_common_cases
+from report.paper.claims import cases_of, disturbance, measured_text, on_common_cases
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning.
@@ -117,11 +118,14 @@ class Row:
 
     @property
     def measured(self) -> str:
-        """Numbers of the claim: equal ones once, or the range of effects; else empty."""
+        """Numbers of the claim: equal ones once, the range of effects, or of all comparisons."""
         texts = {claim.measured for claim in self.known}
         if len(texts) == 1:
             return texts.pop()
-        return f"{self.effects[0][1]} to {self.effects[-1][1]}" if self.effects else ""
+        if self.effects:
+            return f"{self.effects[0][1]} to {self.effects[-1][1]}"
+        statements = chain.from_iterable(claim.statements for claim in self.known)
+        return measured_text([*statements]) if texts else ""
 
     @property
     def over_all(self) -> Claim:

@@ -7,17 +7,16 @@ import re
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from operator import attrgetter, itemgetter
+from itertools import chain, product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.pooling import without_option
-from report.core.records.quantities import QUANTITIES
 from report.core.records.record import ENDED
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
@@ -36,13 +35,15 @@ from report.paper.machines import (
     setup,
 )
 from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
-from report.paper.tables import Content, Table, TableCell, table_of
+from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
 #: Characters of a command that fit into a line of a PDF.
 _WIDTH: Final = 66
 #: Fields of an environment whose absence is not reported, since no result depends on them.
-_NO_PARTS: Final = ("cpu.governor", "gpu", "name")
+_NO_PARTS: Final = ("cpu.governor", "gpu", "load_after", "name")
+#: Group of such fields → words for a field of it.
+_GROUPS: Final = {"ceilings": "peak rates {} the run", "policies": "memory policy {}"}
 #: Endings of names: the paper uses the record, or another record of the machine.
 _USED, _OWNED = " *", " †"
 #: Most reasons that are printed for one verdict.
@@ -78,44 +79,47 @@ def report(
     """Compute the findings of the report; ``left_out`` says why records are not used."""
     rows = compare(replicas, original.findings)
     measured = {id: row for id, row in rows.items() if row.outcome != "N"}
+    marks, reasons = _reasons(original, replicas, measured)
     no_interval = _reason_against_interval(replicas, measured.values())
     if len(replicas) == 1:
         machines, drawings, facts = _of_one(original, replicas[0], measured.values())
     else:
-        machines, drawings, facts = _of_many(original, replicas, measured.values())
+        machines, drawings, facts = _of_many(original, replicas, measured.values(), marks)
     claims = _claims_table(original, measured, predict=not no_interval)
     records = [shard.record for replica in replicas for shard in replica.shards]
     others = [replica for replica in replicas if replica.stored.file not in original.records]
-    of_paper = [stored.record for stored in original.records.values()]
-    hosts = {hardware(record.environment) for record in records}
-    own = (record.environment for record in of_paper if hardware(record.environment) in hosts)
-    newest = max([*of_paper, *records], key=attrgetter("started")).code
     tested = [id for id in original.headline if id in measured and measured[id].outcome != "B"]
+    others_about = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
         "count": str(len(replicas)),
         "used": str(len(replicas) - len(others) or "none"),
         "owned": any(replica.machine in original.owned for replica in others),
-        "threads_in_paper": " and ".join(sorted({machine.threads_text[2:] for machine in own})),
         "cells": str(claims.rows),
         "days": sorted({record.started[:10] for record in records}),
         "level": f"{100 * CONFIDENCE:.0f} %",
-        "claims": _claims(original, replicas, rows),
+        "measured": [  # for the abstract
+            {"title": row.paper.title, "here": row.measured, "paper": row.paper.measured}
+            for row in sorted(measured.values(), key=lambda row: not row.effects)
+            if row.measured and row.paper.expected
+        ][:3],
         "headline": str(len(original.headline) or ""),
         "tested": str(len(tested) or "none"),
         "alone": str(sum(r.outcome == "A" and r.deciding == 1 for r in measured.values()) or ""),
         "no_interval": no_interval,
+        "reasons": reasons,
+        "untested": _untested(original, replicas, rows),
+        "others": sorted(others_about),
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
         "commands": _commands(original, replicas),
-        "newest": (newest.commit or "unknown")[:12],
-        "same_code": all(r.code.measuring_code == newest.measuring_code for r in records),
     }
-    tables = [claims, *machines, _records(replicas)]
     return Findings(
         values={},
-        tables={table.id: replace(table, outward=True) for table in tables if table.rows},
+        tables={
+            table.id: replace(table, outward=True) for table in (claims, *machines) if table.rows
+        },
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
@@ -123,118 +127,109 @@ def report(
     )
 
 
-def _claims(
-    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
-) -> list[dict[str, Any]]:
-    """Describe each claim of the paper; ``outcome`` is empty if no machine here can test it.
-
-    ``remedy``: options by which the paper's run chose the claim's cases; empty for a full run.
-    """
-    claims: list[dict[str, Any]] = []
+def _untested(
+    original: Original, replicas: Iterable[Replica], rows: Mapping[str, Row]
+) -> dict[str, list[str]]:
+    """List claims that no record measures, and main claims that none can, by what they need."""
+    untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
-        row, remedy = rows.get(id), ""
-        for file in {*claim.files}.intersection(original.records):
-            command = "\0".join(original.records[file].record.command)
-            levels = re.findall("--set[\0=]([^\0]*)", command)
-            remedy = max(remedy, " ".join(f"--set {level}" for level in levels), key=len)
-        claims.append({
-            "title": claim.title,
-            "about": claim.about,
-            "main": id in original.headline,
-            "outcome": row.outcome if row else "",
-            "measured": row.measured if row else "",
-            "effect": bool(row and row.effects),
-            "cases": row.cases if row else "",
-            "paper": row.paper.measured if row else "",
-            "reasons": _reasons(replicas, row, remedy) if row else [],
-            "remedy": remedy,
-        })  # fmt: skip
-    return sorted(claims, key=itemgetter("about", "reasons"))
+        needs = [f"needs {claim.about}"] if id in original.headline else []
+        if row := rows.get(id):
+            needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
+        if needs and not (row and row.known):
+            note = " (main)" if id in original.headline else ""
+            titles = untested.setdefault("; ".join(dict.fromkeys(needs)), [])
+            titles.append(f"{claim.title}{note}")
+    return untested
 
 
-def _reasons(replicas: Iterable[Replica], row: Row, remedy: str) -> list[str]:
-    """Explain why a claim is contrary, undecided, measured in part or not at all, by machine."""
-    labels: dict[str, list[str]] = {}
-    for replica in (replica for replica in replicas if replica.label in row.claims):
-        letter, claim, reasons = row.letters[replica.label], row.claims[replica.label], list[str]()
+def _reasons(
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
+) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """Explain contrary, undecided, partial and missing verdicts.
+
+    Returns the number of the reason by claim and machine, and the reasons with their claims.
+    """
+    marks, claims = dict[tuple[str, str], str](), dict[str, list[str]]()
+    for (n, (id, row)), replica in product(enumerate(rows.items(), start=1), replicas):
+        letter, reason = row.letters.get(replica.label, ""), ""
         if letter in ("C", "U"):
-            reasons = first_few(replica.reasons(claim) or ["supported"], _REASONS)
+            own = replica.reasons(row.claims[replica.label])
+            reason = "; ".join(first_few(own or ["supported"], _REASONS))
         elif letter == "P":
+            claim = row.claims[replica.label]
             names = "; ".join(first_few(uncompared(claim, row.paper), _REASONS))
-            counts = f"{claim.known} comparisons, {row.paper.known} in the paper"
-            reasons = [f"{counts}; not compared: {names}" if names else counts]
+            reason = f"{claim.known} comparisons, {row.paper.known} in the paper"
+            reason += f"; not compared: {names}" if names else ""
         elif letter == "N":
-            reasons = _why_not_measured(replica, row, remedy)
-        for reason in reasons:
-            labels.setdefault(reason, []).append(replica.label)
-    return [*_with_machines(labels, len(row.claims))]
+            reason = _need(original, replica, row)
+        if reason:
+            claims.setdefault(reason, []).append(str(n))
+            marks[id, replica.label] = str([*claims].index(reason) + 1)
+    texts = []
+    for number, (reason, names) in enumerate(claims.items(), start=1):
+        where = f"claim{'s' if len({*names}) > 1 else ''} {', '.join(dict.fromkeys(names))}"
+        texts.append(f"Reason {number} ({where}): {reason}")
+    return marks, texts
 
 
-def _why_not_measured(replica: Replica, row: Row, remedy: str) -> list[str]:
-    """Say why a record decides nothing: unrecorded quantities, its plan, or its cases."""
-    record, own, needed = replica.stored.record, row.claims[replica.label], set[str]()
-    for statement in row.paper.statements:
-        needed.update(leaf.name.partition("(")[0] for leaf in statement.quantity.leaves)
-    held = {name for case in record.cases for series in case.all_series for name in series}
-    if lacking := needed.intersection(map(words, QUANTITIES.keys() - held)):
-        return [f"no {' and no '.join(sorted(lacking))} recorded"]
-    if record.protocol.plan == "quick" and not remedy:
-        return ["the quick run had no such processes or counts; a full run has"]
-    return ["the run had no such cases, or not all"] if remedy else replica.reasons(own)
-
-
-def _with_machines(labels: Mapping[str, Sequence[str]], count: int) -> Iterator[str]:
-    """Add the machines to each text, unless the text is true of all ``count`` machines."""
-    for text, where in labels.items():
-        yield text if len(where) == count else f"{text} (on {'; '.join(first_few(where))})"
+def _need(original: Original, replica: Replica, row: Row) -> str:
+    """Say what would measure a claim: options of the paper's run, a full run, or another reason."""
+    options = ""
+    for file in {*row.paper.files}.intersection(original.records):
+        command = "\0".join(original.records[file].record.command)
+        levels = re.findall("--set[\0=]([^\0]*)", command)
+        options = max(options, " ".join(f"--set {level}" for level in levels), key=len)
+    if options:
+        return f"needs {options}"
+    if replica.stored.record.protocol.plan == "quick":
+        return "needs a full run, for more processes and counts"
+    return "; ".join(replica.reasons(row.claims[replica.label]))
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
-    """List the missing parts of records, grouped by reason, with the machines."""
-    labels: dict[str, list[str]] = {}
+    """List the missing parts of records, grouped by reason; of many records, also where."""
+    where: dict[str, list[str]] = {}
     for replica in replicas:
-        record, reasons = replica.stored.record, dict[str, list[str]]()
+        record, reasons = replica.stored.record, dict[str, dict[str, None]]()
         for field, why in record.environment.missing.items():
+            group, _, part = field.rpartition(".")
+            name = words(_GROUPS.get(group, "{}").format(part))
+            if part.startswith(("lackey_", "ncu_", "perf_")):
+                name = "counts of executed work"
+            reason = "the system shows no such counters" if why.startswith("perf: ") else why
             if field not in _NO_PARTS:
-                name = re.sub("[._]", " ", field.replace("policies.", "memory policy "))
-                if held := sum(field in chain(*case.all_series) for case in record.cases):
-                    name += f" in all but {held:,} cases"
-                reasons.setdefault(why, []).append(name)
+                reasons.setdefault(reason, {})[name] = None
         for case in record.cases:
             if case.status != "ok":
                 # The name of a series leaves out the factor subject.
                 factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
-                names = reasons.setdefault(case.reason or case.status, [])
-                names.append(described("case ", factors))
+                names = reasons.setdefault(case.reason or case.status, {})
+                names[described("case ", factors)] = None
         for why, names in reasons.items():
             reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
-            reason = re.sub("perf: (.*) <not supported>", r"perf cannot count \1", reason)
-            text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
-            labels.setdefault(text, []).append(replica.label)
-    return [*_with_machines(labels, len(replicas))]
+            text = f"{', '.join(first_few([*names]))}: {reason.rstrip('.')}"
+            where.setdefault(text, []).append(replica.stored.file[-13:-5])
+    many = len(replicas) > 1
+    return [f"{text} ({', '.join(own)})" if many else text for text, own in where.items()]
 
 
-def _records(replicas: Iterable[Replica]) -> Table:
-    """Tabulate the records: plan, measured cases, disturbances, and the measuring code."""
+def _records(replicas: Iterable[Replica]) -> list[_Cells]:
+    """Describe the records: plan, minutes, measured cases, disturbances, and measuring code."""
     rows: list[_Cells] = []
     for replica in replicas:
         for shard in replica.shards:
             record = shard.record
             ended = ", ended early" if ENDED in record.environment.missing.values() else ""
-            processes = Counter[object]()
-            for case in record.cases:
-                processes |= Counter(round_.policy for round_ in case.rounds)
             rows.append({
                 "Machine": replica.label,
                 "Record": shard.file[-13:-5],
                 "Plan": f"{record.protocol.plan}{ended}",
-                "Minutes": str(record.minutes),
                 "Cases": f"{sum(c.status == 'ok' for c in record.cases)} of {len(record.cases)}",
-                "Processes": str(max(processes.values(), default=1)),
                 "Disturbed": disturbed_of([record]),
                 "Code hash": record.code.measuring_code[:8],
             })  # fmt: skip
-    return table_of("tbl-records", rows, wide=True)
+    return rows
 
 
 def _commands(original: Original, replicas: Iterable[Replica]) -> list[str]:
@@ -261,18 +256,21 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
     cells = list[_Cells]()
     for n, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
-        notes += ["title or abstract"] if id in original.headline else []
+        notes += ["main"] if id in original.headline else []
         names = [machine.label for machine in original.machines if machine.decides(row.paper)]
+        names = names if len(row.claims) == 1 else []
+        verdict = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
         part = f" in {row.over_all.known} of {row.paper.known} comparisons"
+        part = part if [*row.letters.values()] == ["P"] else ""
+        mean = f" over {row.cases}" if row.cases else ""
         cells.append({
             "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.over_all, part if [*row.letters.values()] == ["P"] else ""),
-            "Paper": _verdict(row.paper) + (f" on {'; '.join(first_few(names))}" if names else ""),
+            "Measured": f"{_verdict(row.over_all, part)}{mean}",
+            "Paper": verdict + (f" on {'; '.join(names)}" if names else ""),
         })  # fmt: skip
         if predict:
-            effects = [effect for effect, _ in row.effects]
-            cells[-1]["Next machine"] = _next_machine(effects, row.paper.unit)
+            cells[-1]["Next machine"] = _next_machine(row)
     return table_of("tbl-claims", cells, wide=True)
 
 
@@ -284,7 +282,7 @@ def _agreement(row: Row) -> str:
     else:
         texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
         texts += [f"{len(disturbed)} on a busy machine"] if disturbed else []
-    return ", ".join(texts) + (f" (means over {row.cases})" if row.cases else "")
+    return ", ".join(texts)
 
 
 def _verdict(claim: Claim, part: str = "") -> str:
@@ -305,17 +303,19 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         "beside": beside,
         "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
     }
-    runs = [Run(one.stored, "This machine")]
+    compared = {"This machine": one}
     for machine in original.machines:
         is_compared = machine is paper or any(machine.decides(row.paper) for row in rows)
         if is_compared and machine.stored.file != one.stored.file:
-            runs.append(Run(machine.stored, f"The paper's {machine.label}"))
-    table, cells = setup(runs), list[tuple[TableCell, ...]]()
-    for name, *texts in table.rows:
-        if name == "Samples a case":  # papers print the plural after 1, too
-            texts[:] = [str(text).replace(" 1 warm-up calls", " 1 warm-up call") for text in texts]
-        cells.append((name, *texts))
-    return [replace(table, rows=tuple(cells)), *of_paper], figures, facts
+            compared[f"The paper's {machine.label}"] = machine
+    table = setup([Run(machine.stored, label) for label, machine in compared.items()])
+    unshown = ("Processes planned", "Samples a case", "Vector extensions")
+    cells = [row for row in table.rows if row[0] not in unshown]
+    texts = ["Record"]
+    for machine in compared.values():
+        parts = [f"{record['Record']}, {record['Cases']} cases" for record in _records([machine])]
+        texts.append("; ".join(parts))
+    return [replace(table, rows=(*cells, tuple(texts))), *of_paper], figures, facts
 
 
 def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str, str]]:
@@ -348,15 +348,25 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
     return {"fig-beside": drawing}, facts
 
 
-def _of_many(original: Original, replicas: Sequence[Replica], rows: Collection[Row]) -> _Contents:
-    """Compare the measure of many machines, or of none, and map their agreement on the claims."""
+def _of_many(
+    original: Original,
+    replicas: Sequence[Replica],
+    rows: Collection[Row],
+    marks: Mapping[tuple[str, str], str],
+) -> _Contents:
+    """Compare the measure of many machines, or of none, and map their agreement on the claims.
+
+    ``marks``: number of the reason for a letter of the map, by claim and machine.
+    """
     compared, (machines, cases) = original.compared, _machines(original, replicas)
+    count = len({replica.machine for replica in replicas})
     figures: dict[str, Drawing] = {}
     if rows:
         cells = []
         for machine in machines:
             label = machine.name.removesuffix(_USED).removesuffix(_OWNED)
-            cells.append(tuple(row.letters.get(label, "") for row in rows))
+            letters = [(row.letters.get(label, ""), (row.paper.id, label)) for row in rows]
+            cells.append(tuple(letter + marks.get(key, "") for letter, key in letters))
         names, place = tuple(machine.name for machine in machines), f"{__name__}._of_many"
         numbers = map(str, range(1, len(rows) + 1))
         grid = Grid(names, (*numbers,), (*cells,), "".join(AGREEMENTS), "Claim")
@@ -366,14 +376,14 @@ def _of_many(original: Original, replicas: Sequence[Replica], rows: Collection[R
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
     facts = {
         "single": False,
-        "where": _count(original, replicas),
+        "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
         "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
     }
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
-    return [table], figures, facts
+    return [table, table_of("tbl-records", _records(replicas), wide=True)], figures, facts
 
 
 def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[MeasuredMachine], str]:
@@ -398,31 +408,22 @@ def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[Mea
     return [*machines, *unknown], range_of_terms(means[0]) if means else ""
 
 
-def _count(original: Original, replicas: Sequence[Replica]) -> str:
-    """Count machines, the paper's own ones, and records if a machine has several."""
-    machines = {replica.machine for replica in replicas}
-    count, own = len(machines), len(machines & original.owned)
-    text = f"{len(replicas)} records of " if len(replicas) > count else ""
-    text += f"{count or 'no'} machine{'s' if count > 1 else ''}"
-    return f"{text}, {'all' if own == count else own} of them the paper's own" if own else text
-
-
-def _next_machine(effects: Sequence[float], unit: str) -> str:
+def _next_machine(row: Row) -> str:
     """Print the interval in which the effect on one more machine is expected."""
-    ends = next_effect(effects)
+    ends = next_effect([effect for effect, _ in row.effects])
     if not ends:
         return ""
-    estimate = Estimate(ends[0], *ends, len(effects), CONFIDENCE)
-    parts = printed(estimate, scale_for(estimate, unit), outward=True)
+    estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
+    parts = printed(estimate, scale_for(estimate, row.paper.unit), outward=True)
     return f"{parts.bounds}{parts.after}"
 
 
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
     """Say why the effect on a further machine cannot be predicted; "" if it can be."""
     environments = [replica.stored.record.environment for replica in replicas]
-    libraries, allocators = set[Content](), set[frozenset[tuple[str, str]]]()
+    libraries = {properties(environment)["C library"] for environment in environments}
+    allocators = set[frozenset[tuple[str, str]]]()
     for environment in environments:
-        libraries.add(properties(environment)["C library"])
         variables = environment.variables.items()
         allocators.add(frozenset(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
