@@ -105,8 +105,8 @@ def measured_text(statements: Sequence[Statement]) -> str:
     if counts["supported"] == count:
         return _ranges(statements) or f"all {count} hold"
     tally = f"{counts['supported']} of {count} hold"
-    for verdict, word in (("undecided", "undecided"), ("refuted", "fail")):
-        tally += f", {counts[verdict]} {word}" if counts[verdict] else ""
+    tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
+    tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
     return f"{tally}: {_ranges(statements)}".rstrip(": ")
 
 

@@ -158,9 +158,9 @@ def _reasons(
             reason = "; ".join(first_few(own or ["supported"], _REASONS))
         elif letter == "P":
             claim = row.claims[replica.label]
-            names = "; ".join(first_few(uncompared(claim, row.paper), _REASONS))
+            lacking = "; ".join(first_few(uncompared(claim, row.paper), _REASONS))
             reason = f"{claim.known} comparisons, {row.paper.known} in the paper"
-            reason += f"; not compared: {names}" if names else ""
+            reason += f"; not compared: {lacking}" if lacking else ""
         elif letter == "N":
             reason = _need(original, replica, row)
         if reason:
