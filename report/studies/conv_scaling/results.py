@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from math import inf
 from operator import attrgetter
 
 from report.core.missing import Missing
@@ -56,6 +55,7 @@ def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
     for (layer, threshold), calls in groupby(in_order, attrgetter("name", "threshold")):
         sweep = list(calls)
         start, end = sweep[0].start, sweep[0].end
+        at_start = [calls.maps_pages for calls in sweep if calls.batch == start]
         yield {
             "Layer": layer.replace("x", " × "),
             "T in MiB": count("threshold in MiB", threshold >> 20, sweep),
@@ -64,7 +64,7 @@ def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
             "Missing (B)": least_missing(sweep),
             "Before": mapping_processes(sweep, start - 1),
             "At start": mapping_processes(sweep, start),
-            "Of": count("processes", max(len(calls.maps_pages) for calls in sweep), sweep),
+            "Of": count("processes", sum(map(len, at_start)), sweep),
             "At end": mapping_processes(sweep, end),
         }
 
@@ -77,12 +77,9 @@ def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
     return absent("processes", "1", "not measured")
 
 
-def process_calls(calls: Sequence[Calls], within: float = inf) -> Quantity:
-    """Count the processes of all cases whose free top is near the threshold, ``within`` a share."""
-    number = 0
-    for case in calls:
-        number += sum(abs(top / case.threshold - 1) < within for top in case.medians("free_top"))
-    return count("calls", number, calls)
+def process_calls(calls: Sequence[Calls]) -> Quantity:
+    """Count the processes of all cases whose free top was read."""
+    return count("calls", sum(len(case.medians("free_top")) for case in calls), calls)
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:

@@ -86,7 +86,7 @@ class Run(any_study.Run):
         The mean is over the powers of two that map pages; ``policy`` replaces returned memory.
         """
         if not self.compared:
-            return absent("slowdown", "1", f"layer not timed under two policies on {self.label}")
+            return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
         other = self.under(policy)
         slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
@@ -97,14 +97,16 @@ class Run(any_study.Run):
         blocks = theory.pages(batch)
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
-        predicted = f"{own:,.0f} pages predicted at batch {batch} or {all:,.0f} with the weights"
-        return exact(f"median pages − {predicted}", "1", size - weights, self.file)
+        return exact(f"pages − predicted pages at batch {batch}", "1", size - weights, self.file)
 
-    def trained(self, batch: int) -> Quantity:
-        """Slowdown of a forward and backward call where freed memory is returned."""
-        time = self.under("default").time(batch, "forward_backward")
-        return named("slowdown", time / self.time(batch, "forward_backward"))
+    def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
+        """Divide the time of a call with freed memory returned by that with it kept."""
+        returned = self.under("default").time(batch, pass_)
+        return named("slowdown", returned / self.time(batch, pass_))
+
+    def timed_processes(self) -> Quantity:
+        """Count the processes that timed a single image."""
+        return exact("processes", "1", len(self.processes("time", self.factors(1))), self.file)
 
     def first_threshold(self) -> Quantity:
         """Trimming threshold (B) of a process at its first call; calls of one image raise none."""
@@ -250,3 +252,11 @@ def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
         cases = (case.factors for case in run.stored.record.cases)
         calls += [Calls(run, factors) for factors in cases if factors.get("subject") == kind]
     return calls
+
+
+def freed_gain(calls: Iterable[Calls], first: int, last: int) -> Quantity:
+    """Average the gains of the layer by a freed tensor over ``first`` to ``last`` images."""
+    cases = [c for c in calls if c.name == "layer" and c.freed and first <= c.batch <= last]
+    if not cases:
+        return absent("gain", "1", "not timed after a tensor was freed")
+    return named("gain", geometric_mean(*(case.gain() for case in cases)))

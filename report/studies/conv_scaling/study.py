@@ -17,7 +17,7 @@ from report.quantity.expression import Quantity, Statement, exact, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
 from report.studies.conv_scaling.results import count
-from report.studies.conv_scaling.runs import Calls, Run, calls_of
+from report.studies.conv_scaling.runs import Calls, Run, calls_of, freed_gain
 from report.studies.conv_scaling.source import ITEMS, Source
 from report.studies.conv_scaling.subject import LARGE_BATCH, MARGIN
 from report.theory import heap
@@ -116,8 +116,6 @@ study.constants(
     freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
     kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
-    top_below=theory.freed_bytes(subject.LAST_BY_DEFAULT) + theory.RESERVE,
-    top_above=theory.freed_bytes(subject.LAST_BY_DEFAULT + 1) + theory.RESERVE,
 )
 #: Properties of machines that the paper does not print.
 _UNPRINTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions", "Memory",
@@ -125,17 +123,14 @@ _UNPRINTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensio
 _NUMBERS: Final[Mapping[str, int]] = {
     "least_set": subject.LEAST_THRESHOLD >> 20,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
-    "last_without_pages": theory.START_AFTER_FREED - 1,
     "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
     "reserve": heap.RESERVE >> 10,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
-    "network_start": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING),
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
     "last_by_default": subject.LAST_BY_DEFAULT,
     "all_by_default": subject.ALL_BY_DEFAULT,
-    "shown": subject.SHOWN_BATCH,
     "large": LARGE_BATCH,
 }
 for _id, _number in _NUMBERS.items():
@@ -148,8 +143,8 @@ source.values(
 
 cpu.values(
     gain=Run.gain,
+    gain_largest=partial(Run.slowdown, batch=subject.LARGEST_BATCH),
     batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
-    best=Run.best_batch,
     measurements=Run.measurements,
     disturbed=partial(Run.measurements, disturbed=True),
     threshold=Run.first_threshold,
@@ -158,30 +153,30 @@ cpu.values(
     both_raised=partial(Run.gain, policy="thresholds"),
     **{"from": Run.start, "always": Run.end},
 )
-study.show("second", "gain", "best")
-study.show("xeon", "from", "always")
+study.show("second", "gain", "gain_largest")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
     second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
-    second_step=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=subject.SHOWN_BATCH),
-    second_trained=partial(Run.trained, batch=subject.ALL_BY_DEFAULT),
-    second_trained_large=partial(Run.trained, batch=LARGE_BATCH),
+    second_trained=partial(Run.slowdown, batch=subject.ALL_BY_DEFAULT, pass_="forward_backward"),
+    second_trained_large=partial(Run.slowdown, batch=LARGE_BATCH, pass_="forward_backward"),
 )
 cliffs.values(settings=results.settings, settings_at_start=partial(results.settings, early=0))
 starts.values(least_missing=results.least_missing, convolution_settings=results.settings)
 starts.values(convolutions_at_start=partial(results.settings, early=0))
 processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
-processes.values(near_threshold=partial(results.process_calls, within=0.01))
 small.values(small_gain=Calls.gain)
+sweep.values(
+    freed_first=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=subject.ALL_BY_DEFAULT),
+    freed_gain=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=theory.START_AFTER_FREED - 1),
+    beyond_gain=partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH),
+)
 large.values(
     large_gain=Calls.gain,
     large_kept=partial(Calls.gain, policy="retained"),
     large_jemalloc=partial(Calls.gain, policy="jemalloc"),
 )
-timed_gpu.values(
-    gpu_best=Run.best_batch,
-    gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1),
-)
+timed_gpu.values(gpu_best=Run.best_batch, gpu_processes=Run.timed_processes)
+timed_gpu.values(gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1))
 
 
 def _gain_at(calls: list[Calls], place: int) -> Quantity:
@@ -253,7 +248,7 @@ def small_blocks_join(processes: list[Calls]) -> Iterator[Statement]:
 
 @sweep.claim(
     "One freed tensor ends the layer's pages up to the predicted batch, and speeds it up",
-    numbers=("last_without_pages",),
+    numbers=("start_freed", "freed_gain"),
 )
 def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
@@ -266,7 +261,7 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 
 @sweep.claim(
     "After a freed tensor ResNet-18 maps pages from the predicted batch on",
-    numbers=("network_to", "network_start"),
+    numbers=("network_to",),
 )
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
@@ -281,7 +276,7 @@ def small_network_gains(network: Calls) -> Iterator[Statement]:
 
 @fitting.claim(
     "Up to the predicted batch a freed tensor ends ResNet-18's pages in inference and speeds it up",
-    numbers=("network_to",),
+    numbers=("network_to", "fewer_gain", "more_gain"),
 )
 def fitting_network_gains(fitting: list[Calls]) -> Iterator[Statement]:
     for network in fitting:
@@ -390,10 +385,10 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 timed.figure("cliff", height=1.65, wide=True)(figures.throughput)
-settings.figure("effect", key=True, height=3.4, rows=2)(figures.moved_cliffs)
-cpu.figure("rule", height=1.7)(figures.rule)
+settings.figure("effect", key=True, height=3.1, rows=2)(figures.moved_cliffs)
+cpu.figure("rule", height=1.5)(figures.rule)
 cliffs.table("starts")(results.start_rows)
-processes.figure("processes", height=2.8, rows=2)(figures.top_and_time)
+processes.figure("processes", height=2.5, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)
@@ -405,8 +400,8 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "Pairs": count("pairs", pairs, [network]),
-            "Pages before": network.by_default.series("page_faults"),
-            "Pages after": network.series("page_faults"),
+            "1,000 pages before": network.by_default.series("page_faults") / 1000,
+            "1,000 pages after": network.series("page_faults") / 1000,
             "Tensor freed": network.gain(),
             "Memory kept": network.gain("retained"),
             "jemalloc": network.gain("jemalloc"),

@@ -20,8 +20,6 @@ _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
 }
 #: Times that differ by less than this share are no finding: runs of a machine differ by as much.
 MARGIN: Final = 0.1
-#: The batch size whose call the prose describes.
-SHOWN_BATCH: Final = 64
 #: A batch size whose call no longer fits the cache, and the largest one of a GPU.
 LARGE_BATCH: Final = 512
 LARGEST_BATCH: Final = 1024
