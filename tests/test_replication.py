@@ -224,7 +224,8 @@ def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> No
     slower = rows[f"{title} (expected: above 1.1)"]
     assert slower[1] == "same"
     assert "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(slower[2]), "1.25 to 2.17, outward"
-    assert f" {title}: 1.7 [1.2, 2.2]; the paper's records: 1.80" in plain(text)
+    cases = "7 cases, batch 8 to 512; the paper's records over these cases"
+    assert f" {title}: 1.7 [1.2, 2.2] over {cases}: 1.80" in plain(text)
     assert without_option(("run", "--label=a b", "--quick"), "--label") == ("run", "--quick")
     assert str(slower[3]).endswith(" on AMD EPYC (Zen 3), 1 thread")
     assert not any(rows.get(title) for titles in facts["untested"].values() for title in titles)

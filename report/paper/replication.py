@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.pooling import without_option
-from report.core.records.record import ENDED
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import NO_BREAK, printed, scale_for
@@ -100,7 +99,7 @@ def report(
         "days": sorted({record.started[:10] for record in records}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "measured": [  # for the abstract
-            {"title": row.paper.title, "here": row.measured, "paper": row.paper.measured}
+            (row.paper.title, row.measured, row.cases, row.paper.measured)
             for row in sorted(measured.values(), key=lambda row: not row.effects)
             if row.measured and row.paper.expected
         ][:3],
@@ -215,19 +214,17 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
 
 
 def _records(replicas: Iterable[Replica]) -> list[_Cells]:
-    """Describe the records: plan, minutes, measured cases, disturbances, and measuring code."""
+    """Describe the records: plan, measured cases and disturbances."""
     rows: list[_Cells] = []
     for replica in replicas:
         for shard in replica.shards:
             record = shard.record
-            ended = ", ended early" if ENDED in record.environment.missing.values() else ""
             rows.append({
                 "Machine": replica.label,
                 "Record": shard.file[-13:-5],
-                "Plan": f"{record.protocol.plan}{ended}",
+                "Plan": record.protocol.plan,
                 "Cases": f"{sum(c.status == 'ok' for c in record.cases)} of {len(record.cases)}",
                 "Disturbed": disturbed_of([record]),
-                "Code hash": record.code.measuring_code[:8],
             })  # fmt: skip
     return rows
 

@@ -97,7 +97,9 @@ class Run(any_study.Run):
         blocks = theory.pages(batch)
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        return exact(f"pages − predicted pages at batch {batch}", "1", size - weights, self.file)
+        own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
+        predicted = f"{own:,.0f} predicted at batch {batch} or {all:,.0f} with weights"
+        return exact(f"pages beyond {predicted}", "1", size - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide the time of a call with freed memory returned by that with it kept."""
