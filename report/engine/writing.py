@@ -45,7 +45,8 @@ def render_document(
     settings, study = read_settings(data), study_of(name)
     when = ", ".join(filter(None, (settings.course, settings.date)))
     commit, _, changes = steps.commit_of_program().partition("-")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pyproject = ROOT / "pyproject.toml"  # which a course's copy need not have
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"] if pyproject.exists() else {}
     texts = {
         "study": study,
         "authors": settings.authors or (settings.teacher or _NO_AUTHOR,),
