@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from operator import itemgetter
 from re import findall
 from statistics import fmean, median
@@ -18,6 +19,7 @@ from pytest import approx
 from experiments.training_roofline import LOADED_STEPS
 from report.core.records.layers import Convolution, Layer
 from report.core.records.reported import Devices
+from report.core.statistics.estimates import Estimate
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.studies.training_roofline import theory
@@ -76,14 +78,20 @@ HEAVY_RATIO = (15.5 + 16.1) / (8.5 + 8.6) * CHIP / 48.7e12
 #: Steps a second of ResNet-18 on the T4 at the printed throughput.
 STEPS = 650 / 128
 
+#: The collapsed run's mean step (s) by its efficiency, and its mean ratio with 0.61 %.
+MEAN_STEP = 128 * 12.27e9 / (0.0061 * 48.7e12)
+
 #: Values of the paper, from numbers of the source and closed forms of theory.
 EXPECTED: Mapping[str, float] = {
     "audited": 58, "differing": 18, "paradox_printed": 2.9,
     "run_factor": 1.2,
     "t4_peak": 8.1e12,
-    "paradox_kept": (67.8 + 16.1) / 29.1 * CHIP / 48.7e12,
+    "paradox_kept": (67.8 + 16.1) / 29.11 * CHIP / 48.7e12,
     "lead_least": 1.7, "lead_most": 3.2,
-    "t4_least": 1040, "t4_small_excess": round(650 / BY_RATE - 1, 2),
+    "t4_least": 1040, "small_implied": 540, "collapse_efficiency": 0.0061,
+    "mean_step": MEAN_STEP, "deviation": 1.731, "fastest_step": 0.914, "slowest_step": 8.561,
+    "collapsed_gap": 0.28, "light_reserved": 11.4e9,
+    "laptop_of_peak": 0.41, "t4_of_peak": 0.65,
     "even_small": 1030, "even_heavy": 1770, "printed_clock": 3280,
     "step_cost": 64 / 111 - 64 / 117,
     "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366,
@@ -95,7 +103,6 @@ EXPECTED: Mapping[str, float] = {
     "laptop_peak": CHIP, "peak_factor": 48.7e12 / CHIP,
     "laptop_bandwidth": BUS, "laptop_memory": 12.9e9, "usual_step": 128 / 366,
     "t4_small_by_throughput": STEPS * by_hand(SMALL, 8.1e12, 320e9),
-    "t4_small_by_rate": BY_RATE / 128 * by_hand(SMALL, 8.1e12, 320e9),
 }  # fmt: skip
 
 
@@ -124,6 +131,40 @@ def test_the_excess_with_slower_steps_equals_that_of_the_record_by_hand() -> Non
         four = (waiting, ready, ready, ready)
         excess.append(fmean(four) * fmean(1 / step for step in four) - 1)
     papers.assert_values(full(), {"slowing": median(slowing), "excess_by_ready": median(excess)})
+
+
+def test_the_bounds_of_the_excess_are_those_of_all_distributions_of_three_lengths() -> None:
+    """An extreme distribution with two given moments has at most three lengths; all are tried."""
+    deviation, fastest, slowest = 1.731, 0.914, 8.561
+    count, excesses = 60, []
+    lengths = [fastest + (slowest - fastest) * place / count for place in range(count + 1)]
+    for x, y, z in combinations(lengths, 3):
+        weights = []
+        for own, first, second in ((x, y, z), (y, x, z), (z, x, y)):
+            spread = deviation**2 + (MEAN_STEP - first) * (MEAN_STEP - second)
+            weights.append(spread / ((own - first) * (own - second)))
+        if min(weights) >= 0:
+            throughput = weights[0] / x + weights[1] / y + weights[2] / z
+            excesses.append(MEAN_STEP * throughput - 1)
+    bounds = full().values["excess_any"].number
+    assert isinstance(bounds, Estimate)
+    assert min(excesses) == approx(bounds.low, abs=0.002)
+    assert max(excesses) == approx(bounds.high, abs=0.006)
+    assert bounds.low <= min(excesses) < max(excesses) <= bounds.high
+
+
+def test_the_gaps_equal_closed_forms() -> None:
+    rows = [numbers(row) for row in full().tables["tbl-gaps"].rows]
+    rates = (650, 5.46, 36.2), (111, 12.27, 15.5), (117, 12.27, 16.1), (120, 12.27, 16.1)
+    for row, (images, work, efficiency) in zip(rows, rates, strict=True):
+        assert row[2] == approx(images * work / (efficiency * 81) - 1, abs=5e-3)
+    rates = (1107, 5.46, 11.4), (359, 12.27, 8.5), (366, 12.27, 8.6), (31, 12.27, 0.61)
+    for row, (images, work, efficiency) in zip(rows, rates, strict=True):
+        assert row[3] == approx(images * work / (efficiency * 487) - 1, abs=5e-3)
+    # One step in four is longer by √3 deviations, the others are shorter by 1/√3.
+    long, short = MEAN_STEP + 1.731 * 3**0.5, MEAN_STEP - 1.731 / 3**0.5
+    excess = MEAN_STEP * (0.25 / long + 0.75 / short) - 1
+    assert full().values["excess_waiting"].number == approx(excess, abs=5e-3)
 
 
 def numbers(cells: Iterable[object]) -> list[object]:
@@ -169,7 +210,7 @@ def test_the_shares_of_roofs_that_a_gpu_reaches_follow_from_its_steps() -> None:
     steps = (SMALL, 128, 0.04928), (HEAVY, 64, 0.08133), (LIGHT, 128, 0.06518)
     for row, (network, batch, seconds) in zip(rows, steps, strict=True):
         share = by_hand(network, 67e12, 3350e9, batch) / seconds
-        assert row[-1] == approx(share, abs=5e-4)
+        assert row[-1] == approx(share, abs=5e-3)
 
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
@@ -177,27 +218,27 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     cases = (
         ("nearer-roof", on(t4_bandwidth=3_200), "refuted"),
         ("inflated", on(**{"48.7": 10}), "refuted"),
-        ("inflated", on(**{"0.6": 4}), "refuted"),
+        ("inflated", on(**{"0.61": 4}), "refuted"),
         ("laptop-ahead", on(_752=450), "refuted"),
-        ("readings-differ", on(_650=588), "refuted"),
-        ("readings-differ", on(_650=640), "supported"),
         ("clock-decides", on(**{"15.5": 25, "16.1": 25}), "refuted"),
         ("clock-decides", on(**{"15.5": 15.6}), "supported"),
         ("clock-decides", on(**{"36.2": 40}), "refuted"),
-        ("clock-decides", on(**{"0.6": 5}), "refuted"),
+        ("clock-decides", on(**{"0.61": 5}), "refuted"),
         ("mean-ties", on(_650=480), "refuted"),
         ("mean-ties", on(**{"36.2": 25}), "refuted"),
         ("small-leads", on(_650=480), "refuted"),
         ("small-leads", on(**{"36.2": 34}), "refuted"),
-        ("step-cost", on(_120=150), "refuted"),
-        ("step-cost", on(_120=121), "supported"),
+        ("averaging-fits", on(_31=40), "refuted"),
+        ("averaging-fits", on(_31=25), "refuted"),
+        ("averaging-fits", on(_1731=1000), "refuted"),
+        ("averaging-fits", on(_914=4000), "refuted"),
+        ("averaging-fits", on(_1731=2000), "supported"),
         ("hardware", on(_1107=700), "refuted"),
         ("hardware", on(_1107=720), "supported"),
         ("needs-most", altered(STUDY, "allocated_peak", whole=tenfold, network=LIGHT), "refuted"),
         ("averages-overstate", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
         ("bunches-predict", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
         ("averages-overstate", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
-        ("slowing-explains", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
     )  # fmt: skip
     papers.assert_verdicts(STUDY, cases)
 

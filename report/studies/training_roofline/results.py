@@ -5,7 +5,7 @@ from typing import Final
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, absent, exact
 from report.quantity.operations import largest, spanning
-from report.studies.training_roofline import theory
+from report.studies.training_roofline import subject, theory
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
 from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL, SOURCE_BATCH
@@ -105,7 +105,7 @@ def measured_share(s: Source, run: Run, network: str) -> Quantity:
         return absent("share of roofs", "1", f"no data sheet of the {device} is known")
     batch = s.largest_steady_case(T4, network).batch
     seconds, _ = least_time(network, batch, peak, bandwidth)
-    return to_digits(seconds / run.step(network, batch), 3)
+    return to_digits(seconds / run.step(network, batch), 2)
 
 
 def memory_share(s: Source, device: str, network: str) -> Quantity:
@@ -114,10 +114,27 @@ def memory_share(s: Source, device: str, network: str) -> Quantity:
     return exact(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
-def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity, Quantity]:
-    """Return the part (s) of ResNet-50's step that does not grow, and its share at the least batch.
+def collapsed_steps(s: Source) -> tuple[Quantity, Quantity, Quantity, Quantity]:
+    """Return mean (if the efficiency is by total time), deviation and range (s) of the steps."""
+    names = ("collapse_deviation", "collapse_fastest", "collapse_slowest")
+    deviation, fastest, slowest = (s.value(name, "s", 1e-3) for name in names)
+    return SOURCE_BATCH / s.cases_of(RTX, HEAVY)[-1].implied, deviation, fastest, slowest
 
-    The rest doubles with the batch.  Last is the throughput (1/s) predicted at the source's batch.
-    """
+
+def collapsed_excess(s: Source) -> tuple[Quantity, Quantity, Quantity]:
+    """Return the collapsed run's least and largest excess, and with one waiting step in four."""
+    mean, deviation, fastest, slowest = collapsed_steps(s)
+    ready = mean - deviation / (subject.WORKERS - 1) ** 0.5
+    least, most = (theory.two_point_excess(mean, deviation, end) for end in (slowest, fastest))
+    return least, most, theory.two_point_excess(mean, deviation, ready)
+
+
+def of_peak(s: Source, device: str, network: str) -> Quantity:
+    """Return the printed efficiency with our work and the device's own peak."""
+    return s.largest_steady_case(device, network).implied * theory.work(network) / s.peak(device)
+
+
+def fixed_part(s: Source, device: str) -> tuple[Quantity, Quantity]:
+    """Return ResNet-50's time (s) that does not double with the batch, and its least share."""
     half, whole = (case.batch / case.images for case in s.cases_of(device, HEAVY)[:2])
-    return 2 * half - whole, 2 - whole / half, SOURCE_BATCH / (3 * whole - 2 * half)
+    return 2 * half - whole, 2 - whole / half

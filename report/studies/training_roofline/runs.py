@@ -9,7 +9,6 @@ from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import described
 from report.quantity.expression import Quantity, absent
-from report.quantity.intervals import Process
 from report.studies.training_roofline import subject
 from report.theory.conditions import Layout
 
@@ -53,18 +52,14 @@ class Run(any_study.Run):
 
         Another ``statistic`` of a process's steps, ``name`` in ``unit``, replaces their mean.
         """
-        processes = self.loading(network, files)
+        size = {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
+        factors = {"subject": "loading", "network": network, "files": files}
+        processes = self.by_process("time", {**factors, **size})
         name = described(name, {"network": network, "files": files})
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(statistic(p.samples),)) for p in processes]
         return self.of_processes(name, unit, single)
-
-    def loading(self, network: str, files: str) -> tuple[Process, ...] | Missing:
-        """Return the steps (s) of each process as ``loaded_step`` averages them."""
-        size = {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
-        factors = {"subject": "loading", "network": network, "files": files}
-        return self.by_process("time", {**factors, **size})
 
     def overstated(self, network: str, files: str) -> Quantity:
         """Divide the mean of the throughputs of steps by their total throughput, less 1."""
@@ -74,6 +69,10 @@ class Run(any_study.Run):
     def ready_step(self, network: str, files: str = "none") -> Quantity:
         """Time (s) of a step whose batch is ready, also behind a slower loader."""
         return self.loaded_step(network, files, median_ready, name="median step, batch ready")
+
+    def slowing(self, network: str, files: str) -> Quantity:
+        """Return by which share these steps are longer than on images in memory."""
+        return self.ready_step(network, files) / self.ready_step(network) - 1
 
 
 def mean_over_total(times: Sequence[float]) -> float:

@@ -69,9 +69,14 @@ def least_time(
     return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
 
 
-def waiting_step(loader: Quantity, step: Quantity) -> Quantity:
-    """Predict the time (s) of the step that waits until all workers have finished."""
-    return largest(WORKERS * loader - (WORKERS - 1) * step, step)
+def two_point_excess(mean: Quantity, deviation: Quantity, end: Quantity) -> Quantity:
+    """Compute the excess of ``overstated`` for steps (s) of two lengths, one of them ``end``.
+
+    Of all distributions with this mean and standard deviation, it is the largest if ``end`` is the
+    shortest step, and the smallest if it is the longest; the paper's supplement proves it.
+    """
+    other = mean + deviation * deviation / (mean - end)
+    return deviation * deviation / (end * other)
 
 
 def overstated(loader: Quantity, step: Quantity) -> Quantity:
@@ -81,6 +86,6 @@ def overstated(loader: Quantity, step: Quantity) -> Quantity:
     memory.  If the loader is slower, workers that share a core finish together: one step waits for
     them, the others find their batches ready.
     """
-    waiting = waiting_step(loader, step)
+    waiting = largest(WORKERS * loader - (WORKERS - 1) * step, step)
     longer = waiting - step
     return longer * longer / (waiting * step) * (WORKERS - 1) / WORKERS**2
