@@ -134,8 +134,13 @@ function html.table(float)
   return blocks
 end
 
+-- A table without a number is told from others by its heads.
 function html.bare_table(tbl)
-  return { scroll("Table"), natural_widths(tbl), raw("</div>") }
+  local heads = {}
+  for _, row in ipairs(tbl.head.rows) do
+    for _, cell in ipairs(row.cells) do heads[#heads + 1] = pandoc.utils.stringify(cell.contents) end
+  end
+  return { scroll("Table of " .. escape(table.concat(heads, ", "))), natural_widths(tbl), raw("</div>") }
 end
 
 local function equation(piece)

@@ -36,6 +36,14 @@ The rate is [2 GB/s](#v-rate){{.value}} for maps of 3 × 3.
 {"a long line " * 30}
 ```
 
+| Time | Rate |
+|-----:|-----:|
+| 1 | 2 |
+
+| Size | Rate |
+|-----:|-----:|
+| 1 | 2 |
+
 # Supplement {{.unnumbered #sec-supplement}}
 
 [The rate]{{#v-rate}} is told here, of @fig-time.

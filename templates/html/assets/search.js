@@ -34,7 +34,9 @@
     const wanted = words(query);
     const places = wanted.map(word => text.toLowerCase().indexOf(word)).filter(place => place >= 0);
     const start = Math.max(0, (places.length ? Math.min(...places) : 0) - BEFORE);
-    const shown = (start ? "… " : "") + text.slice(start, start + BEFORE + AFTER) + (start + BEFORE + AFTER < text.length ? " …" : "");
+    const end = start + BEFORE + AFTER;
+    const head = text.slice(start, end).replace(start ? /^\S*\s/ : "", start ? "… " : "");
+    const shown = end < text.length ? head.replace(/\s\S*$/, " …") : head;
     const escaped = wanted.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     const parts = escaped.length ? shown.split(new RegExp(`(${escaped.join("|")})`, "i")) : [shown];
     return element("p", "", ...parts.map((part, index) => index % 2 ? element("mark", "", part) : part));
