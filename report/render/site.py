@@ -211,18 +211,15 @@ def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
 
 
 def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
-    oldest_first = sorted((machine for _, machine in pairs), key=itemgetter("measured"))
+    oldest_first = sorted(pairs, key=lambda pair: pair[1]["measured"])
     ceilings: dict[str, str] = {}
-    for machine in oldest_first:
+    for _, machine in oldest_first:
         ceilings |= {name: rate for name, rate in machine["ceilings"].items() if rate}
-    newest = oldest_first[-1]
-    days: dict[str, str] = {}
-    for paper, machine in pairs:
-        days[paper.study] = max(machine["measured"], days.get(paper.study, ""))
+    _, newest = oldest_first[-1]
     return {
         **newest,
         "ceilings": {name: ceilings.get(name, "") for name in newest["ceilings"]},
-        "studies": days,
+        "studies": {paper.study: machine["measured"] for paper, machine in oldest_first},
     }
 
 
