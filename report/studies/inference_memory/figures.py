@@ -41,6 +41,7 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
             (f"{row.ran:,}", row.ran + 0.04 * end_of_line, 0.78 * limit),
             (f"{promised:,}", promised - 0.02 * end_of_line, 1.1 * limit),
             ("limit", 0.45 * end_of_line, 1.1 * limit),
+            ("early convolution", end, 1.6 * limit), ("late convolution", 2 * end, 0.5 * limit),
         ),
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ class RuleComparison:
     """Rules under the limits of one kind, for networks that are in no study."""
 
     def __init__(self, inputs: Inputs, kind: Kind) -> None:
-        """Apply every rule to every limit; ``answers`` holds limits and predicted batches."""
+        """Apply every rule to every limit, but to none of our ``own`` networks."""
         self._kind, tables = kind, kind.tables
         baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
         self.baselines = {row.network: row for row in baselines}
@@ -70,11 +70,13 @@ class RuleComparison:
         for line in inputs.table(tables.operators, OperatorLine):
             self.lines[line.network].append(line)
         self.answers: dict[BatchRule, list[Answer]] = defaultdict(list)
+        self.own: list[LimitOfNetwork] = []
         for row in inputs.table(tables.limits, LimitOfNetwork):
-            name, baseline = row.network, self.baselines.get(row.network)
-            if baseline and row.mode == kind.mode and not name.startswith(subject.STUDY_PREFIX):
-                batches: dict[BatchRule, int] = {"count": row.predicted}
-                batches |= theory.batches_by_rule(baseline, self.lines[name], row.limit)
+            lines, baseline = self.lines[row.network], self.baselines.get(row.network)
+            if row.mode == kind.mode and row.network.startswith(subject.STUDY_PREFIX):
+                self.own.append(row)
+            elif row.mode == kind.mode and baseline:
+                batches = theory.batches_by_rule(baseline, lines, row.limit, row.predicted)
                 for rule in batches.keys() & kind.rules:
                     self.answers[rule].append((row, batches[rule]))
         self.limits = [row for row, _ in self.answers["count"]]
@@ -94,14 +96,16 @@ class RuleComparison:
                 runs[search].append(number)
         return runs
 
-    def _explained(self) -> Counter[tuple[bool, bool]]:
-        """Count answers of a line by: too high, and another operator at the run batch's peak."""
-        counts = Counter[tuple[bool, bool]]()
+    def _explained(self) -> Counter[str]:
+        """Count answers of a line, also with another operator at the peak of the run batch."""
+        counts = Counter(explained_over=0, changed_over=0, explained_right=0, changed_right=0)
         for row, batch in self.answers["line"]:
             lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
             if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
+                answer = "over" if batch > row.ran else "right"
                 is_other = theory.holder(lines, 2) is not theory.holder(lines, row.ran)
-                counts[batch > row.ran, is_other] += 1
+                counts[f"explained_{answer}"] += 1
+                counts[f"changed_{answer}"] += is_other
         return counts
 
     def counts(self) -> Iterator[tuple[str, float]]:
@@ -114,8 +118,12 @@ class RuleComparison:
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             yield from _summary(rule, ratios)
-        for search, runs in self.runs().items():
-            yield from _summary(f"runs_{search}", runs or [0])
+        runs = self.runs()
+        for search in SEARCHES:
+            yield from _summary(f"runs_{search}", runs[search] or [0])
+            if search in (*self._kind.rules, "bisection"):
+                pairs = zip(runs["count"], runs[search], strict=True)
+                yield f"{search}_faster", sum(count > other for count, other in pairs)
         if "line" in self._kind.rules:
             yield from self._counts_of_line()
         if self._kind.tables == subject.GPU:
@@ -123,34 +131,24 @@ class RuleComparison:
             yield "without_workspace", sum(row.peak == row.least for row in self.limits)
             yield "over_reserved", sum(row.reserved > row.limit for row in self.limits)
 
-    def gaps(self, prefix: str) -> dict[str, Quantity]:
+    def gaps(self) -> dict[str, Quantity]:
         """Return shares of limits on a GPU, at the batch that ran: workspaces, bytes unfilled."""
         workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
         unfilled = [1 - row.peak / row.limit for row in self.limits]
         shares = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
-        return {f"{prefix}_{name}": self.number(name, share) for name, share in shares.items()}
+        return {f"gpu_{name}": self.number(name, share) for name, share in shares.items()}
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
         """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
-        runs = self.runs()
-        pairs = zip(runs["count"], runs["later"], strict=True)
-        yield "later_faster", sum(count > later for count, later in pairs)
-        room = min(subject.ROOM_FOR_TENSORS)
-        twos = {(row.network, row.limit - room) for row in self.limits}
-        yield "two_exact", sum((r.network, r.peak_of_2) in twos for r in self.baselines.values())
-        yield "line_doubled", len({r.network for r, n in self.answers["line"] if n > 2 * r.ran})
-        explained = self._explained()
-        for name, is_over in (("over", True), ("right", False)):
-            yield f"explained_{name}", explained[is_over, False] + explained[is_over, True]
-            yield f"changed_{name}", explained[is_over, True]
+        yield from self._explained().items()
         seen = {f"timm:{name}" for name in subject.SURVEYED}
         parts = {"unseen": [row for row in self.limits if row.network not in seen]}
+        parts["with_own"] = self.limits + self.own
         for verdict in ("fits", "undecided"):
             parts[verdict] = [row for row in self.limits if row.verdict == verdict]
         for name, rows in parts.items():
             yield name, len(rows)
             yield f"{name}_right", sum(row.ran == row.predicted for row in rows)
-        yield "all_fit", sum(self.baselines[r.network].peak_of_256 <= r.limit for r in self.limits)
 
     def share_right(self, rule: BatchRule) -> Quantity:
         """Return the share of limits under which the batch of a rule ran and the next did not."""

@@ -12,6 +12,7 @@ from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import NETWORKS, Call, Limit, call_of, limit_of
 from report.theory.conditions import conditions_of
 from report.theory.network import Border
+from report.theory.networks import Variant, captured
 from report.theory.peaks import peak_bytes
 
 
@@ -50,7 +51,8 @@ class Run(any_study.Run):
     @cached
     def residual(self, call: Call) -> Quantity:
         """Subtract the predicted peak of a call from the measured one (B)."""
-        network = theory.operators(call, self.calls[call])
+        variant = Variant(call.layout, call.precision)
+        network = captured(call.network, call.image, variant, like=self.calls[call])
         if self.on_gpu or call.tile is not None or isinstance(network, Missing):
             return absent("residual", "B", "workspaces are known for whole maps on a CPU only")
         conditions = conditions_of(self.stored.record.environment)

@@ -36,7 +36,7 @@ CIFAR: Final = "CIFAR"
 COMPARED: Final = (
     *((SHOWN, batch) for batch in (128, SHOWN_BATCH, 16_384)),
     (CIFAR, 1024),
-    ("AlexNet", 1),
+    *(("AlexNet", batch) for batch in (1, 1024)),
 )
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")

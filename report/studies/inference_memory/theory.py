@@ -1,18 +1,19 @@
-"""Theory of inference_memory: operators of a call, the batch under a limit, and rules for it."""
+"""Theory of inference_memory: the batch under a limit, rules for it, and searches."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.missing import Missing
-from report.core.records.layers import Layer
-from report.studies.inference_memory.subject import Baseline, Call, Limit, OperatorLine
+from report.studies.inference_memory.subject import Baseline, Limit, OperatorLine
 from report.theory.conditions import Conditions
 from report.theory.network import Border, first_guess, search
-from report.theory.networks import CapturedNetwork, Variant, captured
+from report.theory.networks import Variant, captured
 from report.theory.peaks import peak_bytes
 
-BatchRule: TypeAlias = Literal["count", "doubled", "later", "line", "tensors", "estimator", "sum"]
+BatchRule: TypeAlias = Literal[
+    "count", "doubled", "smaller", "later", "line", "tensors", "estimator", "sum"
+]
 #: Search that ends when a batch ran and the next one did not; all bisect where a guess fails.
 Search: TypeAlias = Literal["count", "line", "later", "doubled", "bisection"]
 SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
@@ -23,6 +24,7 @@ LINES: Final[tuple[Literal["line", "later", "doubled"], ...]] = ("line", "later"
 RULES: Final[dict[BatchRule, str]] = {
     "count": "Count",
     "doubled": "Line near the limit",
+    "smaller": "Smaller of these two (chosen afterwards)",
     "later": "Line, 8 and 16 images",
     "line": "Line, 2 and 4 images",
     "tensors": "Count of tensors alone",
@@ -33,7 +35,8 @@ RULES: Final[dict[BatchRule, str]] = {
 
 def runs_before(rule: BatchRule, largest: int) -> int:
     """Return how often a network runs before a rule predicts; ``largest`` is the largest batch."""
-    return {"doubled": _doublings(largest), "later": 2, "line": 2, "sum": 1}.get(rule, 0)
+    near = _doublings(largest)
+    return {"doubled": near, "smaller": near, "later": 2, "line": 2, "sum": 1}.get(rule, 0)
 
 
 def _doublings(largest: int) -> int:
@@ -84,11 +87,6 @@ def runs_of_searches(
     }
 
 
-def operators(call: Call, like: Sequence[Layer] = ()) -> CapturedNetwork | Missing:
-    """Return the operators of an eager call; missing where other layers ran than were captured."""
-    return captured(call.network, call.image, Variant(call.layout, call.precision), like=like)
-
-
 @cache
 def fits(limit: Limit, conditions: Conditions) -> Border | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
@@ -113,13 +111,16 @@ def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
 
 
 def batches_by_rule(
-    baseline: Baseline, lines: Sequence[OperatorLine], limit: int
+    baseline: Baseline, lines: Sequence[OperatorLine], limit: int, count: int
 ) -> dict[BatchRule, int]:
     """Predict the largest batch under a limit (B) by every rule that has an answer."""
+    near = doubled(baseline.peaks, limit)
     growing = [row for row in lines if row.tensors_per_image]
     tensors = ((limit - row.tensors_fixed) // row.tensors_per_image for row in growing)
     predicted: dict[BatchRule, int | None] = {
-        "doubled": doubled(baseline.peaks, limit),
+        "count": count,
+        "doubled": near,
+        "smaller": None if near is None else min(count, near),
         "later": line(baseline.peaks, 8, 16, limit),
         "line": line(baseline.peaks, 2, 4, limit),
         "tensors": min(tensors, default=None),
