@@ -1,6 +1,5 @@
 """Derived results of backend_speedup: speed-ups, idle time, and effects of changes."""
 
-from collections.abc import Callable
 from itertools import product
 from operator import truediv
 
@@ -113,31 +112,31 @@ def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
     return ranged((run,), "double over single precision", truediv, *times)
 
 
-def double_effect(run: Run, size: Size, quantity: str = "time") -> Quantity:
-    """Divide NumPy's time in double by that in single precision, process by process."""
-    double, single = (run.series(quantity, run.of_numpy(size, c)) for c in (subject.DOUBLE, NONE))
-    return double / single
-
-
-def share_of_ceiling(pair: tuple[Run, Run], size: Size, of: str = "matrix_product") -> Quantity:
-    """Divide a rate of the first layer's product, called alone, by a ceiling of another run.
-
-    The rate of memory (``copy``) counts each byte of operands and result once.
-    """
+def shares_of_ceilings(pair: tuple[Run, Run], size: Size, part: str) -> tuple[Quantity, Quantity]:
+    """Divide times of the first product at ceilings of another run by the time of a part."""
     run, ceilings = pair
-    time = run.series("product_alone_time", run.of_numpy(size))
-    return theory.first_product(size)[of] / time / ceilings.peak_rate(of)
+    time, (work, moved) = run.in_part(part, size), theory.first_product(size)
+    return work / ceilings.product_rate / time, moved / ceilings.peak_rate("copy") / time
+
+
+def rule(pair: tuple[Run, Run], size: Size = SOURCE, part: str = "rest") -> Quantity:
+    """Expect the factor of double precision if only the time at both ceilings doubles.
+
+    For the rest it is the least factor: one of its products has the first one's work and bytes.
+    """
+    arithmetic, memory = shares_of_ceilings(pair, size, part)
+    return 1 + arithmetic + memory
+
+
+def double_in_part(run: Run, size: Size = SOURCE, part: str = "rest") -> Quantity:
+    """Divide a part's time in double by that in single precision, process by process."""
+    return run.in_part(part, size, subject.DOUBLE) / run.in_part(part, size)
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
     """Predict the effect of a change."""
     added = theory.added_by(change, run, size)
     return named("predicted effect", 1 + added / run.changed("time", size))
-
-
-def added_share(run: Run, change: str, factor: Callable[..., Quantity] = effect) -> Quantity:
-    """Share of its time that a change adds to the source's network, negative if it saves time."""
-    return factor(run, SOURCE, change) - 1
 
 
 def effect_of_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:

@@ -22,7 +22,8 @@ from report.core.statistics.estimates import Estimate, bonferroni, median_interv
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.quantity.expression import Inferred, Quantity, absent
+from report.instruments.gates import FLOAT32, bounding, rate
+from report.quantity.expression import Inferred, Quantity, absent, recorded
 from report.quantity.units import unit
 from report.studies.backend_speedup.subject import DOUBLE, FLAT, NAMES, NONE, Size
 
@@ -91,6 +92,20 @@ class Run(any_study.Run):
         """A library's ``time`` (s) with ``calls`` calls, or its unchanged ``baseline_time``."""
         factors = _varied(size, backend=library, subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
+
+    def in_part(self, part: str, size: Size, change: str = NONE) -> Quantity:
+        """Time (s) of the first layer's ``product``, called alone, of the ``rest``, or of both."""
+        factors = self.of_numpy(size, change)
+        product, both = (self.series(name, factors) for name in ("product_alone_time", "time"))
+        return {"product": product, "rest": both - product, "iteration": both}[part]
+
+    @property
+    def product_rate(self) -> Quantity:
+        """The best rate of a matrix product, which a convolution's can exceed."""
+        ceilings = bounding(self.stored.record, "matrix_product", FLOAT32)
+        rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
+        best = max(rates) if rates else Missing(f"no product was timed on {self.label}")
+        return recorded("best rate of a matrix product", "FLOP/s", best, self.file)
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
         """The medians of the processes that timed a case; empty if it was not measured."""

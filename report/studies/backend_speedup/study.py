@@ -10,11 +10,11 @@ from figures.panels import Dots
 from report.core.text.escape import markdown
 from report.evidence.audit import Check, count_by_verdict
 from report.paper.findings import Inputs
-from report.paper.machines import MachineComparison, setup, short_name
+from report.paper.machines import MachineComparison, properties, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Quantity, Statement, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
@@ -26,7 +26,6 @@ MARGIN: Final = 0.1
 NEARLY_CONSTANT: Final = 1.25
 #: Relative difference below which losses are called equal.
 LOSS_TOLERANCE: Final = 1e-3
-_NOT_TIMED: Final = absent("double precision", "1", "not timed")
 
 
 class Paper:
@@ -36,18 +35,15 @@ class Paper:
         self.inputs = inputs
         self.source = Source(inputs)
         self.by_role = inputs.runs(Run)
-        self.cpu, self.earlier, self.calls, self.gpu, later = (
-            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "ninth")
+        self.cpu, self.earlier, self.calls, self.gpu, self.zen, later = (
+            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "eighth", "ninth")
         )
         gpu = self.gpu
-        zen = self.by_role.get("eighth")
         self.beside_source = (gpu, self.source) if gpu else None
         self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
         self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
         self.beside_later = (gpu, later) if gpu and later else None
         self.on_one_thread = (self.cpu, self.calls) if self.cpu and self.calls else None
-        pairs = self.on_one_thread, (zen, zen) if zen else None
-        self.with_ceilings = [pair for pair in pairs if pair]
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -70,6 +66,7 @@ source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 calls: Part[Run] = study.part("calls", "cpu")
+zen: Part[Run] = study.part("zen", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
@@ -77,19 +74,9 @@ beside_later: Part[tuple[Run, Run]] = study.part("beside_later", "pair")
 on_one_thread: Part[tuple[Run, Run]] = study.part("on_one_thread", "pair")
 
 
-def _gpu_model(run: Run) -> str:
-    model = run.stored.record.environment.gpu
-    return model.model if model else ""
-
-
 @gpu.text()
-def gpu_name(run: Run) -> str:
-    return markdown(_gpu_model(run))
-
-
-@gpu.text()
-def host(run: Run) -> str:
-    return markdown(run.stored.record.environment.cpu.model)
+def gpu_and_host(run: Run) -> str:
+    return markdown(str(properties(run.stored.record.environment)["Device"]))
 
 
 @cpu.text()
@@ -169,19 +156,17 @@ cpu.values(
     thread_factor=results.thread_factor,
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
+    rest_double=results.double_in_part,
 )
-for _name, _change in ("thread", subject.THREAD), ("memory", subject.RETURNED):
-    _share = partial(results.added_share, change=_change)
-    _predicted = partial(_share, factor=results.predicted_effect)
-    cpu.values("percent", **{f"added_{_name}": _share, f"predicted_{_name}": _predicted})
+cpu.values("measured", page_price=theory.page_price)
+for _part in ("product", "iteration"):
+    zen.values(**{f"zen_{_part}": partial(results.double_in_part, part=_part)})
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
-beside_later.values(later_largest=partial(results.session_effect, library="numpy", size=WIDEST))
-on_one_thread.values(
-    "percent",
-    narrow_arithmetic=partial(results.share_of_ceiling, size=SOURCE),
-    narrow_memory=partial(results.share_of_ceiling, size=SOURCE, of="copy"),
-)
+for _name, _size in ("small", Size(SOURCE.hidden, WIDEST.images)), ("largest", WIDEST):
+    _later = partial(results.session_effect, library="numpy", size=_size)
+    beside_later.values(**{f"later_{_name}": _later})
+on_one_thread.values(rest_rule=results.rule)
 
 
 def _over_ours(pair: tuple[Run, Source], side: str, library: str) -> Quantity:
@@ -306,7 +291,7 @@ def calls_carry_over(run: Run) -> Iterator[Statement]:
 
 # -------------------------------------------------------------------------- figures and tables
 
-gpu.figure(height=2.6)(figures.curve)
+gpu.figure(height=2.2)(figures.curve)
 cpu.figure(key=True)(figures.effects)
 
 
@@ -334,13 +319,12 @@ def sessions(p: Paper) -> Iterator[Dots]:
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate NumPy's times on other CPUs and days, and of the host's sessions."""
     for run in p.by_role.values():
-        case, double = run.of_numpy(SOURCE), results.double_effect(run, SOURCE)
+        case = run.of_numpy(SOURCE)
         if processes := len(run.process_medians("time", case)):
             yield {
                 **_named(run),
                 "Processes": processes,
                 "Time (ms)": to_digits(run.series("time", case), 3),
-                "Double": _NOT_TIMED if double.missing else to_digits(double, 3),
             }
 
 
@@ -363,22 +347,17 @@ def double(p: Paper) -> Iterator[Mapping[str, Content]]:
             yield {**_named(run), **ratios, "In training": in_training}
 
 
-@study.table()
-def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the first product alone: shares of ceilings on a thread, and the cost of double."""
-    for pair, (name, size) in product(p.with_ceilings, subject.NETWORKS.items()):
-        double = results.double_effect(pair[0], size, "product_alone_time")
-        if not double.missing:
-            arithmetic = results.share_of_ceiling(pair, size)
-            memory = results.share_of_ceiling(pair, size, of="copy")
-            yield {
-                "NumPy on": _named(pair[0])["NumPy on"],
-                "Network": name,
-                "Arithmetic (%)": to_digits(arithmetic, 2),
-                "Memory (%)": to_digits(memory, 2),
-                "Rule": to_digits(1 + arithmetic + memory, 3),
-                "Measured": double,
-            }
+@on_one_thread.table("ceilings")
+def _by_ceiling(pair: tuple[Run, Run]) -> Iterator[Mapping[str, Content]]:
+    for (network, size), part in product(subject.NETWORKS.items(), ("product", "rest")):
+        arithmetic, memory = results.shares_of_ceilings(pair, size, part)
+        yield {
+            "Part": f"{network}, {part}",
+            "Arithmetic (%)": to_digits(arithmetic, 2),
+            "Memory (%)": to_digits(memory, 2),
+            "Rule": to_digits(results.rule(pair, size, part), 3),
+            "Measured": results.double_in_part(pair[0], size, part),
+        }
 
 
 @cpu.table("changes")
@@ -390,6 +369,15 @@ def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
             "Predicted": to_digits(results.predicted_effect(run, size, change), 3),
             "Measured": results.effect(run, size, change),
         }
+
+
+@cpu.table("inputs")
+def _by_input(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Tabulate the measured times (ms) from which the effects of changes were predicted."""
+    for case, size in {**subject.NETWORKS, "one image": subject.ONE_IMAGE}.items():
+        columns = {"t": "time", "p": runs.PRODUCTS, "b": "bias_time", "r": "relu_time"}
+        times = {f"{c} (ms)": to_digits(run.changed(of, size), 4) for c, of in columns.items()}
+        yield {"Case": case, **times, "Pages n": theory.mapped_pages(size)}
 
 
 @beside_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
@@ -417,8 +405,6 @@ _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "De
 def machines(p: Paper) -> Table:
     """Tabulate the runs of the sentences; a GPU's session names its run."""
     sessions = {"main": p.gpu, "earlier": p.earlier}
-    on_gpu = [
-        replace(run, label=f"{_gpu_model(run)}, {name}") for name, run in sessions.items() if run
-    ]
+    on_gpu = [replace(run, label=f"GPU, {name} session") for name, run in sessions.items() if run]
     table = setup([*(run for run in (p.cpu, p.calls) if run), *on_gpu])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))
