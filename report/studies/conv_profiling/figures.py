@@ -56,8 +56,8 @@ def one_channel_more(run: Run) -> Iterator[Panel]:
         work = [theory.work_ratio(*pair, run.block(instructions)) for pair in pairs]
         times = [results.ratio_of_times(run, *pair, instructions) for pair in pairs]
         label, row = f"blocks of {run.block(instructions)}", _ROW_SHIFT * (series - 0.5)
-        drawn.append(dot_series(f"{label}: work", work, "1", series=series, hollow=True, shift=row))
         drawn.append(dot_series(f"{label}: time", times, "1", series=series, shift=row))
+        drawn.append(dot_series(f"{label}: work", work, "1", series=series, hollow=True, shift=row))
     formula = [over.multiply_adds(1) / under.multiply_adds(1) for over, under in pairs]
     yield Dots(
         tuple(f"{over.channels} ÷ {under.channels}" for over, under in pairs),

@@ -1,7 +1,6 @@
 """Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
@@ -36,6 +35,8 @@ class Paper:
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
         self.device = markdown(inputs.reported.device)
+        #: Bytes that the source's convolution allocates beside its output.
+        self.workspace = self.printed("self_allocation_size", WORKSPACE)
         runs = inputs.runs(Run)
         self.runs = tuple(runs.values())
         self.cpu, self.second, self.gpu, self.newer, self.older, self.threaded = (
@@ -44,7 +45,6 @@ class Paper:
         #: Run on a GPU with TF32 on, and one with times, which may be in other records.
         self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
         self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
-        self.minima = replace(self.timed, minima=True) if self.timed else None
         self.counts = executed(self.cpu) if self.cpu else {}
         #: The run that counted shapes with changed channels.
         self.changed_run = self.second or self.cpu
@@ -58,10 +58,6 @@ class Paper:
         """Return a size of the source's operator table (B)."""
         size = KIB * operator_cell(self.reported, operator, column)
         return exact(f"source: {column.replace('_', ' ')}", "B", size, self.file)
-
-    def workspace(self) -> Quantity:
-        """Return the bytes that the source's convolution allocates beside its output."""
-        return self.printed("self_allocation_size", WORKSPACE)
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -98,7 +94,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
     for call in run.calls:
         tile, layer = tile_of(inputs, run, call), call.layer
         counted = number(run.counted(call.factors()))
-        if tile is None or isinstance(counted, Missing):
+        if tile is None or not isinstance(counted, int):
             continue
         results[call] = Reconciliation(
             f"tiled-{run.key}-{call.shape.key}-{call.batch}",
@@ -110,12 +106,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
                 terms.tile_epilogue(layer, tile, evidence),
                 terms.bias_kernel(layer, "the kernel that adds the bias"),
             ),
-            Term(
-                "Counted",
-                int(counted),  # type: ignore[arg-type]
-                "additions + multiplications + 2 · fused",
-                "Nsight Compute",
-            ),
+            Term("Counted", counted, "additions + multiplications + 2 · fused", "Nsight Compute"),
         )
     return results
 

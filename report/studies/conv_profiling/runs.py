@@ -1,23 +1,24 @@
 """One record of the study: its calls, their counts, bytes, times and kernels."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, Self
 
+import msgspec
+
 from report.core.missing import Missing
 from report.core.records.layers import Convolution
 from report.core.records.record import Level
-from report.core.records.store import start_and_file
+from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
-from report.quantity.expression import Leaf, Quantity, absent, exact, named
-from report.quantity.intervals import Process
+from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import counted_in
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.subject import Dimensions, dimensions_of
@@ -56,16 +57,7 @@ class ProfiledCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Run(any_study.Run):
-    """One record of this study; ``minima``: of each process's times, only the least counts."""
-
-    minima: bool = False
-
-    def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
-        """Return a series; with ``minima``, of the least sample of each process."""
-        if self.minima:
-            name = f"least {name}"
-            processes = [replace(one, samples=(min(one.samples),)) for one in processes]
-        return super().of_processes(name, unit, processes)
+    """One record of this study."""
 
     @cached_property
     def calls(self) -> tuple[ProfiledCall, ...]:
@@ -109,9 +101,11 @@ class Run(any_study.Run):
         runs = sorted(self.stored.runs, key=start_and_file)
         return [replace(self, stored=replace(run, others=())) for run in runs]
 
-    def starts(self) -> str:
-        """Times of day at which the pooled runs began (UTC)."""
-        return ", ".join(run.stored.record.started[11:16] for run in self.single_runs)
+    @property
+    def with_disturbed(self) -> Self:
+        """The pooled runs, with the processes that other programs disturbed."""
+        stored, *others = map(_with_disturbed, self.stored.runs)
+        return replace(self, stored=replace(stored, others=tuple(others)))
 
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
         """Time of a forward call of eight images with these instructions."""
@@ -134,10 +128,22 @@ class Run(any_study.Run):
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
         return named("operations seen", self.counted(tf32_factors(batch)))
 
-    def seen_share(self, batch: int, *, halves: bool = False) -> Quantity:
-        """Divide what the source's counters see by theory; with ``halves``, float16 counts too."""
-        every = self.repeated("ncu_cuda_core_flops", tf32_factors(batch))
-        return (every if halves else self.seen(batch)) / theory.work(batch)
+    def on_tensor_cores(self, batch: int) -> Quantity:
+        """Divide operations on tensor cores, of a forward call with TF32 on, by theory."""
+        return self.repeated("ncu_tensor_core_flops", tf32_factors(batch)) / theory.work(batch)
+
+    def over_estimate(self, batch: int) -> Quantity:
+        """Divide what the source's counters see by its estimate, which lacks output channels."""
+        return self.seen(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
+
+
+def _with_disturbed(stored: Stored) -> Stored:
+    """Copy a record as if nothing had disturbed its processes, so that none is left out."""
+    cases = []
+    for case in stored.record.cases:
+        rounds = tuple(msgspec.structs.replace(one, disturbance=None) for one in case.rounds)
+        cases.append(msgspec.structs.replace(case, rounds=rounds))
+    return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
 
 
 def tf32_factors(batch: int) -> CaseFactors:

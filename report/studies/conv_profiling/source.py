@@ -41,13 +41,11 @@ FORMULAS: Final = {
 def operator_cell(reported: Reported, operator: str, column: str) -> int:
     """Return a whole number of the source's operator table; its sizes are in KiB.
 
-    Raises ``StudyError`` if there is no such operator or no such number.
+    Raises ``StudyError`` if it is no whole number.
     """
     table = reported.table("operators")
-    for name, cell in zip(table.column("operator"), table.column(column), strict=True):
-        if name == operator and isinstance(cell, int):
-            return cell
-    raise reported.fault(f"{table.place}: no whole number for {operator}, {column}")
+    row = table.column("operator").index(operator)
+    return reported.whole(table.column(column)[row], f"{table.place}: {operator}, {column}")
 
 
 def audit(reported: Reported) -> Iterator[Check]:

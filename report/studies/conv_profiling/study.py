@@ -18,19 +18,18 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
-from report.studies.conv_profiling import figures, results, runs, source, subject, theory
+from report.studies.conv_profiling import figures, results, source, subject, theory
 from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
-from report.studies.conv_profiling.subject import Dimensions, check_subject, small
+from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
 
 #: Verdict on a statement → answer in the table of times.
 ANSWERS: Final = {"supported": "yes", "refuted": "no"}
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
-#: Calls of eight images: the example widened by one channel, and as the source changed it.
+#: The example widened by one channel, on eight images.
 EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
-SOURCE_CHANGED: Final = ProfiledCall(Dimensions(20, 40, 3, 28), subject.FEW_IMAGES, "layer")
 
 study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
 findings = study.findings
@@ -44,7 +43,6 @@ gpu: Part[Run] = study.part("gpu")
 tf32: Part[Run] = study.part("tf32", "gpu")
 second: Part[Run] = study.part("second", "pair")
 timed: Part[Run] = study.part("timed", "cpu")
-minima: Part[Run] = study.part("minima", "cpu")
 
 
 def _device(run: Run) -> str:
@@ -56,7 +54,7 @@ def _device(run: Run) -> str:
 printed.texts(source_device=attrgetter("device"))
 cpu.texts(cpu=_device)
 second.texts(second=_device)
-timed.texts(timed=Run.starts)
+timed.texts(timed=_device)
 gpu.texts(gpu=_device)
 
 
@@ -85,11 +83,26 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
     }
 
 
+@printed.mapping()
+def _legible(p: Paper) -> dict[str, Quantity]:
+    """Numbers that follow from the source's legible counters, if its kernels count as ours do."""
+    counters = p.reported.table("kernels").column("legible")
+    copied, outputs = [cell for cell in counters if isinstance(cell, float)][1:]
+    weights = p.reported.count("parameters") - p.reported.count("output_channels")
+    return {
+        "copied": exact("counter of the weights' copy", "1", copied, p.file),
+        "weights": exact("weights", "1", weights, p.file),
+        "partitions": exact("partitions", "1", round(weights / copied), p.file),
+        "biased": (biased := exact("counter of the bias", "1", round(outputs), p.file)),
+        "counted_images": biased / theory.OUTPUTS,
+    }
+
+
 @printed.mapping("measured")
 def _memory(p: Paper) -> dict[str, Quantity]:
     sizes: dict[str, Quantity] = {
         "source_allocated": p.printed("allocation_size"),
-        "source_workspace": p.workspace(),
+        "source_workspace": p.workspace,
     }
     for name in "estimated_memory", "measured_memory", "memory_mb":
         size = round(source.MB * p.reported.value(name).number)
@@ -112,11 +125,9 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    none = absent("counted ÷ theory", "1", "nothing was counted")
     shares = {call: results.over_theory(p.cpu, item) for call, item in p.counts.items() if p.cpu}
-    ends = shares.values() or [none]
-    changed = shares.get(SOURCE_CHANGED, none)
-    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends), "changed_cpu": changed}
+    ends = shares.values() or [absent("counted ÷ theory", "1", "nothing was counted")]
+    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends)}
 
 
 cpu.values(block=Run.native_block)
@@ -131,30 +142,16 @@ timed.values(three_blocks=partial(mean_ratio, pairs=results.over_fewest(24)))
 timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDER[0], WIDE_BLOCK))
 for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):
     timed.values(**{f"step_{_name}": partial(results.step_over_native, pair=_pair)})
-#: Least times of the calls that the paper's program times.
-for _name, _inputs in ("nine_eight", 8), ("nine_sixteen", 16):
-    _pair = small(9, 19), small(_inputs, 19)
-    minima.values(**{f"{_name}_least": partial(mean_ratio, pairs=(_pair,))})
 
 
 @cpu_calls.mapping()
 def _answers(p: Paper) -> dict[str, Quantity]:
-    """Count answers of the table of times, and pairs of calls that fill the same blocks."""
+    """Count pairs of calls that fill the same blocks, and those whose times are equal."""
     same = results.all_same_blocks(p.timed) if p.timed else []
     medians = [median for median in map(point, same) if not isinstance(median, Missing)]
     decided = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in same].count("supported")
-    rows = [
-        verdict_of(results.as_blocks(p.timed, pairs, instructions))
-        for _, pairs, instructions in results.table_rows()
-        if p.timed
-    ]
-    counts = {
-        "same_pairs": len(medians),
-        "same_near": sum(abs(median - 1) <= results.MARGIN for median in medians),
-        "same_decided": decided,
-        "rows": len(rows),
-        **{f"rows_{answer}": rows.count(answer) for answer in ("supported", "refuted")},
-    }
+    near = sum(abs(median - 1) <= results.MARGIN for median in medians)
+    counts = {"same_pairs": len(medians), "same_near": near, "same_decided": decided}
     return _counts(p.timed, counts)
 
 
@@ -176,18 +173,11 @@ def _tiles(p: Paper) -> dict[str, Quantity]:
     of_gpu = {
         "tiled_cases": len(p.tiled),
         "own_calls": len(p.gpu.calls) if p.gpu else 0,
-        "example_batches": sum(call.shape == subject.BASE for call in p.tiled),
         "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
         "gpu_ruled": len(p.tiled) + len(p.held_tiled),
     }
-    of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled), "held_alike": 0}
-    for call in p.held_tiled:
-        small_tiles, large = (terms.tile_padding(call.layer, (n, 32, 8), "") for n in (32, 64))
-        of_fast["held_alike"] += small_tiles.amount == large.amount
+    of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}
     return {**_counts(p.gpu, of_gpu), **_counts(p.tf32, of_fast)}
-
-
-gpu.values(shown_count=partial(Run.counted, factors=EXAMPLE_WIDER.factors()))
 
 
 @gpu_calls.mapping("measured")
@@ -195,24 +185,21 @@ def _without_rule(p: Paper) -> dict[str, Quantity]:
     """Operations over theory of the calls whose kernel names no tile."""
     shares: list[Quantity] = []
     for run, kind in (p.gpu, "layer"), (p.tf32, "held_out"):
-        calls = [call for call in run.calls if call.subject == kind] if run else []
-        untiled = [call for call in calls if call not in {**p.tiled, **p.held_tiled}]
-        shares += [run.executed(call) for call in untiled if run]
+        for call in run.calls if run else ():
+            if run and call.subject == kind and call not in {**p.tiled, **p.held_tiled}:
+                shares.append(run.executed(call))
     shares = shares or [absent("operations ÷ theory", "1", "no such call was counted")]
     return {"untiled_least": smallest(*shares), "untiled_most": largest(*shares)}
 
 
-for _name, _call in ("shown_over", EXAMPLE_WIDER), ("changed_gpu", SOURCE_CHANGED):
-    gpu.values("measured", **{_name: partial(Run.executed, call=_call)})
-_own_seen = partial(Run.seen_share, batch=subject.SHOWN_BATCH)
-tf32.values("percent", own_seen=_own_seen, own_with_half=partial(_own_seen, halves=True))
-tf32.values(small_seen=partial(Run.seen_share, batch=1))
-tf32.values(tiled_most=partial(Run.executed, call=ProfiledCall(small(9, 19), 1, "held_out")))
+gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER))
+tf32.values(large_seen=partial(Run.over_estimate, batch=subject.SHOWN_BATCH))
+tf32.values(small_seen=partial(Run.over_estimate, batch=1))
 
 
 @printed.claim("The source's memory of a batch is that of one image times its size")
 def parameters_per_image(p: Paper) -> Statement:
-    without = p.printed("allocation_size") - p.workspace()
+    without = p.printed("allocation_size") - p.workspace
     return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
 
 
@@ -230,7 +217,7 @@ def table_of_one_image(p: Paper) -> Statement:
 @printed.claim("The source's memory beyond its output is freed within the call")
 def temporary_storage(p: Paper) -> Statement:
     beyond = p.printed("allocation_size") - p.reported.count("profiled_batch") * theory.OUTPUT_BYTES
-    return (beyond - p.workspace()).exactly(0)
+    return (beyond - p.workspace).exactly(0)
 
 
 @printed.claim("The source's layer fills the tiles that its log names")
@@ -244,10 +231,20 @@ def source_tile_fits(p: Paper) -> Statement:
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
     """Operations on CUDA cores copy inputs, scale outputs and add the bias."""
-    for batch in subject.SHOWN_BATCH, 512:
+    for batch in subject.LARGE_BATCHES:
         yield (run.seen(batch) / theory.seen(batch)).exactly(1)
-        on_tensor_cores = run.repeated("ncu_tensor_core_flops", runs.tf32_factors(batch))
-        yield (on_tensor_cores / theory.work(batch)).exactly(1)
+        yield run.on_tensor_cores(batch).exactly(1)
+
+
+@tf32.claim(
+    "With TF32 the source's counters show half of its estimate of a batch of 64 or 512, and 64 "
+    "times its estimate of a batch of one or eight, within a tenth",
+    numbers=("large_seen", "small_seen"),
+)
+def both_trends(run: Run) -> Iterator[Statement]:
+    for batches, share in (subject.LARGE_BATCHES, 1 / 2), (subject.SMALL_BATCHES, 64):
+        for batch in batches:
+            yield (run.over_estimate(batch) / share).near(1, results.MARGIN)
 
 
 @gpu_calls.claim(
@@ -274,11 +271,10 @@ def changed_as_predicted(p: Paper) -> Iterator[Statement]:
 
 @pair.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
-    if p.second is None:
-        return
-    limited = p.second.dispatched(p.inputs, LIMITED, EMULATED)
-    yield (p.second.dispatched(p.inputs) - limited).exactly(0)
-    yield p.second.dispatched(p.inputs, NATIVE, EMULATED).exactly(0)
+    if p.second:
+        limited = p.second.dispatched(p.inputs, LIMITED, EMULATED)
+        yield (p.second.dispatched(p.inputs) - limited).exactly(0)
+        yield p.second.dispatched(p.inputs, NATIVE, EMULATED).exactly(0)
 
 
 @timed.claim(
@@ -338,6 +334,17 @@ def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
         yield results.as_blocks(run, results.WIDER, NATIVE)
 
 
+@tf32.table("seen")
+def seen_by_counters(run: Run) -> Iterator[Mapping[str, Content]]:
+    for batch in (*subject.SMALL_BATCHES, *subject.LARGE_BATCHES):
+        yield {
+            "Images": str(batch),
+            "Tensor cores ÷ theory": run.on_tensor_cores(batch),
+            "Counters ÷ theory": run.seen(batch) / theory.work(batch),
+            "Counters ÷ estimate": run.over_estimate(batch),
+        }
+
+
 gpu_calls.figure(height=1.95, same_axes=True)(figures.diagonal)
 timed.figure("changed", key=True, height=2.6)(figures.one_channel_more)
 
@@ -375,7 +382,7 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
 @timed.table("runs", wide=True)
 def times_in_each_run(run: Run) -> Iterator[Mapping[str, Content]]:
     selections = {f"Run {number}": one for number, one in enumerate(run.single_runs, 1)}
-    selections = {"Pooled": run, **selections, "Least times": replace(run, minima=True)}
+    selections = {"Pooled": run, **selections, "With disturbed": run.with_disturbed}
     for name, pairs, instructions in results.table_rows():
         ratios = {head: mean_ratio(one, pairs, instructions) for head, one in selections.items()}
         yield {"Channels": name, "Block": str(run.block(instructions)), **ratios}

@@ -15,6 +15,8 @@ from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
+#: Batches with TF32 on: a GPU computed the small ones on CUDA cores, the large on tensor cores.
+SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
 #: Cases of the layer: in shapes that the rules were derived from, in shapes that the rules
 #: predicted, and in those with other channels.
 SUBJECTS: Final = ("layer", "held_out", "changed")
@@ -129,14 +131,10 @@ def check_subject(stored: Stored) -> None:
         stored, _FACTORS_BY_SUBJECT, optional={"precision": str}, closed=(*SUBJECTS, TIMED)
     )
     for index, case in enumerate(stored.record.cases):
-        if case.factors.get("subject") in (*SUBJECTS, TIMED) and not _CHANNELS.fullmatch(
-            str(case.factors["channels"])
-        ):
-            raise StudyError(
-                f"data/{stored.file}: cases[{index}].factors.channels: found "
-                f"{case.factors['channels']!r}, which this study has not; run the experiment of "
-                "this version again."
-            )
+        channels = str(case.factors.get("channels", "1-1"))
+        if not _CHANNELS.fullmatch(channels):
+            place = f"data/{stored.file}: cases[{index}].factors.channels"
+            raise StudyError(f"{place}: found {channels!r}, not as in 9-19; run it again.")
     for subject in (*SUBJECTS, TIMED):
         check_ran(stored, _layer_of, subject)
 

@@ -69,7 +69,7 @@ RULES: Final = (
     (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
      "MKL: images · (taps · inputs · positions in whole vectors of 8 · fused outputs + 1)",
      Dimensions(9, 19, 3, 21), 1, "1·(9·9·296·18 + 1)"),
-    (f"kernel 1 × 1, fewer than {MANY_IMAGES} images", "the same",
+    (f"kernel 1 × 1, below {MANY_IMAGES} images", "the same",
      Dimensions(12, 26, 1, 27), 8, "8·(1·12·632·24 + 1)"),
     ("all others", "oneDNN: images · positions · taps · inputs in whole blocks of 8 · outputs in "
      "whole blocks of 8", Dimensions(9, 19, 3, 21), 8, "8·289·9·16·24"),
