@@ -23,6 +23,7 @@ from report.core.records.store import read_record
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import estimate, point
+from report.studies.conv_scaling.figures import moved_cliffs
 from report.studies.conv_scaling.results import first_batches, start_rows
 from report.studies.conv_scaling.runs import Calls, Run, calls_of
 from report.studies.conv_scaling.study import Paper
@@ -323,7 +324,7 @@ def test_single_processes_are_as_the_text_states() -> None:
     assert least < 4096 and min(others) > 4 * 4096  # type: ignore[operator, type-var]
     *_, large_outputs = start_rows(paper.cliffs or [])
     assert [point(large_outputs[name]) for name in ("At start", "Of")] == [7, 7]  # type: ignore[arg-type]
-    near, excess = 0, []
+    near, excess, with_weights = 0, [], 0
     for calls in paper.processes or ():
         for top in calls.medians("free_top"):
             near += abs(top / calls.threshold - 1) < 0.01
@@ -331,6 +332,8 @@ def test_single_processes_are_as_the_text_states() -> None:
             rest = top - 2**17 - 2 * OUTPUT_BYTES * calls.batch
             rest -= INPUT_BYTES * calls.batch * (rest > INPUT_BYTES * calls.batch)
             excess.append(rest - 73_728 * (rest > 73_728))
+            with_weights += rest > 73_728
+    assert with_weights == 33
     assert (near, len(excess), min(excess), max(excess)) == (45, 206, 240, 4_352)
     assert paper.cpu
     processes = paper.cpu.under("default").processes("page_faults", paper.cpu.factors(6))
@@ -458,6 +461,36 @@ def test_a_freed_tensor_speeds_up_the_batches_whose_pages_it_ends() -> None:
     assert mean == approx(1.81, abs=0.005)
 
 
+def test_between_start_and_end_half_of_the_processes_stay_fast_in_one_run() -> None:
+    """As the text and Figure 1 state of the two runs that timed the layer after a freed tensor."""
+    shares, times = {}, []
+    for digest, kind in (("e75b69de", "sweep"), ("8944beda", "top")):
+        for calls in calls_of([run_of(digest)], kind):
+            if (
+                calls.freed
+                and calls.name in ("layer", "3x3")
+                and "small_blocks" not in calls.factors
+            ):
+                shares[kind, calls.batch] = point(calls.share)
+                times += [time / calls.batch * 1e6 for time in calls.medians("time")]
+    beyond = {key: share for key, share in shares.items() if key[1] >= 168}
+    assert beyond == {("sweep", 192): 1, ("sweep", 256): 1, ("top", 168): 0.5,
+                      ("top", 178): 0.5, ("top", 192): 0.5, ("top", 217): 1}  # fmt: skip
+    *_, drawn = moved_cliffs(Paper(committed(STUDY)).settings or [])
+    freed = [y for points in drawn.points if points.label != "No tensor freed" for y in points.y]
+    assert sorted(freed) == approx(sorted(times))
+
+
+def test_the_copy_of_the_weights_moves_no_other_start() -> None:
+    """As the text states: in five settings the image before lacks less than the weights' copy."""
+    weights = {"1x1": 4 * 32 * 64, "3x3": 73_728, "5x5": 4 * 16 * 32 * 25}
+    before = [calls for calls in calls_of([run_of("d8be06be")], "cliff")
+              if calls.name in weights and calls.batch == calls.start - 1
+              and calls.missing_bytes(calls.batch) < weights[calls.name]]  # fmt: skip
+    assert [calls.name for calls in before if any(calls.maps_pages)] == ["1x1"]
+    assert len(before) == 5
+
+
 def test_earlier_runs_decide_as_the_text_states_of_small_batches() -> None:
     """Two images are no better than four, within the scatter; from the end on all map pages."""
     medians = []
@@ -495,6 +528,8 @@ def test_training_loses_as_the_text_states() -> None:
     for run, ends in ((run_of("e9060559"), [1.05, 1.6]), (xeon, [1.1, 1.7])):
         medians = [point(run.slowdown(2**power, "forward_backward")) for power in range(3, 11)]
         assert [min(medians), max(medians)] == approx(ends, abs=0.02)  # type: ignore[type-var]
+        second = run_of("d614d276").slowdown(512, "forward_backward")
+        assert point(run.slowdown(512, "forward_backward")) < point(second)  # type: ignore[operator]
     least = estimate(run_of("e9060559").slowdown(64, "forward_backward"))
     assert not isinstance(least, Missing) and least.low < 1 < least.high
 

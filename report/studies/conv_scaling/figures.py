@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final
 
 from figures.panels import Bars, BarSeries, Curve, Points, Scaling
 from report.core.records.record import Policy
 from report.paper.plots import points
-from report.quantity.expression import Quantity
 from report.studies.conv_scaling import subject, theory
 from report.studies.conv_scaling.results import first_batches
 from report.studies.conv_scaling.runs import Calls, Run
@@ -16,32 +14,33 @@ from report.studies.conv_scaling.subject import IMAGE
 from report.theory import heap
 from report.theory.work import input_bytes, output_bytes
 
-#: Name and number of the colour of a line → a quantity by batch size.
-Lines: TypeAlias = Mapping[tuple[str, int], Mapping[int, Quantity]]
 #: Policies of a CPU with the name and colour of their lines.
 _POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
     "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
 }  # fmt: skip
 
 
-def panel(label: str, unit: str, lines: Lines, ticks: tuple[float, ...]) -> Scaling:
-    """Draw lines over the batch size, by name and number of their colour."""
-    drawn: tuple[Points, ...] = ()
-    for (name, colour), over in lines.items():
-        drawn += points(name, over, unit, series=colour, joined=True)
-    axes = ("Batch size (images)", label)
-    return Scaling(*axes, drawn, x_ticks=ticks, y_scale="linear", y_from_zero=True)
+def rings(groups: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Points, ...]:
+    """Draw a hollow mark for each (x, y), in a colour for each name of a group."""
+    drawn = list[Points]()
+    for series, (name, marks) in enumerate(sorted(groups.items())):
+        x, y = zip(*marks, strict=True)
+        drawn.append(Points(name, x, y, series=series, hollow=True))
+    return tuple(drawn)
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
     """Draw the throughput of each run over the batch size."""
     for run in runs:
-        lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-        for policy, line in ({run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES).items():
+        lines: tuple[Points, ...] = ()
+        policies = {run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES
+        for policy, (name, colour) in policies.items():
             measured = run.under(policy)
-            lines[line] = {batch: measured.throughput(batch) for batch in measured.powers}
-        drawn = panel("Thousand images/s", "k1/s", lines, (1.0, 8.0, 64.0, 512.0))
-        yield replace(drawn, title=run.short)
+            over = {batch: measured.throughput(batch) for batch in measured.powers}
+            lines += points(name, over, "k1/s", series=colour, joined=True)
+        drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short)
+        drawn = replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0))
+        yield replace(drawn, y_scale="linear", y_from_zero=True)
 
 
 def rule(run: Run) -> Iterator[Bars]:
@@ -66,36 +65,40 @@ def rule(run: Run) -> Iterator[Bars]:
 
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw the error of predicted starts, and the layer's time before and after a freed tensor."""
+    """Draw the error of predicted starts, and the layer's time in each process of two runs."""
     with_start = list[Calls]()
-    lines: dict[tuple[str, int], dict[int, Quantity]] = {}
-    for case in sorted(calls, key=attrgetter("batch")):
+    times: dict[str, list[tuple[float, float]]] = {}
+    for case in calls:
         if case.kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
             # Elsewhere an output gets pages of its own before the top reaches the threshold.
             if case.missing_bytes(case.start) <= 0:
                 with_start.append(case)
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
-            line = ("Tensor freed", 0) if case.freed else ("No tensor freed", 1)
-            lines.setdefault(line, {}).setdefault(case.batch, case.series("time") / case.batch)
-    marks = list[Points]()
-    for series, (name, first) in enumerate(sorted(first_batches(with_start).items())):
-        x, y = tuple(map(float, first)), tuple(float(first[start] - start) for start in first)
-        marks.append(Points(name.replace("x", " × "), x, y, series=series, hollow=True))
-    if marks:
+            order = "first" if case.kind == "sweep" else "second"
+            group = f"Tensor freed, {order} run" if case.freed else "No tensor freed"
+            for time in case.medians("time"):
+                times.setdefault(group, []).append((case.batch, 1e6 * time / case.batch))
+    errors: dict[str, list[tuple[float, float]]] = {}
+    for name, first in first_batches(with_start).items():
+        errors[name.replace("x", " × ")] = [(start, float(first[start] - start)) for start in first]
+    if errors:
+        marks = rings(errors)
         ends = (min(min(mark.x) for mark in marks), max(max(mark.x) for mark in marks))
         exact = Curve("As predicted", ends, (0.0, 0.0))
         axes = ("Predicted start (images)", "Error (images)")
-        drawn = Scaling(*axes, tuple(marks), (exact,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
+        drawn = Scaling(*axes, marks, (exact,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
         yield replace(drawn, y_scale="linear", y_bottom=-2.0, y_top=1.0)
-    if lines:
-        drawn = panel("Time of an image (µs)", "µs", lines, (8.0, 64.0, 128.0, 192.0, 256.0))
-        top = max((y for line in drawn.points for y in line.y), default=0.0)
+    if times:
+        marks = rings(times)
+        top = 1.1 * max(max(mark.y) for mark in marks)
         start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
         limits = (
-            Curve(f"Predicted start: {start}", (start, start), (0.0, top)),
-            Curve(f"Predicted end: {end}", (end, end), (0.0, top), part=True),
+            Curve("Predicted start, end", (start, start), (0.0, top)),
+            Curve("", (end, end), (0.0, top)),
         )
-        yield replace(drawn, curves=limits, x_scale="linear")
+        axes = ("Batch size (images)", "Time of an image (µs)")
+        drawn = Scaling(*axes, marks, limits, x_ticks=(8.0, 64.0, 128.0, 192.0, 256.0), y_top=top)
+        yield replace(drawn, x_scale="linear", y_scale="linear", y_bottom=0.0)
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
@@ -105,20 +108,17 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
         ("time", "Time of an image (µs)", 1e-6),
     ):
         # Place of the input's copy → shares of the threshold at the top, and values of an image.
-        marks: dict[str, tuple[list[float], list[float]]] = {}
+        groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
             with_copy = heap.freed_blocks(IMAGE) * case.batch
             for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
                 place = "at the top" if top > with_copy else "lower"
-                x, y = marks.setdefault(f"Input's copy {place}", ([], []))
-                x.append(top / case.threshold)
-                y.append(value / unit / case.batch)
-        if marks:
-            rings = list[Points]()
-            for series, (name, (x, y)) in enumerate(sorted(marks.items())):
-                rings.append(Points(name, tuple(x), tuple(y), series=series, hollow=True))
-            highest = 1.1 * max(max(group.y) for group in rings)
+                mark = (top / case.threshold, value / unit / case.batch)
+                groups.setdefault(f"Input's copy {place}", []).append(mark)
+        if groups:
+            marks = rings(groups)
+            highest = 1.1 * max(max(mark.y) for mark in marks)
             limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
             axes = ("Free bytes at the top of the heap ÷ trimming threshold", label)
-            drawn = Scaling(*axes, tuple(rings), (limit,), x_scale="linear", y_scale="linear")
+            drawn = Scaling(*axes, marks, (limit,), x_scale="linear", y_scale="linear")
             yield replace(drawn, y_top=highest, y_bottom=0.0, legend=quantity == "page_faults")

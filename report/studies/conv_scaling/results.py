@@ -64,8 +64,8 @@ def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
             "Missing (B)": least_missing(sweep),
             "Before": mapping_processes(sweep, start - 1),
             "At start": mapping_processes(sweep, start),
-            "Of": count("processes", sum(map(len, at_start)), sweep),
             "At end": mapping_processes(sweep, end),
+            "Of": count("processes", sum(map(len, at_start)), sweep),
         }
 
 

@@ -107,8 +107,9 @@ class Run(any_study.Run):
         return named("slowdown", returned / self.time(batch, pass_))
 
     def timed_processes(self) -> Quantity:
-        """Count the processes that timed a single image."""
-        return exact("processes", "1", len(self.processes("time", self.factors(1))), self.file)
+        """Count the processes that timed a single image, with memory returned."""
+        run = self.under("default")
+        return exact("processes", "1", len(run.processes("time", run.factors(1))), self.file)
 
     def first_threshold(self) -> Quantity:
         """Trimming threshold (B) of a process at its first call; calls of one image raise none."""
@@ -241,10 +242,8 @@ class Calls:
 
     def excess_pages(self) -> list[float]:
         """Pages of each process beyond those that the free top of its heap predicts."""
-        excess = []
-        for top, pages in zip(self.medians("free_top"), self.medians("page_faults"), strict=False):
-            excess.append(pages - theory.pages_of_top(top, self.threshold))
-        return excess
+        processes = zip(self.medians("free_top"), self.medians("page_faults"), strict=False)
+        return [pages - theory.pages_of_top(top, self.threshold) for top, pages in processes]
 
 
 def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:

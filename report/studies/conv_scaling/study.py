@@ -146,6 +146,7 @@ cpu.values(
     gain_largest=partial(Run.slowdown, batch=subject.LARGEST_BATCH),
     batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
     measurements=Run.measurements,
+    processes=Run.timed_processes,
     disturbed=partial(Run.measurements, disturbed=True),
     threshold=Run.first_threshold,
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
@@ -153,7 +154,7 @@ cpu.values(
     both_raised=partial(Run.gain, policy="thresholds"),
     **{"from": Run.start, "always": Run.end},
 )
-study.show("second", "gain", "gain_largest")
+study.show("second", "gain", "gain_largest", "processes")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
     second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
@@ -385,7 +386,7 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 # ------------------------------------------------------------------------- figures and tables
 
 timed.figure("cliff", height=1.65, wide=True)(figures.throughput)
-settings.figure("effect", key=True, height=3.1, rows=2)(figures.moved_cliffs)
+settings.figure("effect", key=True, height=3.15, rows=2)(figures.moved_cliffs)
 cpu.figure("rule", height=1.5)(figures.rule)
 cliffs.table("starts")(results.start_rows)
 processes.figure("processes", height=2.5, rows=2)(figures.top_and_time)
@@ -400,8 +401,8 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "Pairs": count("pairs", pairs, [network]),
-            "1,000 pages before": network.by_default.series("page_faults") / 1000,
-            "1,000 pages after": network.series("page_faults") / 1000,
+            "1k pages before": network.by_default.series("page_faults") / 1000,
+            "1k pages after": network.series("page_faults") / 1000,
             "Tensor freed": network.gain(),
             "Memory kept": network.gain("retained"),
             "jemalloc": network.gain("jemalloc"),
