@@ -7,7 +7,6 @@ from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
-#: Limits of both axes of gains.
 _AXIS_LIMITS: Final = 0.6, 1.6
 
 
@@ -23,7 +22,7 @@ def gains(p: Survey) -> Iterator[Scaling]:
         # The third and the fourth group have many points, drawn small; the fourth is grey.
         points.append(Points(label, x, y, series=series, many=series > 1, pale=series > 2))
     half_gain = float(switched["half"].iloc[0])  # predicted; equal for all networks
-    float32 = Curve("Float32: equal gains", _AXIS_LIMITS, _AXIS_LIMITS)
+    float32 = Curve("Predicted = measured", _AXIS_LIMITS, _AXIS_LIMITS)
     float16 = Curve(f"Float16: {half_gain:.2f}", (half_gain, half_gain), _AXIS_LIMITS, part=True)
     labels = [(float32.label, 0.61, 1.04), (float16.label, 1.17, 0.63)]
     for x, y in switched.loc[switched.index == "resnet50_gn", ["single", "gain"]].to_numpy():

@@ -1,21 +1,23 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
+import math
 import operator
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from functools import reduce
 from typing import Final
 
 import pandas as pd
 
+from report.core.missing import Missing
 from report.core.records import OPERATORS
 from report.paper.findings import Inputs
+from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
-from report.studies.gpu_survey.subject import PRE_NORMALIZED, QUICK_GELU
+from report.studies.gpu_survey.subject import PRE_NORMALIZED
 from report.studies.gpu_survey.theory import Networks, Precision, cards
 
 #: Classifiers of twins differ by less than this share of the parameters.
@@ -41,8 +43,10 @@ class Survey:
         self.cards = cards(inputs.devices, subject.CARDS)
         self.networks = Networks(inputs.networks())
         self.captured = self.networks.captured.set_index("network")
+        factor = point(self.calibration)
+        factor = math.nan if isinstance(factor, Missing) else factor
         self.pairs = {
-            id: Pairs(comparison, self.tables, self.networks, self.cards)
+            id: Pairs(comparison, self.tables, self.networks, self.cards, factor)
             for id, comparison in subject.COMPARISONS.items()
         }
         # All predictors of all steps meet the same networks.
@@ -50,21 +54,22 @@ class Survey:
         common: pd.Index[str] = reduce(pd.Index.intersection, known)
         for id in subject.STEPS:
             pair = self.pairs[id]
-            pair.known = pair.known[pair.known.index.isin(common)]
-            first = self.pairs["first"].known["gain"].median()
-            constants = {FIRST_STEP: first, OWN_STEP: pair.known["gain"].median()}
-            pair.known = pair.known.assign(**constants)
+            pair.known = pair.known[pair.known.index.isin(common)].copy()
+            pair.known[FIRST_STEP] = self.pairs["first"].known["gain"].median()
+            pair.known[OWN_STEP] = pair.known["gain"].median()
 
     def prices(self, setting: Setting) -> list[Leaf]:
-        """Bytes that group normalization costs more than batch normalization (B per element).
-
-        They are the difference of the published times of two variants of each backbone, an image,
-        as bytes at the listed bandwidth, over the elements that are normalized.
-        """
+        """Bytes (B per element) that group norm costs more than batch norm, at the bandwidth."""
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
         moved = (card.bandwidth / self._rates(table)).to_dict() if card else {}
-        files = table.file, OPERATORS, "devices.yaml"
-        return self._prices(f"price on {setting.device}", moved, *files)
+        return self._prices(setting.device, moved, table.file, OPERATORS, "devices.yaml")
+
+    @property
+    def calibration(self) -> Quantity:
+        """Price on the RTX 5090 over the bytes of float32, the mean of the backbones."""
+        new, counted = self.prices(subject.PRICED_SETTINGS[-1]), self.predicted_prices("single")
+        ratios = [price / single for price, single in zip(new, counted, strict=True)]
+        return reduce(operator.add, ratios) / len(ratios)
 
     def grouped_rates(self, setting: Setting) -> Distribution:
         """Rates of the backbones with group normalization over those with batch normalization."""
@@ -89,7 +94,7 @@ class Survey:
         elements = self.captured["grouped"].to_dict()
         prices: list[Leaf] = []
         for network in subject.BACKBONES.values():
-            grouped, label = f"{network}_gn", f"{name}({network})"
+            grouped, label = f"{network}_gn", f"price({name}, {network})"
             if {grouped, network} <= moved.keys() & elements.keys():
                 price = rounded((moved[grouped] - moved[network]) / elements[grouped])
                 prices.append(exact(label, "B", price, files[0], files[1:]))
@@ -97,16 +102,13 @@ class Survey:
                 prices.append(absent(label, "B", "not published or not captured"))
         return prices
 
-    def twins(
-        self, setting: Setting, precision: Precision | None = None, names: str = PRE_NORMALIZED
-    ) -> Distribution:
-        """Rates of transformers, by a pattern of their names, over their twins'.
+    def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
+        """Rates of ``PRE_NORMALIZED`` over twins' of equal images, batches, parameters of blocks.
 
-        Twins agree in image and batch size, and in all parameters but those of classifiers.  With a
-        ``precision`` its bytes predict the rates, from the time of the twin.
+        With a ``precision`` its bytes predict the rates, from the time of the twin.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        plain = table.rows["network"].str.replace(names, r"\1\2", regex=True)
+        plain = table.rows["network"].str.replace(PRE_NORMALIZED, r"\1\2", regex=True)
         first = table.rows.assign(normalized=table.rows["network"], network=plain)
         first = first[first["network"] != first["normalized"]]
         pairs = table.rows.merge(first, on=["network", "image", "batch"]).set_index("network")
@@ -118,13 +120,6 @@ class Survey:
             ratio = (1 / (1 + pairs["rate_x"] * more / card.bandwidth)).dropna()
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
         return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
-
-    def twins_error(self, setting: Setting, precision: Precision) -> Distribution:
-        """Errors of rates over twins' that bytes predict, of transformers with ``QUICK_GELU``."""
-        published = self.twins(setting, None, QUICK_GELU)
-        predicted = self.twins(setting, precision, QUICK_GELU)
-        errors = (predicted.numbers / published.numbers - 1).abs().dropna()
-        return replace(predicted, name=f"error of {predicted.name}", numbers=errors)
 
     def layout_slope(self, id: str) -> Leaf:
         """The slope of gains with batch norm over those from channels-last (RTX 4090)."""

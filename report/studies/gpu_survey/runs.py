@@ -1,14 +1,10 @@
-"""Gains of networks between two published tables, beside those that bytes and rooflines predict.
-
-A table has one sample for each network.  So only medians and slopes over networks have intervals,
-which treat networks as independent, although variants of one design are not.
-"""
+"""Gains of networks between two published tables, beside those that bytes and rooflines predict."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -30,7 +26,9 @@ _SAME: Final = ["network", "image", "batch", "parameters"]
 _ROUNDING: Final = 5_010
 #: Networks to which float32 adds a smaller share of bytes have predictions too alike to compare.
 _LEAST_MOVED: Final = 0.01
-#: Rules that predict a gain from a data sheet.
+#: Predictions by bytes; those of *calibrated* float32 last longer than the bandwidth allows.
+Prediction: TypeAlias = Literal[Precision, "calibrated"]
+#: Rules that predict a gain from a data sheet; half and half: half of the time waits for memory.
 RULES: Final = "Operators", "Bandwidth", "Half and half", "Nothing is gained", "Peak"
 #: Fewest networks whose median has an interval.
 _FEWEST: Final = 10
@@ -74,6 +72,11 @@ class Distribution:
         """Errors of the median as a prediction of every number, as shares of the number."""
         errors = (self.numbers.median() / self.numbers - 1).abs()
         return replace(self, name=f"error of the median of {self.name}", numbers=errors)
+
+    def correlation(self, other: "Distribution") -> Leaf:
+        """The correlation with the ``other`` numbers, to three digits."""
+        number = rounded(float(self.numbers.corr(other.numbers)))
+        return self.exactly(f"correlation with {other.name}", number)
 
     def slope(self, other: "Distribution") -> Leaf:
         """The slope of the logarithms over those of the ``other`` numbers, with its interval."""
@@ -129,16 +132,17 @@ class Pairs:
         tables: Mapping[Setting, Published],
         networks: Networks,
         cards: Mapping[str, Card],
+        calibration: float,
     ) -> None:
         settings = comparison.before, comparison.after
         before, after = (tables.get(setting, Published()) for setting in settings)
         self.files = (before.file, after.file) if before.file and after.file else ()
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
+        self._calibration = calibration
         same = [name for name in _SAME if name != "batch" or not comparison.any_batch]
         pairs = _in_both(before.rows, after.rows, same)
         pairs["gain"] = pairs["rate_after"] / pairs["rate_before"]
-        # Layers of a kind are the same at every image size.
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
         captured = networks.captured.drop(columns="norm").rename(columns={"image": "traced"})
@@ -167,34 +171,36 @@ class Pairs:
 
         ``half`` and ``single`` are the gains that they predict if the newer card normalizes so and
         the older one in float16: the usual gain, and less by the time of the further bytes at the
-        newer card's bandwidth.
+        newer card's bandwidth, or longer (``calibrated``, not for networks that calibrate).
         """
         rows, newer = self.all_sizes, self._cards[1]
         usual = float(self.gain_in(subject.BATCH).numbers.median())  # NaN without any
         moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
         rows = rows[moved & _same_parameters(rows, all_sizes=True)].set_index("network")
         if newer is None or rows.empty or math.isnan(usual):
-            return rows[:0].reindex(columns=[*rows, *get_args(Precision)])
+            return rows[:0].reindex(columns=[*rows, *get_args(Prediction)])
         seconds, more = 1 / rows["rate_before"], rows["single_bytes"] - rows["half_bytes"]
         single = seconds / usual + more / newer.bandwidth
-        return rows.assign(half=usual, single=seconds / single)
+        calibrated = seconds / usual + self._calibration * more / newer.bandwidth
+        calibrated = calibrated.where(rows.index.str.match(subject.HELD_OUT))
+        return rows.assign(half=usual, single=seconds / single, calibrated=seconds / calibrated)
 
     def switched_gain(
-        self, families: Collection[str], precision: Precision | None = None
+        self, families: Collection[str], precision: Prediction | None = None
     ) -> Distribution:
         """The measured gains of the switched networks of some families, or the predicted ones."""
-        gains = self.switched.loc[self.switched["family"].isin(families), precision or "gain"]
+        rows = self.switched[self.switched["family"].isin(families)]
         name = f"{precision or 'measured'} gain({self.name}, {', '.join(families)})"
-        return self._of_theory(name, gains)
+        return self._of_theory(name, rows[precision or "gain"].dropna())
 
     def precision_error(
-        self, families: Collection[str], precision: Precision, *, all_sizes: bool = False
+        self, families: Collection[str], precision: Prediction, *, all_sizes: bool = False
     ) -> Distribution:
         """Errors of the gains that the bytes of a ``precision`` predict, as those of ``error``."""
         rows = self._switched_sizes if all_sizes else self.switched
         rows = rows[rows["family"].isin(families)]
         name = f"error of {precision} gain({self.name}, {', '.join(families)})"
-        return self._of_theory(name, (rows[precision] / rows["gain"] - 1).abs())
+        return self._of_theory(name, (rows[precision] / rows["gain"] - 1).abs().dropna())
 
     def nearer_to_single(self, families: Collection[str]) -> Leaf:
         """The number of networks that float32 predicts better than float16."""
@@ -204,10 +210,7 @@ class Pairs:
 
     @cached_property
     def known(self) -> pd.DataFrame:
-        """The CNNs whose operators and cards are known, with a column for each predicted gain.
-
-        *Half and half* is the harmonic mean of both growths: half of the time waits for memory.
-        """
+        """The CNNs whose operators and cards are known, with a column for each predicted gain."""
         older, newer = self._cards
         close = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
         if older is None or newer is None or not close.any():
@@ -238,10 +241,9 @@ def _same_parameters(rows: pd.DataFrame, *, all_sizes: bool = False) -> "pd.Seri
 
 
 def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
-    """The networks that two tables have in common, at each image size once.
+    """Rows of two tables whose columns ``same`` are equal, once per network and image size.
 
-    Rows are compared whose columns ``same`` are equal.  Of several, the last one of ``after`` and
-    the larger batch of ``before`` count.
+    Of several, the last one of ``after`` and the larger batch of ``before`` count.
     """
     others = after.drop_duplicates(same, keep="last")
     rows = before.merge(others, on=[*same], suffixes=("_before", "_after"))
@@ -253,6 +255,5 @@ def _in_both(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> 
 
 def _nearest_to_usual(rows: pd.DataFrame) -> pd.DataFrame:
     """Each network once, at the image size nearest to the usual one, the smaller of two as near."""
-    ordered = rows.assign(distance=(rows["image"] - _USUAL_SIZE).abs())
-    ordered = ordered.sort_values(["distance", "image"], kind="stable")
-    return ordered.drop_duplicates("network")
+    rows = rows.assign(distance=(rows["image"] - _USUAL_SIZE).abs())
+    return rows.sort_values(["distance", "image"], kind="stable").drop_duplicates("network")

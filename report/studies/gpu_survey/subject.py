@@ -17,14 +17,12 @@ class SettingChange(NamedTuple):
 
 OLD, MIDDLE, NEW = tuple(f"NVIDIA GeForce RTX {number}" for number in (3090, 4090, 5090))
 PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-#: Short names of the cards.
 CARDS: Final = {OLD: "RTX 3090", MIDDLE: "RTX 4090", NEW: "RTX 5090", PRO: "PRO 6000 Max-Q"}
 #: Settings of tables by card and version of PyTorch (24 is 2.4.0).
 _OLD_24, _MID_24 = Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
 _MID_29, _NEW_29, _PRO_29 = (Setting(card, "2.9.1") for card in (MIDDLE, NEW, PRO))
 #: Eager settings in which the price of a normalization is computed; the newest card is the last.
 PRICED_SETTINGS: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
-#: The same older cards with the channels of a pixel side by side.
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
 
 #: Settings in which the switch of timm can show in the rates of twins.
@@ -38,8 +36,6 @@ CONTROLS: Final = {
 }
 #: Transformers with a normalization before the first block; the groups make the twin's name.
 PRE_NORMALIZED: Final = r"^(vit_\w+_patch\d+)_clip(_\d+)$"
-#: Such transformers whose activation takes several operators.
-QUICK_GELU: Final = r"^(vit_\w+_patch\d+)_clip_quickgelu(_\d+)$"
 
 #: Steps from one card to a newer one whose gain data sheets predict, by the id of the comparison.
 #: Those with an RTX 5090 are compiled: its eager rates seem to contain the price of float32.
@@ -60,7 +56,6 @@ def _channels_last(before: Setting) -> SettingChange:
 COMPARISONS: Final = {
     **STEPS,
     "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
-    # The PRO 6000's table has the same versions of PyTorch and CUDA as the 5090's.
     "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
     "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
     "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", _PRO_29, _NEW_29, any_batch=True),
@@ -68,7 +63,6 @@ COMPARISONS: Final = {
     "old_layout": _channels_last(_OLD_24),
     "old_layout_21": _channels_last(Setting(OLD, "2.1.0")),
     "old_layout_113": _channels_last(Setting(OLD, "1.13")),
-    # The same card with two versions of PyTorch, which shows how far rates of two tables agree.
     "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
 }
 #: Changes to channels-last of the oldest card, under three versions of PyTorch.
@@ -79,6 +73,8 @@ EXAMPLE: Final = "resnet50"
 BACKBONES: Final = {
     "ResNetV2-50d": "resnetv2_50d", "ResNet-50": EXAMPLE, "EfficientNet-B0": "efficientnet_b0",
 }  # fmt: skip
+#: The networks that do not calibrate float32's price: all but the backbones with group norm.
+HELD_OUT: Final = rf"^(?!({'|'.join(BACKBONES.values())})_gn$)"
 #: Two more, whose bytes with batch normalization are not counted.
 UNCOUNTED: Final = {"test_efficientnet": "test_efficientnet", "RegNetY-040": "regnety_040"}
 #: A CNN with evonorm, which takes the variance of groups by operators that no switch moves.
@@ -86,8 +82,7 @@ EVONORM: Final = "resnetv2_50d_evos"
 #: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
 
-#: Names of networks with attention or mixers.  They are matched first, since a hybrid such as
-#: MobileViT is no CNN, whatever its convolutions are.
+#: Names of networks with attention or mixers, which are no CNNs, whatever their convolutions are.
 _NO_CNNS: Final = re.compile(
     r"(?<!rep)vit|xcit|deit|beit|swin|^eva|cait|coat|volo|^pit|^pvt|twins|^tnt|caformer"
     r"|nest_(?=tiny|small|base)|hiera|efficientformer|swiftformer|aimv|halo|bot(net|next)|lamb"
@@ -121,8 +116,7 @@ _CNNS_BY_NORM: Final = {
     "native_group_norm": GROUPED,
     None: _OTHER_NORM,
 }
-#: Families of other networks by patterns of their names.  By timm's source the group normalizations
-#: of ``HYBRIDS`` have 32 groups, of ``ONE_GROUP`` one; ``BATCH_HYBRIDS`` normalize by batch.
+#: Families of other networks by their names: with 32 groups by timm's source, by batch, one group.
 HYBRIDS: Final = "ViT/ResNet, group"
 BATCH_HYBRIDS: Final = "ViT/ResNet, batch"
 ONE_GROUP: Final = "PoolFormer, MobileViTv2"

@@ -1,7 +1,6 @@
-"""The time of networks by a roofline of each operator, and the bytes of a normalization.
+"""The bytes of a normalization, and the time of networks by a roofline of each operator.
 
-The roofline of an operator is the longer of two times: of its operations at the peak rate, and of
-its bytes at the bandwidth (Williams, Waterman and Patterson 2009).
+The latter is the longer time of operations or bytes (Williams, Waterman and Patterson 2009).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,9 +26,8 @@ NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 
-#: What an element of a feature map moves (B) between two convolutions under autocast to float16, in
-#: reads and writes of 2 or 4 bytes: with batch normalization, and with group normalization in
-#: float16 and in float32.
+#: Bytes that an element of a feature map moves between two convolutions under autocast to float16:
+#: with batch normalization, and with group normalization in float16 and in float32.
 BETWEEN_CONVOLUTIONS: Final = {
     "Cast to float32": (0, 0, 2 + 4),
     "Statistics": (0, 2, 4),
@@ -91,10 +89,7 @@ class Networks:
         self.captured = captured.rename(columns=columns).reset_index(names="place")
 
     def seconds(self, batches: Vector, card: Card) -> Vector:
-        """Return the time (s) that the rooflines of ``card`` allow a batch of each network.
-
-        An operator moves its weights once, and each tensor that it reads or writes.
-        """
+        """Return the least time (s) of a batch of each network, whose weights are read once."""
         operators = self.operators
         batch = batches[operators.index]
         elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
