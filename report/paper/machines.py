@@ -55,8 +55,11 @@ def setup(runs: Sequence[Run]) -> Table:
     facts: dict[str, dict[str, Content]] = {}
     for run in runs:
         own_facts = properties(run.stored.record.environment) | _measuring(run.stored)
+        # The time of the run says more to readers than the machine's key.
+        started = run.stored.record.started[:16].replace("T", " ")
+        label = run.label.replace(f"({run.key})", f"(run of {started})")
         for name, fact in own_facts.items():
-            facts.setdefault(name, {})[run.label] = fact
+            facts.setdefault(name, {})[label] = fact
     rows: list[dict[str, Content]] = [] if runs else [{"Property": "No run was made."}]
     for name, cells in facts.items():
         if not all(isinstance(cell, Missing) for cell in cells.values()):
@@ -135,7 +138,7 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
             known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
             ceilings[name_on_page] = known
         entries.append({
-            "key": environment.key,
+            "id": machine_id(environment),
             "label": environment.label,
             "facts": [(name, facts[name]) for name in _SHOWN],
             "ceilings": ceilings,
@@ -193,10 +196,8 @@ def with_all_machines(
     records = tuple(by_machine.values())
     machines = []
     for stored, label in zip(records, labels(records), strict=True):
-        # The day of the run says more to readers than the machine's key.
         key, day = stored.record.environment.key, stored.record.started[:10]
-        name = label.replace(f"({key})", f"(run of {day})")
-        machines.append(measure(stored, name, comparison))
+        machines.append(measure(stored, label.replace(f"({key})", f"(run of {day})"), comparison))
     machines.sort(key=attrgetter("sort_key"), reverse=True)
     known = [machine for machine in machines if machine.sort_key > -math.inf]
     in_roles = {stored.file for stored in detailed.records}

@@ -202,12 +202,18 @@ def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
     """List the machines of all studies by name, with papers and days of their measurements.
 
     The newest record of a machine describes the machine; ceilings show the newest known rates.
+    Machines of one name are told apart by the day of their first record.
     """
     pairs: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
     for paper in papers:
         for machine in paper.machines:
-            pairs.setdefault(machine["key"], []).append((paper, machine))
-    return sorted(map(_merged, pairs.values()), key=itemgetter("label"))
+            pairs.setdefault(machine["id"], []).append((paper, machine))
+    listed = sorted(map(_merged, pairs.values()), key=itemgetter("label", "first"))
+    by_label = Counter(machine["label"] for machine in listed)
+    for machine in listed:
+        if by_label[machine["label"]] > 1:
+            machine["label"] += f" (first run of {machine['first']})"
+    return listed
 
 
 def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -218,6 +224,7 @@ def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, A
     _, newest = oldest_first[-1]
     return {
         **newest,
+        "first": oldest_first[0][1]["measured"],
         "ceilings": {name: ceilings.get(name, "") for name in newest["ceilings"]},
         "studies": {paper.study: machine["measured"] for paper, machine in oldest_first},
     }

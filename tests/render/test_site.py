@@ -86,10 +86,11 @@ IMPORTED = {
     "files": ["a.csv"],
 }  # fmt: skip
 MACHINE = {
-    "key": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
+    "id": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
     "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
 }  # fmt: skip
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
+TWIN = {**MACHINE, "id": "twin"}
 
 #: Page → texts that the page must contain.
 TEXTS = {
@@ -108,6 +109,7 @@ TEXTS = {
     "reported.html": ("0.45", "0.5", "a / b", "1 differs", 'href="reported/sample.json"'),
     "machines.html": (
         '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
+        ">CPU (first run of 2025-01-01)<", ">CPU (first run of 2025-01-02)<",
     ),
     "records.html": (
         "2025-01-02 00:00:00 UTC", "1 out of memory", "not used, older", "measured by Ada",
@@ -143,7 +145,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "headline": [{"id": "rate", "printed": "2 GB/s", "anchor": "v-rate"}],
         "values": {"rate": {"n": 4, "sources": ["sample/x.json"]}},
     }  # fmt: skip
-    records, machines = (RECORD, IMPORTED), (MACHINE, OLDER)
+    records, machines = (RECORD, IMPORTED), (MACHINE, OLDER, TWIN)
     claims = [{"title": "Slower <1>", "letters": ["A", "C"]}]
     atlas = {"machines": ["CPU 1", "CPU 2"], "claims": claims, "line": "Replicated on 2."}
     paper_page = (ENTRY, values, records, machines, page)
@@ -238,6 +240,19 @@ def test_a_table_a_bit_wider_than_the_text_sticks_out_and_stays(
     """
     moves, sticks_out = browser.execute_async_script(count_moves)
     assert sticks_out and moves < 10
+
+
+@needs_chromium
+def test_on_a_phone_the_links_take_one_line_and_the_focused_is_shown_whole(
+    browser: webdriver.Chrome, site: Path
+) -> None:
+    site_checks.resize(browser, 390)
+    browser.get((site / "index.html").as_uri())
+    links = browser.find_elements(By.CSS_SELECTOR, "header.site li a")
+    browser.execute_script("arguments[0].focus()", links[-1])
+    assert len({link.rect["y"] for link in links}) == 1
+    end, tools = links[-1].rect, browser.find_element(By.CSS_SELECTOR, ".tools").rect
+    assert end["x"] + end["width"] < tools["x"]
 
 
 @needs_chromium
