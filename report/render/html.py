@@ -90,6 +90,8 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _TIMES.sub("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}", _GROUPED.sub(r"<mn>\1</mn>", page))
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
+    # pandoc's hat over a symbol is a combining character, which has nothing to combine with.
+    page = page.replace("\N{COMBINING CIRCUMFLEX ACCENT}</mo>", "^</mo>")
     page = _with_figure_first(page, publication.key_figure)
     _check_links(page, paper)
     entry = _entry(page, paper, publication)

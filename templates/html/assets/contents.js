@@ -20,17 +20,12 @@
   const show = entry => {
     const list = entry.closest(".contents");
     const place = entry.getBoundingClientRect(), box = list.getBoundingClientRect();
-    if (place.top < box.top || place.bottom > box.bottom) {
-      list.scrollTop += place.top - box.top - box.height / 2;
-    }
+    if (place.top < box.top || place.bottom > box.bottom) list.scrollTop += place.top - box.top - box.height / 2;
   };
   const mark = () => {
     const inside = [...entries.keys()].filter(id => crossing.has(id));
     const current = inside.at(-1);
-    entries.forEach((a, id) => {
-      if (id === current) a.setAttribute("aria-current", "true");
-      else a.removeAttribute("aria-current");
-    });
+    entries.forEach((a, id) => { a.ariaCurrent = id === current ? "true" : null; });
     if (current && !narrow.matches) show(entries.get(current));
   };
   const observer = new IntersectionObserver(seen => {

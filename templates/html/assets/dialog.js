@@ -16,7 +16,6 @@
     const dialog = site.element("dialog", kind);
     dialog.setAttribute("aria-label", label);
     const close = site.element("button", "close", "×");
-    close.type = "button";
     close.setAttribute("aria-label", "Close");
     close.addEventListener("click", () => dialog.close());
     dialog.append(close, ...content);
@@ -52,7 +51,6 @@
   // A button that copies a text, and says so.
   site.copyButton = (words, text) => {
     const button = site.element("button", "copy", words);
-    button.type = "button";
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(text());

@@ -7,12 +7,11 @@
   // A copy may hold no id, since the page has each already.
   const copy = target => {
     const made = target.cloneNode(true);
-    [made, ...made.querySelectorAll("[id]")].forEach(each => each.removeAttribute("id"));
-    made.querySelectorAll("[aria-labelledby]").forEach(each => each.removeAttribute("aria-labelledby"));
-    made.removeAttribute("aria-labelledby");
+    for (const each of [made, ...made.querySelectorAll("*")]) {
+      for (const name of ["id", "aria-labelledby", "aria-sort"]) each.removeAttribute(name);
+    }
     // The heads of a table stand in buttons that sort it; a copy keeps their words.
     made.querySelectorAll("button.sort").forEach(each => each.replaceWith(...each.childNodes));
-    made.querySelectorAll("[aria-sort]").forEach(each => each.removeAttribute("aria-sort"));
     made.querySelectorAll(".permalink, button, .table-file, .figure-files").forEach(each => each.remove());
     return made;
   };

@@ -9,8 +9,8 @@
     region.toggleAttribute("data-below", height - high - region.scrollTop > 2);
     region.toggleAttribute("data-wide", wide);
     region.toggleAttribute("data-fits", !wide);
-    // What sticks out of the text must still do so once it fits, or it would flicker.
-    region.toggleAttribute("data-out", width > region.parentElement.clientWidth + 1);
+    // What sticks out of the text, in smaller type, still does once it fits, or it would flicker.
+    if (width > region.parentElement.clientWidth + 1) region.dataset.out = "";
     if (wide || height > high + 1) region.tabIndex = 0;
     else region.removeAttribute("tabindex");
   };

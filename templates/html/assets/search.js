@@ -78,7 +78,6 @@
   };
 
   const button = element("button", "find", "Search");
-  button.type = "button";
   button.setAttribute("aria-keyshortcuts", "/");
   button.addEventListener("click", open);
   tools.prepend(button);

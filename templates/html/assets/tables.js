@@ -55,7 +55,6 @@
     if (plain) {
       [...head.cells].forEach((cell, column) => {
         const button = element("button", "sort", ...cell.childNodes);
-        button.type = "button";
         button.addEventListener("click", () => sort(table, column, cell));
         cell.append(button);
       });
@@ -74,7 +73,6 @@
     const verdict = shown => [...shown.classList].find(name => name !== "verdict");
     counts.forEach(count => {
       const button = element("button", count.className, ...count.childNodes);
-      button.type = "button";
       button.setAttribute("aria-pressed", "false");
       count.replaceWith(button);
       button.addEventListener("click", () => {

@@ -16,7 +16,6 @@
     const tools = document.querySelector(".tools");
     if (!tools) return;
     const button = document.createElement("button");
-    button.type = "button";
     button.className = "theme";
     const label = () => {
       button.textContent = shown() === "dark" ? "Light" : "Dark";
@@ -30,5 +29,9 @@
     system.addEventListener("change", label);
     label();
     tools.append(button);
+    // On a phone the links scroll: to this page's at first, and to all of one that gets the focus.
+    const links = document.querySelector("header.site nav"), current = links.querySelector("[aria-current]");
+    links.scrollLeft = (current?.offsetLeft ?? 0) - 60;
+    links.addEventListener("focusin", event => event.target.scrollIntoView({ block: "nearest", inline: "nearest" }));
   });
 })();
