@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, absent, exact
+from report.core.missing import Missing
+from report.quantity.evaluation import estimate
+from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import subject, theory
-from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
-from report.studies.training_roofline.subject import HEAVY, LIGHT, SMALL, SOURCE_BATCH
+from report.studies.training_roofline.subject import HEAVY, LIGHT, MARGIN, SMALL, SOURCE_BATCH
 from report.studies.training_roofline.theory import least_time
 
 #: Networks over whose cases the source averages efficiencies.
@@ -96,16 +96,16 @@ def share_of_roofs(
     return spanning(*shares)
 
 
-def measured_share(s: Source, run: Run, network: str) -> Quantity:
-    """Divide a GPU's least time of a float32 step, by its data sheet, by the measured one."""
-    gpu = run.stored.record.environment.gpu
-    device = gpu.model.removeprefix("NVIDIA ") if gpu else run.label
-    peak, bandwidth = s.peak(device), s.bandwidth(device)
-    if peak.missing or bandwidth.missing:
-        return absent("share of roofs", "1", f"no data sheet of the {device} is known")
-    batch = s.largest_steady_case(T4, network).batch
-    seconds, _ = least_time(network, batch, peak, bandwidth)
-    return to_digits(seconds / run.step(network, batch), 2)
+def leader(ratio: Quantity) -> str | Missing:
+    """Name the GPU that leads over the whole range of the T4's ratio to the laptop's."""
+    bounds = estimate(ratio)
+    if isinstance(bounds, Missing):
+        return bounds
+    if bounds.high < 1 / (1 + MARGIN):
+        return "laptop leads"
+    if bounds.low < 1 - MARGIN:
+        return "clocks decide"
+    return "T4 leads" if bounds.low > 1 + MARGIN else "T4 leads or ties"
 
 
 def memory_share(s: Source, device: str, network: str) -> Quantity:
