@@ -36,5 +36,5 @@ def clocks(source: Source) -> Iterator[Scaling]:
         y_from_zero=True,
         direct=True,
         legend=False,
-        regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_900, 3.15)),
+        regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_650, 3.15)),
     )

@@ -406,7 +406,7 @@ _ITEMS: Final = (
     ("H1: the laptop is faster, but for the collapse", "its throughputs", "holds"),
     ("H2: MobileNetV2 is memory-bound", "nearer roof by time", "consistent without a cache"),
     ("H2: ResNet-50 is compute-bound", "nearer roof by time", "consistent on the T4 alone"),
-    ("Heavier networks have more intensity", "traffic layer by layer", "the reverse for the ResNets"),
+    ("Heavier networks: more intensity", "traffic layer by layer", "the reverse for the ResNets"),
     ("H3: gains shrink with the batch", "its throughputs", "as printed, on the T4"),
     ("H3: reasons why gains shrink", "a fixed time a step", "agrees with the T4's largest batch"),
     ("The paradox: heat, cooling in the cloud", "clocks", "ResNet-18: needs clocks below ratings"),
