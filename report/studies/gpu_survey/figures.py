@@ -43,10 +43,8 @@ def gains(p: Survey) -> Iterator[Scaling]:
 def backbones(p: Survey) -> Iterator[Dots]:
     """Draw the rates of backbones with group normalization over those with batch normalization."""
     settings = {subject.CARDS[setting.device]: setting for setting in subject.PRICED_SETTINGS}
-    for setting in subject.EAGER:
-        settings[f"{subject.CARDS[setting.device]}, compiled"] = setting.compiled
-    for setting in subject.CHANNELS_LAST:
-        settings[f"{subject.CARDS[setting.device]}, channels-last"] = setting
+    settings |= {f"{subject.CARDS[s.device]}, compiled": s.compiled for s in subject.EAGER}
+    settings |= {f"{subject.CARDS[s.device]}, channels-last": s for s in subject.CHANNELS_LAST}
     rows = [p.grouped_rates(setting).numbers for setting in settings.values()]
     series = []
     for place, (label, network) in enumerate((subject.BACKBONES | subject.UNCOUNTED).items()):

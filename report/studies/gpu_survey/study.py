@@ -54,6 +54,7 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "others_slower": second.switched_gain([GROUPED], "calibrated").below_one,
         "one_group": second.switched_gain([ONE_GROUP]).count,
         "one_group_nearer": second.nearer_to_single([ONE_GROUP]),
+        "later": at_any_batch.named(subject.LATER).count,
         "twins": p.twins(subject.EAGER[-1]).count,
         "counted_twins": p.twins(subject.EAGER[0], "half").count,
         "laid_out": p.pairs["layout"].gain_in(BATCH).count,
@@ -254,7 +255,7 @@ def operators_err_least(p: Survey) -> Iterator[Statement]:
 
 
 survey.figure("predicted", key=True, height=2.9)(figures.gains)
-survey.figure("backbones", height=2.4)(figures.backbones)
+survey.figure("backbones", height=2.6)(figures.backbones)
 survey.figure("twins", height=2.4)(figures.twins)
 
 _MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
@@ -291,8 +292,6 @@ CAUSES: Final = (
     ("Chip", "lose", "lose ×", "any", "lose", "any", "any"),
     ("Kernel", "lose", "lose ×", "any", "lose", "faster ×", "near 0"),
     ("Layout", "lose", "gain", "float32", "gain ×", "faster ×", "near 1 ×"),
-    ("Older timm", "gain ×", "gain", "float16 ×", "gain ×", "equal", "near 0"),
-    ("Layout, timm", "lose", "gain", "float32", "gain ×", "equal", "near 1 ×"),
     ("Slow memory", "lose", "gain", "any", "lose", "faster ×", "any"),
     ("Slow arithmetic", "gain ×", "gain", "float16 ×", "gain ×", "any", "any"),
     ("Switch", "lose", "gain", "float32", "lose", "equal", "near 0"),

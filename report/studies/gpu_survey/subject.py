@@ -81,6 +81,8 @@ UNCOUNTED: Final = {"test_efficientnet": "test_efficientnet", "RegNetY-040": "re
 EVONORM: Final = "resnetv2_50d_evos"
 #: CNNs with group normalization that the layout does not slow down, by their names.
 BIT: Final = "_bit$"
+#: Networks that timm 1.0.22 lacks and 1.0.23 has, by the wheels on PyPI.
+LATER: Final = r"^csatv2|^vit_(dwee|dpwee|dlittle)_"
 
 #: Names of networks with attention or mixers, which are no CNNs, whatever their convolutions are.
 _NO_CNNS: Final = re.compile(
