@@ -117,10 +117,8 @@ class SitePaper:
             places = [f"claim-{id}"]
             if claim["sentence"] or "summary" in self.values:
                 places.append("tbl-claims")  # a row of a paper's or of a report's table of claims
-            address = self.page
-            for place in reversed(places):
-                if f'id="{place}"' in self.html:
-                    address = f"{self.page}#{place}"
+            present = [place for place in places if f'id="{place}"' in self.html]
+            address = f"{self.page}#{present[0]}" if present else self.page
             picture = interval_picture(claim.get("compared", ()))
             added = {"sentence": plain_words(words), "address": address, "picture": picture}
             claims.append({**claim, **added, "place": self.html.find(f'id="claim-{id}"')})
@@ -289,11 +287,8 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         id = dict(attrs).get("id") or ""
-        section = None
-        if tag == "section" and id:
-            section = _PageSection(id, "Section")
-        elif tag == "figure" and id[:4] in _KINDS:
-            section = _PageSection(id, _KINDS[id[:4]])
+        kind = {"section": "Section", "figure": _KINDS.get(id[:4])}.get(tag)
+        section = _PageSection(id, kind) if id and kind else None
         if section:
             self.sections.append(section)
         if tag in (*_UNSEARCHED, *_HEADINGS, "section", "figure"):
