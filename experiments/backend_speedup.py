@@ -47,7 +47,7 @@ from experiments.backends.changes import (
     operations_with,
 )
 from experiments.backends.libraries import ON_CPU, ON_GPU, Library
-from experiments.backends.perceptron import Training, course, training_of
+from experiments.backends.perceptron import Training, learning_curve, training_of
 from experiments.harness.study import (
     FULL,
     QUICK,
@@ -149,7 +149,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     if is_timed(factors):
         return {}
     library, images = load_library(factors, session.threads), _images(factors, session)
-    return course(training_of(library, factors, images.train), images.test, ITERATIONS)
+    return learning_curve(training_of(library, factors, images.train), images.test, ITERATIONS)
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:

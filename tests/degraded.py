@@ -31,10 +31,11 @@ def committed(study: str) -> Inputs:
     return choose(study, ROOT / "data").inputs
 
 
-def one_of_each_kind(inputs: Inputs) -> Inputs:
+def thinned_inputs(inputs: Inputs) -> Inputs:
     """Keep the records that the paper shows as ``gpu`` and ``cpu``, with about thirty cases each.
 
-    Long imported tables, and the captured networks beside them, keep the same sixth of all CNNs.
+    Imported tables of more than 500 cases, and then the captured networks too, keep only the CNNs
+    that ``_in_sample`` selects.
     """
     by_role = inputs.record_by_role
     records = tuple(thinned(by_role[role]) for role in ("gpu", "cpu") if role in by_role)

@@ -14,7 +14,7 @@ from report.evaluation.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
 from tests import factory
-from tests.degraded import committed, one_of_each_kind, small
+from tests.degraded import committed, small, thinned_inputs
 from tests.papers import assert_whole, compose, rows
 from tests.test_conv_scaling import record as whole_record
 
@@ -35,7 +35,7 @@ def machine(study: str, number: int) -> Record:
 
 def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
     """Compute a paper of committed records and of records of a class, with few cases per record."""
-    inputs = one_of_each_kind(committed(study))
+    inputs = thinned_inputs(committed(study))
     class_records = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
     inputs = replace(inputs, records=(*class_records, *inputs.records), roles={})
     no_attachments = {stored.file: {} for stored in inputs.records}

@@ -18,7 +18,7 @@ import pytest
 import build
 from benchmarks import language
 from report.commands import serve
-from report.commands.arguments import PROJECT, named_records, parse
+from report.commands.arguments import PROJECT_FOLDERS, named_records, parse
 from report.commands.check import moved_numbers, read_pins, review, verdict_changes
 from report.commands.new import new_study
 from report.commands.serve import NEWS, SCRIPT, Server
@@ -98,7 +98,7 @@ def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixtur
         ("--data", "the name is empty", ("",)),
         ("--out", "the name is empty", ("",)),
         ("--out", f"{folder}/data", (folder, folder / "data", folder / "data" / "new")),
-        ("--out", "no outputs", ("/", ROOT, ROOT / "templates" / "papers" / "new")),
+        ("--out", "must not contain outputs", ("/", ROOT, ROOT / "templates" / "papers" / "new")),
     ):
         for path in map(str, paths):
             # Folders outside of the test's folder are tested only with --dry-run.
@@ -109,7 +109,7 @@ def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixtur
     assert factory.digests(folder) == before
     tracked = factory.printed(["git", "ls-files"]).splitlines()
     folders = {name.partition("/")[0] for name in tracked if "/" in name}
-    assert folders <= {*PROJECT}
+    assert folders <= {*PROJECT_FOLDERS}
 
 
 def test_records_are_named_by_path_or_part_of_the_name(data: Path, tmp_path: Path) -> None:

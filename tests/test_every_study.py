@@ -24,7 +24,7 @@ from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
 from tests import degraded
-from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, one_of_each_kind
+from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, thinned_inputs
 from tests.papers import assert_whole, rendered, verdicts
 
 #: Studies with records of this project, and studies with any records; a new study has none.
@@ -50,7 +50,7 @@ DECIDED_WITHOUT_SAMPLES = {
 
 @cache
 def findings(study: str, kind: str | None = None) -> Findings:
-    inputs = one_of_each_kind(committed(study))
+    inputs = thinned_inputs(committed(study))
     return compute(study, DEGRADED[kind](inputs) if kind else inputs)
 
 
@@ -147,7 +147,7 @@ def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -
 
 @every_study_of_own_records
 def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
-    inputs = one_of_each_kind(committed(study))
+    inputs = thinned_inputs(committed(study))
     stored = inputs.records[0]
     cases = stored.record.cases
     first_cases = [cases[index] for index in degraded.first_of_each_subject(cases)]
@@ -172,7 +172,7 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
 
 @pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
 def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None:
-    inputs = one_of_each_kind(committed(study))
+    inputs = thinned_inputs(committed(study))
     case = next(case for case in inputs.records[-1].record.cases if case.layers)
     wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
     record = msgspec.structs.replace(inputs.records[-1].record, cases=(wrong,))

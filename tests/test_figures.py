@@ -196,12 +196,12 @@ def test_a_roof_has_its_corner_at_the_ridge() -> None:
 def test_panels_of_a_row_share_a_range() -> None:
     row = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
 
-    def place_of_smaller_value(same_axes: bool) -> float:
-        """Return the distance from the upper edge of the drawing."""
-        drawing = render(Drawing(row, True, same_axes=same_axes), "x")
+    def distance_from_top(same_axes: bool) -> float:
+        """Return the distance of the smaller value from the upper edge of the drawing."""
+        drawing = render(Drawing(row, wide=True, same_axes=same_axes), "x")
         return drawing.series[0].points[0][1]
 
-    assert place_of_smaller_value(same_axes=True) > place_of_smaller_value(same_axes=False) + 0.2
+    assert distance_from_top(same_axes=True) > distance_from_top(same_axes=False) + 0.2
 
 
 def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
@@ -217,14 +217,14 @@ def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
 
 
 def test_rendered_figures_have_ids_and_positions_of_series() -> None:
-    figure = render(Drawing((SCALING, LINEAR), True), "study/fig-x")
+    figure = render(Drawing((SCALING, LINEAR), wide=True), "study/fig-x")
     names = [series.name for series in figure.series]
     assert names == ["Run_1 $5", "Reported", "Theory", "Part", "Reported"]
     assert all(f'id="{id}"' in figure.svg.decode() for series in figure.series for id in series.ids)
     points = figure.series[0].points
     assert points == tuple(sorted(points, key=lambda point: (point[0], -point[1])))
     assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
-    assert "style=" not in figure.svg.decode(), "a strict policy forbids styles in a picture"
+    assert "style=" not in figure.svg.decode(), "a content security policy may forbid styles"
 
 
 def test_series_differ_also_without_colours() -> None:

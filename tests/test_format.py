@@ -399,12 +399,12 @@ _COMMAND = re.compile(r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})")
 @given(TEXT)
 @example("".join(map(chr, range(0x20, 0x250))))
 @example("漢字 🙂 \u0301 ﬁ Ⅳ ᵀ ﬀ")
-def test_latex_is_a_line_without_a_raw_special_or_unknown_character(text: str) -> None:
+def test_latex_is_one_line_of_known_escaped_characters(text: str) -> None:
     escaped = latex(text)
     assert "\n" not in markdown(text) + escaped
     characters = _COMMAND.sub("", escaped).replace("{}", "")
     assert not set(characters) & set('\\&%$#_{}^<>`"')
-    assert latex_source(characters) == characters
+    assert latex_source(characters) == characters, "code points replace unknown characters"
 
 
 @pytest.mark.parametrize(("escape", "text", "escaped"), [

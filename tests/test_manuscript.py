@@ -199,7 +199,7 @@ def test_a_sentence_is_unmeasured_until_a_record_has_the_case(
         return render_document("conv_scaling", data, tmp_path, FINDINGS, {}, coverage)
 
     assert rendered() == Manuscript("One.\n\nTwo.\n", FINDINGS, ())
-    monkeypatch.setattr("report.engine.writing.PROJECT", data)
+    monkeypatch.setattr("report.engine.writing.PROJECT_DATA", data)
     if measured is None:
         with pytest.raises(
             TemplateError, match="2: batch is no factor of a record; these are: none"
@@ -245,26 +245,29 @@ def test_papers_deny_a_measurement_only_where_the_build_checks_it() -> None:
     ("a\n{{ v.kne }}\n", 2, "knee"),
     ("a\n{{ v.knee.mth }}\n", 2, "math"),
     ("a\n{{ facts.sizes.larg }}\n", 2, "near it: large"),
-    # Tags without a meaning.
+    # Tags with wrong arguments.
     ('a\n{% unmeasured "tpu" %}x{% endunmeasured %}', 2, "tpu is no device or quantity; write cpu"),
     ('a\n{% unmeasured "page_fault" %}x{% endunmeasured %}', 2, "quantity: page_faults"),
     ('a\n{% unmeasured batch=2 batch=3 %}x{% endunmeasured %}', 2, "expected token ','"),
     ('a\n{% holds "nothing" %}x{% endholds %}', 2, "nothing is no claim"),
     ('a\n{% table "tbl-b" %}B.{% endtable %}', 2, "tbl-b is no table of the study"),
     ('{% claims "tbl-c" %}no colon{% endclaims %}', 1, "a claim is «id: sentence»"),
+    ('a\n{% holds "grows", "zzz" %}x{% endholds %}', 2, "write supported or refuted"),
+    # Tags without a part, or with a part twice.
     ('{% figure "fig-a" %}x{% endfigure %}', 1, "has no alternative text"),
     ('{% holds "linear" %}x', 1, "end"),
     ('{% holds "linear" %}a{% else %}\nb{% else %}c{% endholds %}', 2, "else stands twice"),
-    ('a\n{% holds "grows", "zzz" %}x{% endholds %}', 2, "write supported or refuted"),
-    # Templates may not compute numbers.
+    # Templates may not compute numbers; the value knee is 8.
     ("a\n{{ v.knee.plain ~ 0 }}", 2, "80 is typed"),
-    ("a\n{{ 3 * 4 }}\n", 2, "the number 12 is none"),
+    ("a\n{{ 3 * 4 }}\n", 2, "the number 12 is none of the study's values"),
     ("a\n{{ v.knee.plain | first }}", 2, "No filter named 'first'"),
     ('a\n{{ facts.devices | join("0") }}', 2, "join separates texts"),
     ("a\n{{ v.knee | md }}", 2, "a filter needs a text"),
-    ("a\n{% for d in tables %}{{ loop.index }}{% endfor %}", 2, "the number 1 is none"),
+    ("a\n{% for d in tables %}{{ loop.index }}{% endfor %}", 2, "the number 1 is none of the"),
+    # Characters that cannot be printed.
     ('a\n{{ "\\U000f0000" }}', 2, "no text that can be printed"),
     ("a\n\U000f0000", 2, "a private character; remove it"),
+    # Templates may not contain typed numbers.
     ("---\nnames: [x7, about 7]\n---\n", 2, "about 7 could be a result"),
     ("a\n\nIt takes 12 ms.\n", 3, "12"),
     # Templates may not run code.
@@ -290,10 +293,10 @@ def test_template_faults_name_lines(text: str, line: int, word: str, tmp_path: P
     ("[linear]", "From {{ v.knee }} on.", ""),
     ("[grows, linear]", "From {{ v.knee.about }} on.", ""),
     ("[grows]", "It grows.", ""),
-    ("[]", "From {{ v.knee }} on.", ""),
+    ("[]", "From {{ v.knee }} on.", ""),  # without a headline, every value is allowed
     ("[grows]", "From {{ v.knee }} on.", "4: the abstract prints knee, which no claim of headline"),
 ])  # fmt: skip
-def test_an_abstract_prints_the_numbers_of_its_headline(
+def test_an_abstract_prints_only_numbers_of_its_headline(
     headline: str, abstract: str, message: str, tmp_path: Path
 ) -> None:
     claims = {**FINDINGS.claims, "linear": Claim("linear", "supported", "", numbers=("knee",))}
@@ -423,7 +426,7 @@ def test_numbers_stand_between_words_and_in_formulas(tmp_path: Path) -> None:
     (0.9951, "1", "measured", "1", "0.99"),
     (-1.65, "1", "measured", "−1.6", "−1.7"),
     (0.1234, "1", "percent", "13\N{NO-BREAK SPACE}%", "12\N{NO-BREAK SPACE}%"),
-    (Estimate(0.01234, 0.012, 0.013, 15, 0.95), "s", "measured",
+    (Estimate(0.01234, 0.012, 0.013, n=15, confidence=0.95), "s", "measured",
      "13\N{NO-BREAK SPACE}ms", "12\N{NO-BREAK SPACE}ms"),
     (1234, "1", "exact", "1,234", "1,234"),
     (0.0, "1", "measured", "0", "0"),
@@ -450,15 +453,15 @@ def test_bounds_round_outward(
         ("At least {{ v.x.up_to }}.", "down; write .from"),
     ):
         if is_rounded:
-            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* is rounded {message}"):
+            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* that is rounded {message}"):
                 printed(sentence)
         else:
             printed(sentence)
 
 
 def gain(*medians: float, disturbed: bool = False) -> Quantity:
-    """Return a measured ratio with one call per process."""
-    processes = [Process("r", str(n), (time,), disturbed) for n, time in enumerate(medians)]
+    """Return a measured ratio; each process has one sample, which is its median."""
+    processes = [Process("r", str(n), (ratio,), disturbed) for n, ratio in enumerate(medians)]
     return measured("gain", "1", processes, "f")
 
 

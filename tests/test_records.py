@@ -36,17 +36,18 @@ PLACE = "data/conv_scaling/x.json"
 GOOD: dict[str, Any] = json.loads(encode(RECORD))
 
 
-def in_rounds(**change: Any) -> Case:
-    """Return a case of two processes; ``change`` are fields of the second process's round."""
+def case_with_second_round(**fields: Any) -> Case:
+    """Return a case of two processes; ``fields`` replace those of the second process's round."""
     first, second = CASE.rounds
-    return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **change)))
+    return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **fields)))
 
 
 #: Up to three layers, with the same or different names and batches.
 LAYERS = st.lists(st.builds(factory.layer, st.integers(1, 3), st.sampled_from("ab")), max_size=3)
 OUTCOMES = st.sampled_from([("ok", None), ("failed", "It broke."), ("unavailable", "No GPU.")])
+#: Whole nanoseconds are stored as integers, other times as floats.
 TIMES = st.lists(st.floats(1e-9, 1e5) | st.integers(1, 10**12).map(lambda n: n / 1e9), max_size=3)
-POLICIES = st.sampled_from([None, "default", "retained", "jemalloc"])
+ALLOCATORS = st.sampled_from([None, "default", "retained", "jemalloc"])
 
 
 ROUNDS = st.lists(
@@ -55,7 +56,7 @@ ROUNDS = st.lists(
             process, {"time": times}, policy=policy, status=outcome[0], reason=outcome[1],
             disturbance=noise,
         ),
-        st.integers(1, 3), POLICIES, OUTCOMES, st.none() | st.just("Another program ran."), TIMES,
+        st.integers(1, 3), ALLOCATORS, OUTCOMES, st.none() | st.just("Another program ran."), TIMES,
     ),
     max_size=3,
     unique_by=lambda drawn: (drawn.process, drawn.policy),
@@ -186,15 +187,15 @@ def test_a_name_with_another_time_or_machine_is_refused(tmp_path: Path, old: str
 
 def test_samples_of_a_case_come_from_rounds_of_the_policy() -> None:
     """Rounds of the only policy serve all policies; failed and disturbed rounds are used last."""
-    case = in_rounds()
+    case = case_with_second_round()
     assert [case.samples("time", p) for p in ("retained", "default", "jemalloc")] == [
         (0.75,), (0.5, 0.25), (),
     ]  # fmt: skip
-    assert in_rounds(policy="default").samples("time", "jemalloc") == (0.5, 0.25, 0.75)
+    assert case_with_second_round(policy="default").samples("time", "jemalloc") == (0.5, 0.25, 0.75)
     for fault in ({"status": "failed", "reason": "It broke."}, {"disturbance": "Another ran."}):
-        case_with_fault = in_rounds(policy="default", **fault)
+        case_with_fault = case_with_second_round(policy="default", **fault)
         assert case_with_fault.samples("time", "default") == (0.5, 0.25)
-    assert in_rounds(disturbance="Another program ran.").samples("time") == (0.75,)
+    assert case_with_second_round(disturbance="Another program ran.").samples("time") == (0.75,)
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
 
 
@@ -409,7 +410,7 @@ def test_misnamed_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
         output = " ".join(capsys.readouterr().out.split())
         for file in files[:3]:
             assert f"data/{STUDY}/{file}: is no record, since its name does not end in" in output
-        assert f"data/{STUDY}/{name}: holds files of {name}.json, which is not there" in output
+        assert f"data/{STUDY}/{name}: holds files of {name}.json, which does not exist" in output
         assert "hidden" not in output
 
 

@@ -98,7 +98,7 @@ def read_rows(
         tables.require_known(name, f"--given {name}", "quantity", knowledge().quantities)
         quantity = knowledge().quantities[name]
         if name in positions:
-            raise UsageError(f"--given {name}: the table has it.")
+            raise UsageError(f"--given {name}: the table has a column {name}.")
         if quantity.words:
             tables.require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
         elif quantity.kind != "text" and tables.read_cell(name, text, "") is None:

@@ -263,7 +263,7 @@ class Training(NamedTuple):
 
 
 def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
-    """Copy images to the device of a library, with pixels divided by 255.
+    """Copy pixels, divided by 255, and one-hot labels to the device of a library.
 
     If the data set has fewer images than ``samples``, images are repeated.
     """
@@ -286,8 +286,8 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
     return Training(library, dtype, images, parameters)
 
 
-def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
-    """Compute loss (nats per sample) and accuracy before and after each of ``count`` iterations."""
+def learning_curve(training: Training, test: Split, count: int) -> SeriesByQuantity:
+    """Compute loss (nats per sample) and accuracy at the start and after each of the iterations."""
     batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
     parameters, xp = training.parameters, training.library.xp
     series = defaultdict[str, list[float]](list)
@@ -295,7 +295,7 @@ def course(training: Training, test: Split, count: int) -> SeriesByQuantity:
         if index:
             parameters = training.iterate(parameters)
         for name, batch in batches.items():
-            sums = forward(training.ops, parameters, batch.images).z2
-            series[f"{name}_loss"].append(loss(xp, sums, batch.targets))
-            series[f"{name}_accuracy"].append(accuracy(xp, sums, batch.targets))
+            logits = forward(training.ops, parameters, batch.images).z2
+            series[f"{name}_loss"].append(loss(xp, logits, batch.targets))
+            series[f"{name}_accuracy"].append(accuracy(xp, logits, batch.targets))
     return {name: tuple(samples) for name, samples in series.items()}

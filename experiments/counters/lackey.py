@@ -5,17 +5,18 @@ multiply-add becomes one operation per float32 lane, with a result of type F32; 
 count of row F32.  Details of the language that affect this count (``lk_main.c`` and
 ``guest_amd64_toIR.c`` of valgrind 3.19):
 
-- Loads, stores and moves between registers have other columns.  The count includes conversions to
-  float32 and choices between two float32 values.  PyTorch converts two factors for every matrix
-  product (``c10::Scalar::toFloat``), so that the count of a linear layer is two too large.
-- A separate vector addition or multiplication has a result of type V128 or V256, like logic and
-  shuffles, and is not counted.  MKL multiplies some small matrices that way; then the count is
-  near 0.
+- Loads, stores and moves between registers have other columns of this row, which are not read.  The
+  count includes conversions to float32 and choices between two float32 values.  PyTorch converts
+  two factors for every matrix product (``c10::Scalar::toFloat``), so that the count of a linear
+  layer is two too large.
+- A vector addition or multiplication that is not fused has a result of type V128 or V256, like
+  logic and shuffles, and is not counted.  MKL multiplies some small matrices that way; then the
+  count is near 0.
 - The first call of a case also generates its kernel: for a convolution in channels_last, oneDNN
   compares block sizes with float32 arithmetic.  Hence a second call is counted.
 
-Importing torch takes a minute under valgrind.  So one process with one thread counts all cases, in
-as many simultaneous children as the machine has cores.
+Importing torch takes a minute under valgrind.  So one process imports torch and forks a child with
+one thread for every case, as many at a time as the machine has cores.
 """
 
 import shutil
@@ -34,11 +35,13 @@ NAME: Final[WorkerRole] = "lackey"
 QUANTITIES: Final = ("lackey_multiply_adds",)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
-#: Time limit for counting (without ``--counters all``), and time to start valgrind (s).
+#: Time limit for counting (s); ``--counters all`` has no limit.
 BUDGET_S: Final = 240.0
+#: Time to start valgrind (s).
 START_S: Final = 60.0
-#: Multiply-adds per second of a core under lackey, and calls per case.
+#: Multiply-adds per second of a core under lackey.
 _RATE: Final = 2e7
+#: Calls per case.
 _CALLS: Final = 2
 #: Time per case apart from the calls (s).
 _OVERHEAD_S: Final = 2.0

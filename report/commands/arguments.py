@@ -19,7 +19,7 @@ OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
 #: Formats of a build if the command line names no format.
 _DEFAULT_OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
 #: Folders of the project that must not receive outputs.
-PROJECT: Final = (
+PROJECT_FOLDERS: Final = (
     *(".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments"),
     *("figures", "report", "templates", "tests"),
 )
@@ -136,21 +136,21 @@ def request_of(options: Namespace) -> BuildRequest:
     studies = tuple(dict.fromkeys(options.study))
     if data != ROOT / "data" or not studies:
         studies = _studies_with_records(studies, data)
-    for folder in (*(ROOT / name for name in PROJECT), data):
+    for folder in (*(ROOT / name for name in PROJECT_FOLDERS), data):
         inside = out.is_relative_to(folder)
         if inside or folder.is_relative_to(out):
             raise UsageError(
                 f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which "
-                "holds no outputs; name a folder of its own, such as out."
+                "must not contain outputs; name a separate folder, such as out."
             )
     if options.replicate is None:
-        use = named_records("--use", options.use, studies or STUDIES, data)
+        use = named_records("--use", options.use, studies, data)
     else:
-        use = _records_of_reports(options.replicate, studies or STUDIES, data)
+        use = _records_of_reports(options.replicate, studies, data)
         studies = tuple(use)
     outputs = tuple(output for output in OUTPUTS if getattr(options, output))
     return BuildRequest(
-        studies=studies or STUDIES,
+        studies=studies,
         outputs=outputs or _DEFAULT_OUTPUTS,
         out=out,
         engine=options.engine,
@@ -162,9 +162,10 @@ def request_of(options: Namespace) -> BuildRequest:
 
 
 def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
-    """Return ``studies``; if empty, all studies with records in ``data``.
+    """Return ``studies``; if empty, all with records in ``data``; if none has any, all.
 
-    Raises ``RecordError`` for a study without records: an empty paper must not replace a full one.
+    Raises ``RecordError`` if ``data`` is no folder, or is not the project's and lacks records of a
+    study: an empty paper must not replace a full one.
     """
     if not data.is_dir():
         raise RecordError(f"--data {data}: is no folder; name the folder that holds the records.")
@@ -179,7 +180,7 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
             f"--data {data}: holds no record of {', '.join(missing)}; name a folder of records, "
             "which holds a folder for each study."
         )
-    return studies or tuple(measured)
+    return studies or tuple(measured) or STUDIES
 
 
 def _records_of_reports(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from report.core.records.coverage import CoveredCase, covered_cases
-from report.core.records.files import PROJECT
+from report.core.records.files import PROJECT_DATA
 from report.core.records.frames import read_samples, sample_frame
 from report.engine import actions, steps
 from report.engine.steps import ROOT, BuildRequest
@@ -40,7 +40,7 @@ def render_document(
     it calls one of them unmeasured.
     """
     if not is_report(name):
-        measured = coverage if data == PROJECT else None
+        measured = coverage if data == PROJECT_DATA else None
         return render_manuscript(papers / f"{name}.qmd.j2", findings, origin, measured)
     settings, study = read_settings(data), study_of(name)
     when = ", ".join(filter(None, (settings.course, settings.date)))

@@ -33,7 +33,7 @@ from report.core.records.choice import (
     read_editions,
     write_edition,
 )
-from report.core.records.files import PROJECT, read_table, shared
+from report.core.records.files import PROJECT_DATA, read_table, shared
 from report.core.records.network_operators import read_operators
 from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_devices, read_reported
@@ -56,7 +56,7 @@ from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
 _NO_EDITION: Final = Edition({})
-_ROOT: Final = PROJECT.parent
+_ROOT: Final = PROJECT_DATA.parent
 _REPORT: Final = _ROOT / "report"
 #: The remedies for a study that always fails, and for a study that fails with one record only.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
@@ -256,7 +256,7 @@ def choose(
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
     inputs = _inputs(folder.inputs, choices, imported, attachments, edition)
     origin = _origin(inputs, choices, edition) | {"altered": [(file, EDITED) for file in altered]}
-    if editions is None and (requested or (named is None and data != PROJECT)):
+    if editions is None and (requested or (named is None and data != PROJECT_DATA)):
         origin["byline"] = _FOREIGN
     notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
     notices += (*strays(study, data), *_gate_notes(study, inputs))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from report.core.errors import RidgepointError, reason_of
-from report.core.records.files import PROJECT
+from report.core.records.files import PROJECT_DATA
 from report.core.records.store import Stored
 from report.evaluation import is_report, study_of
 from report.evaluation.gather import Chosen, Folder, choose, compute_usable, read_folder
@@ -103,10 +103,10 @@ def choose_for_report(
 
 def read_original(study: str) -> Original:
     """Compute the paper of the project's records; records that its template names are used, too."""
-    chosen, findings = compute_usable(study, PROJECT)
+    chosen, findings = compute_usable(study, PROJECT_DATA)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     compared = import_module(module_of(study)).study.compared
-    template = PROJECT.parent / "templates" / "papers" / f"{study}.qmd.j2"
+    template = PROJECT_DATA.parent / "templates" / "papers" / f"{study}.qmd.j2"
     text, front = template.read_text(encoding="utf-8"), front_of(template)
     records = {item.file: item for item in chosen.folder.measured if item.file[-13:-5] in text}
     records |= {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}

@@ -80,6 +80,5 @@ def check_ran(
         for layer in case.layers:
             if msgspec.structs.replace(expected(case.factors), name=layer.name) != layer:
                 raise StudyError(
-                    f"{place}: found {layer}, which is not the layer that this study is about; "
-                    f"{_REMEDY}."
+                    f"{place}: found {layer}, which is not the layer of these factors; {_REMEDY}."
                 )

@@ -42,7 +42,7 @@ def place_of_line(document: Path, line: int) -> str:
         if i2 - i1 == j2 - j1:
             return _place(name, lines, i1 + line - 1 - j1)
         if i1 < i2:
-            common = [_common(template_line, written[line - 1]) for template_line in lines[i1:i2]]
+            common = [_longest_common_length(own, written[line - 1]) for own in lines[i1:i2]]
             return _place(name, lines, i1 + common.index(max(common)))
     return name
 
@@ -64,7 +64,7 @@ def place_like(document: Path, read: Sequence[str]) -> str:
     """
     name, lines = _origin(document)
     for line in list(filter(str.strip, read))[: -_WINDOW - 1 : -1]:
-        common = [_common(own, line) for own in lines]
+        common = [_longest_common_length(own, line) for own in lines]
         longest = max(common, default=0)
         if common.count(longest) == 1 and longest >= min(_RELATED, len(line.strip())):
             return _place(name, lines, common.index(longest))
@@ -124,7 +124,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _first(lines: Sequence[str], needles: Sequence[str]) -> int | None:
-    """Return the number, from 1, of the line with the first needle that occurs as whole words."""
+    """Return the number, from 1, of the first line where a needle (tried in turn) ends a word."""
     for needle in needles:
         pattern = re.compile(re.escape(needle) + r"(?![\w-])")
         for number, line in enumerate(lines, 1):
@@ -139,5 +139,5 @@ def _place(name: str, lines: Sequence[str], index: int) -> str:
     return f"{name}:{index + 1}" + (f": {printed[1]}" if printed else "")
 
 
-def _common(one: str, other: str) -> int:
+def _longest_common_length(one: str, other: str) -> int:
     return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size

@@ -302,7 +302,7 @@ def test_the_command_prints_verdicts_and_json(
     content = json.loads(capsys.readouterr().out)
     assert content["verdicts"] == {"consistent": 1}
     assert main(["audit", str(path), "--given", "mfu=3"]) == 2
-    assert "--given mfu: the table has it." in capsys.readouterr().err
+    assert "--given mfu: the table has a column mfu." in capsys.readouterr().err
     assert main(["audit", str(path), "--given", "direction=foo"]) == 2
     assert "direction=foo: no such value; possible are training" in capsys.readouterr().err
     path.write_text("GPU,Model,Tokens/s,MFU\n8x A100,LLaMA-7B,26k,40 %\n")
@@ -324,8 +324,8 @@ def test_an_audit_writes_a_report_and_a_study(
     table.write_text('GPU,TFLOP/s,MFU (%)\nH200,"1,420",21.2\nH200,,50\n')
     given = ["--given", "precision=bf16", "--report", str(tmp_path / "report")]
     source = ["--as-source", "printed_shares", "--new", "Printed shares of a peak"]
-    assert main(["audit", str(table), *given, "--new", "Shares"]) == 2
-    assert main(["audit", str(table), *given, *source]) == 1
+    assert main(["audit", str(table), *given, "--new", "Shares"]) == 2, "--as-source is missing"
+    assert main(["audit", str(table), *given, *source]) == 1, "a claim is impossible"
     assert "impossible" in (tmp_path / "report" / "audit.html").read_text("utf-8")
     assert (tmp_path / "report" / "audit.pdf").read_bytes().startswith(b"%PDF")
     published = read_reported(project / "data" / "reported" / "printed_shares.json").tables[0]
@@ -338,7 +338,7 @@ def test_an_audit_writes_a_report_and_a_study(
     assert main(["audit", str(table), *given, *source]) == 2, "the name is taken"
 
 
-@pytest.mark.parametrize(("key", "operation", "units", "clock", "width"), [
+@pytest.mark.parametrize(("key", "operation", "units", "clock", "flop_per_cycle"), [
     ("mi300x", "bfloat16", 304, "2.100", 2048),
     ("mi250", "bfloat16", 208, "1.7", 1024),
     ("mi100", "float16", 120, "1.5", 1024),
@@ -346,11 +346,12 @@ def test_an_audit_writes_a_report_and_a_study(
     ("a100-40gb", "float32", 6912, "1.410", 2),
     ("t4", "float32", 2560, "1.590", 2),
 ])  # fmt: skip
-def test_peaks_are_units_times_clock_times_width(
-    key: str, operation: str, units: int, clock: str, width: int
+def test_peaks_are_units_times_clock_times_flop_per_cycle(
+    key: str, operation: str, units: int, clock: str, flop_per_cycle: int
 ) -> None:
+    """The printed clock (GHz) and peak (TFLOP/s) agree within their rounding."""
     devices = {device.key: device for device in read_devices(DEVICES).devices}
     (peak,) = (peak for peak in devices[key].peaks if peak.operation == operation)
-    product = Rounded.printed(clock).scaled(units * width).scaled(Fraction(1, 1000))
+    product = Rounded.printed(clock).scaled(units * flop_per_cycle).scaled(Fraction(1, 1000))
     assert Rounded.printed(f"{peak.value:g}").interval.meets(product.interval)
     assert len(devices) >= 30

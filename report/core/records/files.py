@@ -17,7 +17,7 @@ import msgspec
 from report.core.errors import RecordError
 
 #: The data directory of this project.
-PROJECT: Final = Path(__file__).resolve().parents[3] / "data"
+PROJECT_DATA: Final = Path(__file__).resolve().parents[3] / "data"
 #: Limit on an unpacked file (B), since a small packed file may unpack to any size.
 LARGEST_UNPACKED: Final = 2**28
 #: Level of gzip; the highest level makes files 5 % smaller in three times the time.
@@ -38,15 +38,16 @@ def shared(name: str, data: Path) -> Path:
     then come from the project.
     """
     own = data / name
-    return own if os.path.lexists(own) else PROJECT / name
+    return own if os.path.lexists(own) else PROJECT_DATA / name
 
 
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
     """Read the regular file ``path``, which messages call ``place``.
 
     The file, with links followed, must be inside ``data``: a paper must not depend on a file
-    outside the committed data.  Raises ``RecordError`` that ends with ``remedy``, also for a pipe
-    or a device, where reading could wait forever.
+    outside the committed data.  Raises ``RecordError``: for an unreadable file, with ``remedy`` at
+    its end; for a file larger than ``LARGEST_UNPACKED``; and for a pipe or a device, where reading
+    could wait forever.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -34,7 +34,7 @@ OPTIMISER: Final = "(the optimiser)"
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """A tensor; ``strides``, and ``offset`` of the first element in the storage, in elements."""
+    """A tensor; ``offset``, of its first element in the storage, and ``strides`` count elements."""
 
     storage: int
     shape: tuple[int, ...]

@@ -241,7 +241,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
 
 
 def _place(path: Path, data: Path) -> str:
-    """Return the path for messages, relative to the parent of the data directory if inside."""
+    """Return the path for messages, relative to the parent of ``data`` if inside that."""
     if path.is_relative_to(data.parent):
         path = path.relative_to(data.parent)
     return path.as_posix()
@@ -295,8 +295,8 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
             record = path.with_name(path.name + ENDING)
             if os.path.lexists(record):
                 continue  # the folder with the attachments of this record
-            fault = f"holds files of {record.name}, which is not there; "
-            fault += "restore that, or delete the folder."
+            fault = f"holds files of {record.name}, which does not exist; "
+            fault += f"restore {record.name}, or delete the folder."
         sentences.append(f"{_place(path, data)}: {fault}")
     return tuple(sentences)
 
