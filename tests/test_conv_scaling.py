@@ -22,7 +22,7 @@ from report.core.records.record import Case, Policy, Record, Round
 from report.core.records.store import read_record
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
-from report.quantity.evaluation import estimate, point
+from report.quantity.evaluation import estimate, point, value
 from report.studies.conv_scaling.figures import moved_cliffs
 from report.studies.conv_scaling.results import first_batches, start_rows
 from report.studies.conv_scaling.runs import Calls, Run, calls_of
@@ -394,6 +394,32 @@ def test_one_process_of_the_gpu_calls_a_single_image_more_slowly() -> None:
     assert max(most) / min(most) < 1.02
     *others, slowest = sorted(one)
     assert slowest / others[-1] > 1.5 and others[-1] / others[0] < 1.1
+    later = run_of("37ee6067")
+    singles, batches = (later.processes("time", later.factors(batch)) for batch in (1, 1024))
+    gains = [1024 * a.median / b.median for a, b in zip(singles, batches, strict=True)]
+    interval = estimate(run.throughput_ratio(1024, 1))
+    assert not isinstance(interval, Missing)
+    assert 0.98 * interval.low < min(gains) < interval.low < max(gains) < interval.high
+
+
+def test_ratios_without_an_unpaired_one_agree_with_it_in_printed_digits() -> None:
+    """As the text states; it also states that all processes map pages from seven images on."""
+    paper = Paper(committed(STUDY))
+    assert paper.cpu and paper.second and paper.timed_gpu
+    gpu, cpu, second = paper.timed_gpu, paper.cpu, paper.second
+    agreeing = (
+        (gpu.throughput_ratio(1024, 1), 0), (second.throughput_ratio(16, 512), 3),
+        (second.gain("jemalloc"), 2), (second.slowdown(8, "forward_backward"), 1),
+        (second.slowdown(512, "forward_backward"), 1), (cpu.gain("mmap_threshold"), 1),
+        (cpu.gain("trim_threshold"), 1), (cpu.gain("thresholds"), 2),
+    )  # fmt: skip
+    for ratio, decimals in agreeing:
+        without_pairs = value(ratio, lambda series: median(p.median for p in series.processes))
+        printed = [round(float(number), decimals) for number in (point(ratio), without_pairs)]
+        assert abs(printed[0] - printed[1]) < 1.5 * 10**-decimals, ratio.formula
+    for run in paper.both:
+        for share in (Calls(run, run.factors(batch)).share for batch in run.timed if batch >= 7):
+            assert point(share) == 1
 
 
 def test_the_mnist_cnn_repeats_on_a_xeon() -> None:

@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate, bonferroni, median_interval
@@ -37,6 +37,7 @@ from report.quantity.expression import (
 from report.quantity.intervals import calls_interval
 from report.quantity.units import ONE
 
+Subject = TypeVar("Subject")
 ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 
 #: Identity of a process: names of run and process.
@@ -107,6 +108,16 @@ def point(quantity: Quantity) -> float | Missing:
     """Return the value of a quantity without its interval."""
     result = estimate(quantity)
     return result if isinstance(result, Missing) else result.value
+
+
+def unpaired(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
+    """Compute a ratio from medians over all processes, without pairs; round to two decimals."""
+    quantity = ratio(subject)
+    if quantity.missing:
+        return quantity
+    file, *further = quantity.sources or ("",)
+    rounded = round(float(value(quantity, _median)), 2)
+    return exact(f"{quantity.formula}, unpaired", "1", rounded, file, tuple(further))
 
 
 def to_digits(quantity: Quantity, digits: int) -> Quantity:

@@ -39,8 +39,8 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
             over = {batch: measured.throughput(batch) for batch in measured.powers}
             lines += points(name, over, "k1/s", series=colour, joined=True)
         drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short)
-        drawn = replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0))
-        yield replace(drawn, y_scale="linear", y_from_zero=True)
+        ticks = (1.0, 8.0, 64.0, 512.0)
+        yield replace(drawn, x_ticks=ticks, y_scale="linear", y_from_zero=True)
 
 
 def rule(run: Run) -> Iterator[Bars]:
@@ -103,10 +103,8 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw pages and time of an image over the free bytes at the top, a mark for each process."""
-    for quantity, label, unit in (
-        ("page_faults", "Pages an image", 1.0),
-        ("time", "Time of an image (µs)", 1e-6),
-    ):
+    panels = (("page_faults", "Pages/image", 1.0, True), ("time", "µs/image", 1e-6, False))
+    for quantity, label, unit, legend in panels:
         # Place of the input's copy → shares of the threshold at the top, and values of an image.
         groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
@@ -119,6 +117,6 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
             marks = rings(groups)
             highest = 1.1 * max(max(mark.y) for mark in marks)
             limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
-            axes = ("Free bytes at the top of the heap ÷ trimming threshold", label)
-            drawn = Scaling(*axes, marks, (limit,), x_scale="linear", y_scale="linear")
-            yield replace(drawn, y_top=highest, y_bottom=0.0, legend=quantity == "page_faults")
+            below = "" if legend else "Free bytes at the top of the heap ÷ trimming threshold"
+            drawn = Scaling(below, label, marks, (limit,), x_scale="linear", y_scale="linear")
+            yield replace(drawn, y_top=highest, y_bottom=0.0, legend=legend)

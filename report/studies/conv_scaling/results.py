@@ -5,7 +5,9 @@ from itertools import groupby
 from operator import attrgetter
 
 from report.core.missing import Missing
+from report.core.text.format import MISSING
 from report.paper.study import Content
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.conv_scaling.runs import Calls
 from report.theory.reconciliation import Reconciliation
@@ -23,6 +25,18 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
     """A number about calls, from the record that holds them."""
     return exact(name, unit, number, calls[0].run.file)
+
+
+def decimals(ratios: Iterable[Quantity]) -> str:
+    """Print ratios to two decimals."""
+    values = map(point, ratios)
+    return ", ".join(MISSING if isinstance(v, Missing) else f"{v:.2f}" for v in values)
+
+
+def thousands(pages: Sequence[float]) -> str:
+    """Print the fewest and the most pages of a process, in thousands."""
+    ends = [f"{number / 1000:.1f}" for number in (min(pages), max(pages))] if pages else [MISSING]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:
@@ -83,10 +97,7 @@ def process_calls(calls: Sequence[Calls]) -> Quantity:
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:
-    """Divide the shortest time of a process that maps pages by the longest of one that does not.
-
-    Returns the smallest of these ratios over the batch sizes and thresholds with both kinds.
-    """
+    """Return the least ratio of times with and without pages, over cases with both processes."""
     times: dict[tuple[int, int], dict[bool, list[float]]] = {}
     for case in calls:
         by_kind = times.setdefault((case.threshold, case.batch), {})

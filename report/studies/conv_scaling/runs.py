@@ -81,10 +81,7 @@ class Run(any_study.Run):
         return tuple(compared)
 
     def gain(self, policy: Policy = "default") -> Quantity:
-        """Geometric mean of a call's time with freed memory returned, divided by that with it kept.
-
-        The mean is over the powers of two that map pages; ``policy`` replaces returned memory.
-        """
+        """Geometric mean of a call's time over that with memory kept, where calls map pages."""
         if not self.compared:
             return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
         other = self.under(policy)
@@ -98,13 +95,12 @@ class Run(any_study.Run):
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
         own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
-        predicted = f"{own:,.0f} predicted at batch {batch} or {all:,.0f} with weights"
-        return exact(f"pages beyond {predicted}", "1", size - weights, self.file)
+        name = f"pages beyond {own:,.0f} predicted at batch {batch} or {all:,.0f} with weights"
+        return exact(name, "1", size - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide the time of a call with freed memory returned by that with it kept."""
-        returned = self.under("default").time(batch, pass_)
-        return named("slowdown", returned / self.time(batch, pass_))
+        return named("slowdown", self.under("default").time(batch, pass_) / self.time(batch, pass_))
 
     def timed_processes(self) -> Quantity:
         """Count the processes that timed a single image, with memory returned."""
@@ -204,15 +200,12 @@ class Calls:
         return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
-        """State that no process maps pages below the start, some from there, all from the end on.
-
-        Nothing is stated where less than a page is missing, since the heap grows in whole pages.
-        """
+        """State that no process maps pages below the start, some from it, all from the end on."""
         if self.batch >= self.end:
             yield self.share.exactly(1)
         elif self.batch >= self.start:
             yield self.share > 0
-        elif self.missing_bytes(self.batch) >= heap.PAGE:
+        elif self.missing_bytes(self.batch) >= heap.PAGE:  # the heap grows in whole pages
             yield self.share.exactly(0)
 
     def medians(self, quantity: str) -> list[float]:

@@ -14,8 +14,7 @@ ITEMS: Final = (
     ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
     ("Tables IV, VI", "allocated bytes", "exact; the gap is the parameters"),
     ("Table IV", "reserved bytes", "left out: segments of the whole network, not of the layer"),
-    ("Figures 1 to 3", "login, network, output of one run", "no number beyond the tables and ours"),
-    ("Figures 4 to 7", "the tables drawn", "lines through the origin, or the parameters"),
+    ("Figures 1 to 7", "network, one run, the tables drawn", "no number beyond the tables"),
     ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
     ("Memory swapping", "slows down large batches", "outside our runs, which fit the GPU's memory"),
 )

@@ -1,6 +1,6 @@
 """conv_scaling as its paper and its reports print it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -12,7 +12,7 @@ from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import point
+from report.quantity.evaluation import ENOUGH_RUNS, point, unpaired
 from report.quantity.expression import Quantity, Statement, exact, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
@@ -55,6 +55,8 @@ class Paper:
         large = [calls for calls in inference if calls.name == subject.LARGE_NETWORK]
         #: ResNet-18 on fewer images than the predicted start, and on more in the first such run.
         self.fitting = [calls for calls in large if calls.batch < calls.start] or None
+        self.fewest = self.fitting[0] if self.fitting else None
+        self.most = self.fitting[-1] if self.fitting else None
         self.large = next((calls for calls in large if calls.batch >= calls.start), None)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
@@ -89,6 +91,8 @@ settings: Part[list[Calls]] = study.part("settings", "cpu")
 networks: Part[list[Calls]] = study.part("networks", "cpu")
 small: Part[Calls] = study.part("small", "cpu")
 fitting: Part[list[Calls]] = study.part("fitting", "cpu")
+fewest: Part[Calls] = study.part("fewest", "cpu")
+most: Part[Calls] = study.part("most", "cpu")
 large: Part[Calls] = study.part("large", "cpu")
 timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
 
@@ -132,6 +136,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "last_by_default": subject.LAST_BY_DEFAULT,
     "all_by_default": subject.ALL_BY_DEFAULT,
     "large": LARGE_BATCH,
+    "enough_runs": ENOUGH_RUNS,
 }
 for _id, _number in _NUMBERS.items():
     study.constants(**{_id: exact(_id.replace("_", " "), "1", _number)})
@@ -143,7 +148,8 @@ source.values(
 
 cpu.values(
     gain=Run.gain,
-    gain_largest=partial(Run.slowdown, batch=subject.LARGEST_BATCH),
+    gain_unpaired=partial(unpaired, Run.gain),
+    batch_unpaired=partial(unpaired, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)),
     batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
     measurements=Run.measurements,
     processes=Run.timed_processes,
@@ -154,7 +160,7 @@ cpu.values(
     both_raised=partial(Run.gain, policy="thresholds"),
     **{"from": Run.start, "always": Run.end},
 )
-study.show("second", "gain", "gain_largest", "processes")
+study.show("second", "gain", "gain_unpaired", "processes")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
     second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
@@ -166,25 +172,20 @@ starts.values(least_missing=results.least_missing, convolution_settings=results.
 starts.values(convolutions_at_start=partial(results.settings, early=0))
 processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
 small.values(small_gain=Calls.gain)
+_BEYOND: Final = partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH)
 sweep.values(
     freed_first=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=subject.ALL_BY_DEFAULT),
     freed_gain=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=theory.START_AFTER_FREED - 1),
-    beyond_gain=partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH),
+    beyond_gain=_BEYOND,
+    beyond_unpaired=partial(unpaired, _BEYOND),
 )
-large.values(
-    large_gain=Calls.gain,
-    large_kept=partial(Calls.gain, policy="retained"),
-    large_jemalloc=partial(Calls.gain, policy="jemalloc"),
-)
+_KEPT: Final = partial(Calls.gain, policy="retained")
+_JEMALLOC: Final = partial(Calls.gain, policy="jemalloc")
+large.values(large_gain=Calls.gain, large_kept=_KEPT, large_jemalloc=_JEMALLOC)
 timed_gpu.values(gpu_best=Run.best_batch, gpu_processes=Run.timed_processes)
 timed_gpu.values(gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1))
-
-
-def _gain_at(calls: list[Calls], place: int) -> Quantity:
-    return calls[place].gain()
-
-
-fitting.values(fewer_gain=partial(_gain_at, place=0), more_gain=partial(_gain_at, place=-1))
+fewest.values(fewer_gain=Calls.gain)
+most.values(more_gain=Calls.gain)
 
 
 # -------------------------------------------------------------------------------------- claims
@@ -385,27 +386,28 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
 
 # ------------------------------------------------------------------------- figures and tables
 
-timed.figure("cliff", height=1.65, wide=True)(figures.throughput)
-settings.figure("effect", key=True, height=3.15, rows=2)(figures.moved_cliffs)
+timed.figure("cliff", height=1.55, wide=True)(figures.throughput)
+settings.figure("effect", key=True, height=3.0, rows=2)(figures.moved_cliffs)
 cpu.figure("rule", height=1.5)(figures.rule)
 cliffs.table("starts")(results.start_rows)
-processes.figure("processes", height=2.5, rows=2)(figures.top_and_time)
+processes.figure("processes", height=2.1, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)
 def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
+    gains: Mapping[str, Callable[[Calls], Quantity]]
+    gains = {"Tensor freed": Calls.gain, "Memory kept": _KEPT, "jemalloc": _JEMALLOC}
     for network in networks:
         pairs = min(len(calls.medians("time")) for calls in (network, network.by_default))
         yield {
             "CPU": network.run.short.removeprefix("AMD EPYC ").removeprefix("Intel ").strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
+            "1k pages before": results.thousands(network.by_default.medians("page_faults")),
+            "1k pages after": results.thousands(network.medians("page_faults")),
             "Pairs": count("pairs", pairs, [network]),
-            "1k pages before": network.by_default.series("page_faults") / 1000,
-            "1k pages after": network.series("page_faults") / 1000,
-            "Tensor freed": network.gain(),
-            "Memory kept": network.gain("retained"),
-            "jemalloc": network.gain("jemalloc"),
+            **{remedy: gain(network) for remedy, gain in gains.items()},
+            "Unpaired": results.decimals(unpaired(gain, network) for gain in gains.values()),
         }
 
 

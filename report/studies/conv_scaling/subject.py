@@ -35,7 +35,6 @@ FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 FREED: Final = 8_000_000
 TRIMMING: Final = heap.raised_trimming(FREED)
 LEAST_THRESHOLD: Final = 2 << 20
-#: The networks.
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
 #: Layers whose thresholds were set, on one image.
@@ -50,9 +49,7 @@ LAYERS: Final[dict[str, Layer]] = {
     ),
 }
 #: The first convolution of ResNet-18 on one image.
-FIRST_OF_RESNET: Final = square_convolution(
-    "conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3
-)
+FIRST_OF_RESNET: Final = square_convolution("conv", (1, 3, 224, 224), 64, 7, stride=2, padding=3)
 
 
 def _layer_of(factors: Mapping[str, Level]) -> Convolution:
