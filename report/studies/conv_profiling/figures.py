@@ -52,10 +52,11 @@ def one_channel_more(run: Run) -> Iterator[Panel]:
     """Draw times of calls with one channel more, beside the work by blocks and formula."""
     pairs = (*results.SEVENTEEN_SIXTEEN, *results.TWENTY_FIFTH, *results.WIDER)
     drawn = []
-    for series, instructions in enumerate(subject.INSTRUCTIONS):
+    names = zip(subject.INSTRUCTIONS, ("AVX2", "AVX-512"), strict=True)
+    for series, (instructions, label) in enumerate(names):
         work = [theory.work_ratio(*pair, run.block(instructions)) for pair in pairs]
         times = [results.ratio_of_times(run, *pair, instructions) for pair in pairs]
-        label, row = f"blocks of {run.block(instructions)}", _ROW_SHIFT * (series - 0.5)
+        row = _ROW_SHIFT * (series - 0.5)
         drawn.append(dot_series(f"{label}: time", times, "1", series=series, shift=row))
         drawn.append(dot_series(f"{label}: work", work, "1", series=series, hollow=True, shift=row))
     formula = [over.multiply_adds(1) / under.multiply_adds(1) for over, under in pairs]

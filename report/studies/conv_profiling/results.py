@@ -6,14 +6,16 @@ from typing import Final
 
 from report.core.missing import Missing
 from report.core.records.record import Policy
+from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.evidence.executed import residual
 from report.paper.findings import Inputs
-from report.quantity.evaluation import number
+from report.quantity.evaluation import estimate, number, point
 from report.quantity.expression import Quantity, Statement, exact, recorded
 from report.quantity.operations import geometric_mean
+from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
@@ -51,7 +53,6 @@ class Paper:
         self.second_counts = executed(self.second) if self.second else self.counts
         self.changed = calls_of("changed", self.second_counts)
         self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
-        #: Calls in shapes that were chosen after the rule of tiles had been written.
         self.held_tiled = calls_of("held_out", tiled(inputs, self.tf32)) if self.tf32 else {}
 
     def printed(self, column: str, operator: str = CONVOLUTION) -> Quantity:
@@ -80,9 +81,9 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
         results[call] = counted_work.executed(
             f"executed-{run.key}-{call.shape.key}-{call.batch}",
             f"Executed multiply-adds of {name} on {run.label}",
-            terms.theory_macs(call.layer),
+            terms.theory_macs(call.shape.layer(call.batch)),
             *count,
-            *terms.executed_terms(call.layer, 1, build, terms.COUNTED_WIDTH),
+            *terms.executed_terms(call.shape.layer(call.batch), 1, build, terms.COUNTED_WIDTH),
         )
     return results
 
@@ -92,7 +93,7 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
-        tile, layer = tile_of(inputs, run, call), call.layer
+        tile, layer = tile_of(inputs, run, call), call.shape.layer(call.batch)
         counted = number(run.counted(call.factors()))
         if tile is None or not isinstance(counted, int):
             continue
@@ -150,19 +151,16 @@ def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
     return ratio_of_times(run, *pair) / ratio_of_times(run, *pair, NATIVE)
 
 
-def over_fewest(outputs: int) -> Pairs:
-    """Pair the shapes of ``outputs`` output channels with those of the fewest, by inputs."""
-    return tuple((small(n, outputs), small(n, subject.OUTPUTS[0])) for n in subject.INPUTS)
-
-
 def wider(run: Run, policy: Policy = "retained") -> Quantity:
     """Time with one channel more on both sides of the example, over the example's time."""
     over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
     return run.under(policy).series("time", over) / run.under(policy).series("time", under)
 
 
+#: Calls that differ by one block of outputs, through whose times a line is drawn.
+ON_LINE: Final = small(8, 17), small(8, 16)
 NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
-SEVENTEEN_SIXTEEN: Final = over_fewest(17)
+SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
 TWENTY_FIFTH: Final = tuple((small(n, 25), small(n, 24)) for n in subject.INPUTS)
 WIDER: Final = ((subject.PADDED, subject.BASE),)
 #: Value of the text → words in a table, and pairs of calls whose times are compared.
@@ -170,6 +168,9 @@ COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
     "wider": ("33→65 ÷ 32→64", WIDER),
+    "filled": ("33→65 ÷ 40→72", ((subject.PADDED, subject.FULL_EIGHT),)),
+    "filled_sixteen": ("33→65 ÷ 48→80", ((subject.PADDED, subject.FULL_SIXTEEN),)),
+    "full": ("40→72 ÷ 32→64", ((subject.FULL_EIGHT, subject.BASE),)),
     "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
     "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
 }
@@ -191,6 +192,35 @@ def as_blocks(run: Run, pairs: Pairs, instructions: str) -> Statement:
 def above_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
     """State that times differ by a larger factor than the usual formula says."""
     return mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
+
+
+def answer(statement: Statement) -> str:
+    """Answer a question by the whole printed interval, with its level if that is low."""
+    result = estimate(statement.quantity)
+    if isinstance(result, Missing) or statement.from_one_process:
+        return verdict_of(statement)
+    level = f" ({100 * result.confidence:.0f} %)" if result.confidence < CONFIDENCE else ""
+    if statement.range.holds(result):
+        return f"yes{level}"
+    return f"no{level}" if statement.range.excludes(result) else "undecided"
+
+
+def fixed_share(run: Run, instructions: str) -> Quantity:
+    """Share of the time of 8→16 that remains without work, by the line through it and 8→17."""
+    work = theory.work_ratio(*ON_LINE, run.block(instructions))
+    return 1 - (ratio_of_times(run, *ON_LINE, instructions) - 1) / (work - 1)
+
+
+def off_line(run: Run, instructions: str) -> Quantity:
+    """Largest factor between the median time of a small call and the line's, either way."""
+    fixed, factors = fixed_share(run, instructions), [1.0]
+    for shape in subject.CHANNELS:
+        work = theory.work_ratio(shape, ON_LINE[1], run.block(instructions))
+        time = ratio_of_times(run, shape, ON_LINE[1], instructions)
+        factor = point(time / (fixed + work * (1 - fixed)))
+        if not isinstance(factor, Missing):
+            factors += factor, 1 / factor
+    return exact("furthest from the line", "1", max(factors), run.file)
 
 
 def all_same_blocks(run: Run) -> list[Quantity]:

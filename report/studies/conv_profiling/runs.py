@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 from report.core.missing import Missing
-from report.core.records.layers import Convolution
 from report.core.records.record import Level
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import parse_json
@@ -45,11 +44,6 @@ class ProfiledCall(NamedTuple):
         """The call as a table prints it."""
         return f"{self.shape.name}, {self.batch}"
 
-    @property
-    def layer(self) -> Convolution:
-        """The convolution that it computes."""
-        return self.shape.layer(self.batch)
-
     def factors(self) -> dict[str, Level]:
         """The case as a record names it."""
         return self.shape.factors(self.batch, subject=self.subject)
@@ -65,9 +59,8 @@ class Run(any_study.Run):
         calls = []
         for case in self.stored.record.cases:
             kind = str(case.factors.get("subject"))
-            if kind not in subject.SUBJECTS or "precision" in case.factors:
-                continue
-            if case.factors["pass"] == "forward":
+            own = kind in subject.SUBJECTS and "precision" not in case.factors
+            if own and case.factors["pass"] == "forward":
                 batch = int(case.factors["batch"])
                 calls.append(ProfiledCall(dimensions_of(case.factors), batch, kind))
         rank = subject.SUBJECTS.index
@@ -118,11 +111,6 @@ class Run(any_study.Run):
         multiplies = self.repeated("ncu_fp32_multiplications", factors)
         fused = self.repeated("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
-
-    def executed(self, call: ProfiledCall) -> Quantity:
-        """Operations on CUDA cores, as the source counts them, over theory."""
-        expected = exact("theory", "FLOP", 2 * call.shape.multiply_adds(call.batch))
-        return named("operations ÷ theory", self.counted(call.factors()) / expected)
 
     def seen(self, batch: int) -> Quantity:
         """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""

@@ -18,14 +18,11 @@ from report.evidence.audit import (
 #: TensorBoard's «KB», and a true MB.
 KIB: Final = 1024
 MB: Final = 10**6
-
 #: Rows of the source's profile; cuDNN's workspace is allocated by ``aten::empty``.
 WORKSPACE: Final = "aten::empty"
 CONVOLUTION: Final = "aten::cudnn_convolution"
-
 #: Sides of the tile in the name of the source's product: positions, channels, products.
 TILE: Final = "tile_positions", "tile_channels", "tile_products"
-
 #: Derived number of the source about the layer → its formula of numbers that are printed beside it.
 FORMULAS: Final = {
     "flops": "2 * kernel * kernel * input_channels * output_extent * output_extent "

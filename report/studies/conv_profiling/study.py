@@ -1,12 +1,12 @@
 """Claims, values, figures and tables of the paper conv_profiling."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
-from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence.audit import count_by_verdict
@@ -14,7 +14,6 @@ from report.instruments import gates
 from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
@@ -24,8 +23,6 @@ from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, Profil
 from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
 
-#: Verdict on a statement → answer in the table of times.
-ANSWERS: Final = {"supported": "yes", "refuted": "no"}
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
 #: The example widened by one channel, on eight images.
@@ -56,6 +53,13 @@ cpu.texts(cpu=_device)
 second.texts(second=_device)
 timed.texts(timed=_device)
 gpu.texts(gpu=_device)
+
+
+@timed.text()
+def libraries(run: Run) -> str:
+    """Name the versions of MKL and oneDNN."""
+    build = run.stored.record.environment.torch.build
+    return " and ".join(re.findall(r"(?:Math Kernel Library Version |MKL-DNN v)([\d.]+)", build))
 
 
 def _counts(run: Run | None, numbers: Mapping[str, int]) -> dict[str, Quantity]:
@@ -126,19 +130,20 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
     shares = {call: results.over_theory(p.cpu, item) for call, item in p.counts.items() if p.cpu}
-    ends = shares.values() or [absent("counted ÷ theory", "1", "nothing was counted")]
-    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends)}
+    none, wider = absent("counted ÷ theory", "1", "nothing was counted"), p.tiled.get(EXAMPLE_WIDER)
+    ends = shares.values() or [none]
+    ratios = {"ratio_least": smallest(*ends), "ratio_most": largest(*ends)}
+    return {**ratios, "shown_over": results.over_theory(p.gpu, wider) if p.gpu and wider else none}
 
 
 cpu.values(block=Run.native_block)
 second.values(second_block=Run.native_block)
-
-
-for _name, (_, _pairs) in results.COMPARED.items():
-    for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
+for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE):
+    for _name, (_, _pairs) in results.COMPARED.items():
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
-timed.values(three_blocks=partial(mean_ratio, pairs=results.over_fewest(24)))
+    timed.values(**{f"fixed{_suffix}": partial(results.fixed_share, instructions=_instructions)})
+    timed.values(**{f"off_line{_suffix}": partial(results.off_line, instructions=_instructions)})
 timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDER[0], WIDE_BLOCK))
 for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):
     timed.values(**{f"step_{_name}": partial(results.step_over_native, pair=_pair)})
@@ -147,11 +152,11 @@ for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, stri
 @cpu_calls.mapping()
 def _answers(p: Paper) -> dict[str, Quantity]:
     """Count pairs of calls that fill the same blocks, and those whose times are equal."""
-    same = results.all_same_blocks(p.timed) if p.timed else []
-    medians = [median for median in map(point, same) if not isinstance(median, Missing)]
-    decided = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in same].count("supported")
-    near = sum(abs(median - 1) <= results.MARGIN for median in medians)
-    counts = {"same_pairs": len(medians), "same_near": near, "same_decided": decided}
+    same = results.all_same_blocks(p.timed) if p.timed else ()
+    statements = [ratio.near(1, results.MARGIN) for ratio in same]
+    within = sum(results.answer(one).startswith("yes") for one in statements)
+    decided = [*map(verdict_of, statements)].count("supported")
+    counts = {"same_pairs": len(same), "same_within": within, "same_decided": decided}
     return _counts(p.timed, counts)
 
 
@@ -170,29 +175,11 @@ for _name in "newer", "older", "threaded":
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
     held = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
-    of_gpu = {
-        "tiled_cases": len(p.tiled),
-        "own_calls": len(p.gpu.calls) if p.gpu else 0,
-        "gpu_calls": (len(p.gpu.calls) if p.gpu else 0) + held,
-        "gpu_ruled": len(p.tiled) + len(p.held_tiled),
-    }
+    of_gpu = {"tiled_cases": len(p.tiled), "own_calls": len(p.gpu.calls) if p.gpu else 0}
     of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}
     return {**_counts(p.gpu, of_gpu), **_counts(p.tf32, of_fast)}
 
 
-@gpu_calls.mapping("measured")
-def _without_rule(p: Paper) -> dict[str, Quantity]:
-    """Operations over theory of the calls whose kernel names no tile."""
-    shares: list[Quantity] = []
-    for run, kind in (p.gpu, "layer"), (p.tf32, "held_out"):
-        for call in run.calls if run else ():
-            if run and call.subject == kind and call not in {**p.tiled, **p.held_tiled}:
-                shares.append(run.executed(call))
-    shares = shares or [absent("operations ÷ theory", "1", "no such call was counted")]
-    return {"untiled_least": smallest(*shares), "untiled_most": largest(*shares)}
-
-
-gpu.values("measured", shown_over=partial(Run.executed, call=EXAMPLE_WIDER))
 tf32.values(large_seen=partial(Run.over_estimate, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.over_estimate, batch=1))
 
@@ -230,7 +217,6 @@ def source_tile_fits(p: Paper) -> Statement:
 
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
-    """Operations on CUDA cores copy inputs, scale outputs and add the bias."""
     for batch in subject.LARGE_BATCHES:
         yield (run.seen(batch) / theory.seen(batch)).exactly(1)
         yield run.on_tensor_cores(batch).exactly(1)
@@ -366,16 +352,15 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
 @timed.table("times", wide=True)
 def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
     for name, pairs, instructions in results.table_rows():
-        as_blocks = verdict_of(results.as_blocks(run, pairs, instructions))
-        above_formula = verdict_of(results.above_formula(run, pairs, instructions))
+        compared = run, pairs, instructions
         yield {
             "Channels": name,
             "Block": str(run.block(instructions)),
             "Work by formula": theory.work_ratio(*pairs[0], 1),
             "Work in blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
-            "Time": mean_ratio(run, pairs, instructions),
-            "As work in blocks?": ANSWERS.get(as_blocks, as_blocks),
-            "More than the formula?": ANSWERS.get(above_formula, above_formula),
+            "Time": mean_ratio(*compared),
+            "As work in blocks?": results.answer(results.as_blocks(*compared)),
+            "More than the formula?": results.answer(results.above_formula(*compared)),
         }
 
 

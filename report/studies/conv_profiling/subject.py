@@ -17,8 +17,7 @@ from report.theory.work import Macs, macs, square_convolution
 SHOWN_BATCH: Final = 64
 #: Batches with TF32 on: a GPU computed the small ones on CUDA cores, the large on tensor cores.
 SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
-#: Cases of the layer: in shapes that the rules were derived from, in shapes that the rules
-#: predicted, and in those with other channels.
+#: Cases of the layer: shapes of which the rules were derived, held-out and changed shapes.
 SUBJECTS: Final = ("layer", "held_out", "changed")
 #: Calls whose times are compared, with AVX2 at most or with all of a processor's instructions.
 TIMED: Final = "timed"
@@ -105,7 +104,8 @@ _SMALL: Final = 3, 21
 INPUTS: Final = (8, 9, 16)
 OUTPUTS: Final = (16, 17, 19, 24, 25)
 #: The example's layer with one channel more on both sides, and in full blocks of 8 and of 16.
-WIDENED: Final = (BASE, PADDED, Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28))
+FULL_EIGHT, FULL_SIXTEEN = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
+WIDENED: Final = (BASE, PADDED, FULL_EIGHT, FULL_SIXTEEN)
 #: Instructions of timed calls: AVX2 at most, or all of the processor's.
 INSTRUCTIONS: Final = ("AVX2", "native")
 

@@ -36,8 +36,7 @@ def work(batch: int) -> Quantity:
 def seen(batch: int) -> Quantity:
     """Operations (FLOP) of a forward call on tensor cores that counters of CUDA cores see.
 
-    A copy multiplies once an element, the product scales an output by one addition and one
-    multiplication, and the bias is a multiply-add an output.
+    Copies multiply once an element; each output is added, multiplied, and fused with the bias.
     """
     images = exact("B", "1", batch)
     count = images * _INPUTS + WEIGHTS + 4 * images * OUTPUTS
