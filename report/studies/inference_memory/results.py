@@ -64,8 +64,7 @@ class RuleComparison:
     def __init__(self, inputs: Inputs, kind: Kind) -> None:
         """Apply every rule to every limit, but to none of our ``own`` networks."""
         self._kind, tables = kind, kind.tables
-        baselines: Sequence[Baseline] = inputs.table(tables.baselines, Baseline)
-        self.baselines = {row.network: row for row in baselines}
+        self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
         self.lines: dict[str, list[OperatorLine]] = defaultdict(list)
         for line in inputs.table(tables.operators, OperatorLine):
             self.lines[line.network].append(line)
@@ -117,6 +116,8 @@ class RuleComparison:
             ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
+            near = (10 * abs(batch - row.ran) <= row.ran for row, batch in self.answers[rule])
+            yield f"{rule}_within_a_tenth", sum(near)
             yield from _summary(rule, ratios)
         runs = self.runs()
         for search in SEARCHES:
@@ -130,13 +131,14 @@ class RuleComparison:
             yield "first", max(map([*self.baselines].index, limits), default=-1) + 1
             yield "without_workspace", sum(row.peak == row.least for row in self.limits)
             yield "over_reserved", sum(row.reserved > row.limit for row in self.limits)
+            yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
 
     def gaps(self) -> dict[str, Quantity]:
         """Return shares of limits on a GPU, at the batch that ran: workspaces, bytes unfilled."""
         workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
         unfilled = [1 - row.peak / row.limit for row in self.limits]
-        shares = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
-        return {f"gpu_{name}": self.number(name, share) for name, share in shares.items()}
+        gaps = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
+        return {f"gpu_{self._kind.mode}_{key}": self.number(key, gap) for key, gap in gaps.items()}
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
         """Count limits by what explains a wrong line, of unseen networks, and by verdict."""

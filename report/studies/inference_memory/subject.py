@@ -1,8 +1,6 @@
 """Subjects of inference_memory: a call of a network, a limit of memory, and rows of tables.
 
-``benchmarks.fits``, ``fits_cuda``, ``baselines`` and ``operators`` write the tables, of networks of
-timm and torchvision: the batch that ran under each limit, peaks at some batches with two estimates,
-and bytes by operator.
+``benchmarks.fits``, ``fits_cuda``, ``baselines`` and ``operators`` write the tables.
 """
 
 from dataclasses import dataclass
@@ -124,11 +122,8 @@ def limit_of(case: Case) -> Limit | None:
     if case.factors.get("subject") != "limit" or 0 not in tried.values():
         return None
     ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
-    network, image, layout, mebibytes = (
-        case.factors[name] for name in ("network", "image", "layout", "memory_limit")
-    )
-    change = str(case.factors.get("change", ""))
-    return Limit(network, image, layout, mebibytes, ran, change)  # type: ignore[arg-type]
+    named = [case.factors[name] for name in (*_NAMED, "memory_limit")]
+    return Limit(*named, ran, str(case.factors.get("change", "")))  # type: ignore[arg-type,call-arg]
 
 
 def check_subject(stored: Stored) -> None:
@@ -139,9 +134,8 @@ def check_subject(stored: Stored) -> None:
         if case.factors.get("subject") == "inference" and case.layers:
             expected = case.factors["batch"], case.factors["image"]
             shape = case.layers[0].input_shape
-            if (shape[0], shape[-1]) != expected or ("tile" in case.factors) != (
-                case.factors["execution"] in TILED
-            ):
+            is_tiled = case.factors["execution"] in TILED
+            if (shape[0], shape[-1]) != expected or ("tile" in case.factors) != is_tiled:
                 raise StudyError(
                     f"data/{stored.file}: cases[{index}].layers: found images {shape}, expected "
                     f"{expected[0]} of {expected[1]} pixels a side; run the experiment again."

@@ -47,8 +47,7 @@ def _doublings(largest: int) -> int:
 def _runs_within(largest: int, guess: int, fits: int, fails: int | None) -> int:
     """Count the runs of a search between two batches until ``largest`` ran and the next one failed.
 
-    The search tries the guess, then doubles its steps until a batch fails (``fails`` is None before
-    that), then bisects.
+    It tries the guess, then steps that double while ``fails`` is None, then bisects.
     """
     runs, step = 0, 1
     while fails is None or fails - fits > 1:
