@@ -120,11 +120,9 @@ def assert_effect(study: str, printed: Any) -> None:
             # A tie is possible only if the collapsed run is left out: on average and on ResNet-50.
             assert list(printed[:5].min(axis=1) > 1) == [True, False, True, True, False]
             assert printed.max(axis=1).min() > 1
-        case "backend_speedup":  # columns of a call, seconds for a thousand columns
-            # The same work in fewer calls takes less time, until computing dominates.
-            columns, times = printed[:, 0], printed[:, 1]
-            assert list(columns) == [10, 100, 1000]
-            assert times[0] > 3 * times[1] and times[0] / times[1] > times[1] / times[2] > 1
+        case "backend_speedup":  # page faults and seconds of an addition, as installed and returned
+            assert printed[0, 0] < 50 and 500 < printed[1, 0] < 700
+            assert printed[1, 1] > printed[0, 1]
         case "tuning_tips":  # A call maps pages by default, almost none with raised thresholds.
             assert printed[0, 1] > 1000 and printed[1, 1] < 100
         case "conv_profiling":  # Other programs disturb the times of such short calls.

@@ -1,17 +1,17 @@
 """Derived results of backend_speedup: speed-ups, idle time, and effects of changes."""
 
+from collections.abc import Iterator
 from itertools import product
 from operator import truediv
 
 from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact, named
-from report.quantity.operations import largest
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_case, ranged
 from report.studies.backend_speedup.subject import NAMES, NONE, SMALL, SOURCE, Size
 
-#: Largest relative error of a confirmed prediction of added time.
+#: Largest relative error of a confirmed prediction, committed with the predictions.
 TOLERANCE = 0.2
 
 
@@ -56,11 +56,6 @@ def growth_to(run: Run, size: Size) -> Quantity:
     return ranged((run,), f"time of CuPy({size}) over that({SMALL})", truediv, *times)
 
 
-def largest_growth(run: Run) -> Quantity:
-    """The largest growth of CuPy's time up to the limit ``FLAT``, less one."""
-    return largest(*(growth_to(run, size) for size in run.small_sizes or (SOURCE,))) - 1
-
-
 def idle(run: Run, short: Size = SMALL) -> Quantity:
     """Least share of CuPy's ``short`` iteration in which the GPU has nothing to do.
 
@@ -76,9 +71,9 @@ def _idle(products: float, least_products: float, time: float, least_time: float
     return (products - least_products - time + least_time) / least_time
 
 
-def session_effect(runs: tuple[Run, Run], library: str, size: Size = SOURCE) -> Quantity:
+def session_effect(runs: tuple[Run, Run], library: str) -> Quantity:
     """Divide a library's time in the second session by that in the first."""
-    main, other = (run.medians("time", size, library) for run in runs)
+    main, other = (run.medians("time", SOURCE, library) for run in runs)
     return ranged(runs, f"time of {NAMES[library]}, other over main session", truediv, other, main)
 
 
@@ -112,25 +107,17 @@ def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
     return ranged((run,), "double over single precision", truediv, *times)
 
 
-def shares_of_ceilings(pair: tuple[Run, Run], size: Size, part: str) -> tuple[Quantity, Quantity]:
-    """Divide times of the first product at ceilings of another run by the time of a part."""
+def shares_of_ceilings(pair: tuple[Run, Run], size: Size) -> tuple[Quantity, Quantity]:
+    """Divide times of the first product at ceilings of another run by its own time."""
     run, ceilings = pair
-    time, (work, moved) = run.in_part(part, size), theory.first_product(size)
+    (time, _), (work, moved) = run.parts(size), theory.first_product(size)
     return work / ceilings.product_rate / time, moved / ceilings.peak_rate("copy") / time
 
 
-def rule(pair: tuple[Run, Run], size: Size = SOURCE, part: str = "rest") -> Quantity:
-    """Expect the factor of double precision if only the time at both ceilings doubles.
-
-    For the rest it is the least factor: one of its products has the first one's work and bytes.
-    """
-    arithmetic, memory = shares_of_ceilings(pair, size, part)
-    return 1 + arithmetic + memory
-
-
-def double_in_part(run: Run, size: Size = SOURCE, part: str = "rest") -> Quantity:
-    """Divide a part's time in double by that in single precision, process by process."""
-    return run.in_part(part, size, subject.DOUBLE) / run.in_part(part, size)
+def double_in_parts(run: Run, size: Size) -> tuple[Quantity, Quantity]:
+    """Divide times of the first product, called alone, and of the rest in both precisions."""
+    (double, double_rest), (single, rest) = (run.parts(size, c) for c in (subject.DOUBLE, NONE))
+    return double / single, double_rest / rest
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
@@ -139,18 +126,28 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
     return named("predicted effect", 1 + added / run.changed("time", size))
 
 
-def effect_of_calls(run: Run, size: Size, calls: int, library: str = "torch") -> Quantity:
-    """Divide a library's time with another number of calls by the unchanged iteration's."""
-    baseline = run.with_calls("baseline_time", size, calls, library)
-    return run.with_calls("time", size, calls, library) / baseline
-
-
 def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
     """Return the time (s) that another number of calls adds to PyTorch's iteration."""
     return run.with_calls("time", size, calls) - run.with_calls("baseline_time", size, calls)
 
 
-def as_predicted(run: Run, size: Size, change: str) -> Statement:
-    """State that a change adds or saves the predicted time, within the tolerance."""
-    added = run.changed("time", size, change) - run.changed("time", size)
-    return (added / theory.added_by(change, run, size)).near(1, within=TOLERANCE)
+def saved_by_merging(run: Run, size: Size) -> Quantity:
+    """Return the time (s) that merged calls save in PyTorch's iteration."""
+    return -1 * added_by_calls(run, size, subject.MERGED_CALLS)
+
+
+def share_of_predicted(run: Run, change: str) -> Quantity:
+    """Divide the time that a change adds or saves at the source's size by the predicted one."""
+    added = run.changed("time", SOURCE, change) - run.changed("time", SOURCE)
+    return added / theory.added_by(change, run, SOURCE)
+
+
+def over_prediction(run: Run, size: Size, change: str) -> Quantity:
+    """Divide the measured effect of a change by the predicted one."""
+    return effect(run, size, change) / predicted_effect(run, size, change)
+
+
+def as_predicted(run: Run, change: str) -> Iterator[Statement]:
+    """State that a change has its predicted effect on both networks, within the tolerance."""
+    for size in subject.NETWORKS.values():
+        yield over_prediction(run, size, change).near(1, within=TOLERANCE)

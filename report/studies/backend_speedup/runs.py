@@ -25,7 +25,7 @@ from report.evidence.runs import CaseFactors
 from report.instruments.gates import FLOAT32, bounding, rate
 from report.quantity.expression import Inferred, Quantity, absent, recorded
 from report.quantity.units import unit
-from report.studies.backend_speedup.subject import DOUBLE, FLAT, NAMES, NONE, Size
+from report.studies.backend_speedup.subject import DOUBLE, NAMES, NONE, Size
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
@@ -43,11 +43,6 @@ class Run(any_study.Run):
             if _is_case_of(factors, "scaling"):
                 sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
-
-    @property
-    def small_sizes(self) -> tuple[Size, ...]:
-        """The sizes at which CuPy's time hardly grows, the least work first."""
-        return tuple(size for size in self.sizes if size.multiply_adds <= FLAT.multiply_adds)
 
     @property
     def conditions(self) -> str:
@@ -88,16 +83,15 @@ class Run(any_study.Run):
         dtype = "float64" if change == DOUBLE else "float32"
         return {**self.factors(size, "numpy", of), "dtype": dtype}
 
-    def with_calls(self, quantity: str, size: Size, calls: int, library: str = "torch") -> Quantity:
-        """A library's ``time`` (s) with ``calls`` calls, or its unchanged ``baseline_time``."""
-        factors = _varied(size, backend=library, subject="calls", dtype="float32", calls=calls)
+    def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
+        """PyTorch's ``time`` (s) with ``calls`` calls, or its unchanged ``baseline_time``."""
+        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
-    def in_part(self, part: str, size: Size, change: str = NONE) -> Quantity:
-        """Time (s) of the first layer's ``product``, called alone, of the ``rest``, or of both."""
-        factors = self.of_numpy(size, change)
-        product, both = (self.series(name, factors) for name in ("product_alone_time", "time"))
-        return {"product": product, "rest": both - product, "iteration": both}[part]
+    def parts(self, size: Size, change: str = NONE) -> tuple[Quantity, Quantity]:
+        """Times (s) of the first layer's product, called alone, and of the rest of an iteration."""
+        product, both = (self.changed(q, size, change) for q in ("product_alone_time", "time"))
+        return product, both - product
 
     @property
     def product_rate(self) -> Quantity:
