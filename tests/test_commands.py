@@ -225,7 +225,7 @@ def test_the_summary_of_a_replication_needs_no_build(capsys: pytest.CaptureFixtu
     (record,) = (data / "conv_scaling").glob("*-amd-epyc-1t-cff32c-02a9bf49.json")
     assert build.main(["conv_scaling", "--list", "--replicate", str(record)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
-    assert " claims about a CPU: same verdict as the paper on " in line
+    assert " claims that a record of a CPU tests: same verdict as the paper on " in line
 
 
 def test_changed_verdicts_and_new_failures_are_reported() -> None:

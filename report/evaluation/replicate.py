@@ -136,8 +136,16 @@ def replicas_of(
 
 
 def distinct_labels(records: Sequence[Stored]) -> list[str]:
-    """Label each record's device; tell equal labels apart by the digest in the record's name."""
-    return [
-        name.replace(f" ({stored.record.environment.key})", f", record {stored.file[-13:-5]}")
-        for stored, name in zip(records, labels(records), strict=True)
-    ]
+    """Label each record's device; tell equal labels apart by the digest in the record's name.
+
+    Different processors of one name get the number of their model.
+    """
+    names, environments = list[str](), [stored.record.environment for stored in records]
+    for stored, own, label in zip(records, environments, labels(records), strict=True):
+        short, host = own.label.removesuffix(own.threads_text), own.host
+        same = (e.host for e in environments if e.host and e.label == f"{short}{e.threads_text}")
+        models = {(other.family, other.model) for other in same}
+        number = f" (model {host.model})" if host and not own.gpu and len(models) > 1 else ""
+        name = label.replace(short, f"{short}{number}", 1)
+        names.append(name.replace(f" ({own.key})", f", record {stored.file[-13:-5]}"))
+    return names

@@ -100,7 +100,8 @@ def measured_text(statements: Sequence[Statement]) -> str:
         exact = first.range.low == first.range.high
         return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
     counts, ranges = Counter(map(verdict_of, statements)), {s.range for s in statements}
-    if count <= _FEW and len({*names}) == count and len(counts) == len(ranges) == 1:
+    different = len({*names}) == count and len({*numbers}) > 1
+    if count <= _FEW and different and len(counts) == len(ranges) == 1:
         return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
     if counts["supported"] == count:
         return _ranges(statements) or f"all {count} hold"
@@ -113,8 +114,8 @@ def measured_text(statements: Sequence[Statement]) -> str:
 def _ranges(statements: Sequence[Statement]) -> str:
     """Print the smallest and largest number of the comparisons with the same expected range.
 
-    Names both, or what is compared; of more than six comparisons with several ranges, nothing.
-    Returns "" for more than three ranges.
+    Names both, or up to six comparisons; of more with several ranges, nothing.  Returns "" for more
+    than three ranges.
     """
     groups: dict[Range, list[tuple[float, str, str]]] = {}
     for name, statement in zip(_comparison_names(statements), statements, strict=True):
@@ -125,19 +126,18 @@ def _ranges(statements: Sequence[Statement]) -> str:
     texts = []
     for range, numbers in groups.items():
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
-        text, names = low, [*dict.fromkeys(name for _, _, name in numbers)]
-        if low != high:
-            text = f"{low} to {high}"
+        text = low if low == high else f"{low} to {high}"
+        names = [*dict.fromkeys(name for _, _, name in numbers)]
         if len(groups) == 1 or len(statements) <= 2 * _FEW:
             if low != high and smallest != largest:
                 text = f"{low} ({smallest}) to {high} ({largest})"
-            elif low != high or len(names) == 1:
-                text += f" ({'; '.join(first_few(names, 2 * _FEW))})"
-            else:
-                text += f" (such as {names[0]})"
+            elif len(names) <= 2 * _FEW:
+                text += f" ({'; '.join(names)})"
         if len(numbers) > 1:
             all_of = "all " if len(numbers) == len(statements) else ""
-            text = f"{all_of}{len(numbers)} are {text}"
+            text = (
+                f"both are {text}" if len(statements) == 2 else f"{all_of}{len(numbers)} are {text}"
+            )
         texts.append(text if len(groups) == 1 else f"{text}, expected {_expected_text(range)}")
     return "; ".join(texts) if len(groups) <= _FEW else ""
 
@@ -152,11 +152,20 @@ def disturbance(claim: Claim) -> str:
 
 
 def uncompared(claim: Claim, paper: Claim) -> list[str]:
-    """Name the comparisons of the paper's claim that the same claim on a machine lacks."""
-    own = {s.quantity.formula for s in claim.statements if s.quantity.missing is None}
-    names = _comparison_names(paper.statements)
-    pairs = zip(paper.statements, names, strict=True)
-    return [name for statement, name in pairs if statement.quantity.formula not in own]
+    """Name the comparisons that the paper's claim measures and the claim on a machine does not.
+
+    Means that are compared over common cases count as measured.
+    """
+    if claim.known == paper.known and cases_of(claim) and cases_of(paper):
+        return []
+    own = Counter(s.quantity.formula for s in claim.statements if s.quantity.missing is None)
+    lacking = []
+    names = _comparison_names(paper.statements) if paper.statements else []
+    for statement, name in zip(paper.statements, names, strict=True):
+        own[statement.quantity.formula] -= 1
+        if statement.quantity.missing is None and own[statement.quantity.formula] < 0:
+            lacking.append(name)
+    return lacking
 
 
 def _number(quantity: Quantity) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from report.core.records.store import Stored
 from report.evidence.runs import machine_id
 from report.instruments import gates
-from report.paper.claims import cases_of, disturbance, measured_text, on_common_cases
+from report.paper.claims import cases_of, disturbance, measured_text, on_common_cases, uncompared
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning.
@@ -69,6 +69,12 @@ class Replica:
         claims = self.findings.claims.items()
         return {id: c for id, c in claims if c.verdict == "not measured" or self.decides(c)}
 
+    @property
+    def busy(self) -> bool:
+        """True if other programs disturbed most of the record's measurements."""
+        rounds = [r for shard in self.shards for case in shard.record.cases for r in case.rounds]
+        return 2 * sum(round_.disturbance is not None for round_ in rounds) > len(rounds)
+
     def decides(self, claim: Claim) -> bool:
         """Tell whether a claim reads this record."""
         return not self.files.isdisjoint(claim.files)
@@ -85,11 +91,13 @@ class Row:
     """A claim of the paper, and the same claim on each machine of its kind, by label.
 
     ``cases``: common cases of the paper and all these machines, over which means are compared.
+    ``busy``: labels of machines with mostly disturbed measurements.
     """
 
     paper: Claim
     claims: Mapping[str, Claim]
     cases: str = ""
+    busy: Collection[str] = ()
 
     @cached_property
     def letters(self) -> dict[str, str]:
@@ -110,6 +118,13 @@ class Row:
     def known(self) -> list[Claim]:
         """The claim on the machines that measured it."""
         return [claim for claim in self.claims.values() if claim.known]
+
+    @property
+    def disturbed(self) -> list[str]:
+        """For each machine that measured the claim, what disturbed it; "" if nothing did."""
+        claims = [(label, claim) for label, claim in self.claims.items() if claim.known]
+        busy = "on a busy machine"
+        return [busy if label in self.busy else disturbance(claim) for label, claim in claims]
 
     @property
     def effects(self) -> list[tuple[float, str]]:
@@ -147,28 +162,29 @@ def _letter(claim: Claim, paper: Claim) -> str:
         return "D"
     if paper.verdict != claim.verdict:
         return "C"
-    if claim.known < paper.known:
+    if uncompared(claim, paper):
         return "P"
     return "B" if paper.files and {*paper.files} == {*claim.files} else "A"
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
     """Compare the claims of all machines with the paper's; return rows by id, contrary first."""
-    claims: dict[str, dict[str, Claim]] = {}
+    claims, busy = dict[str, dict[str, Claim]](), list[str]()
     for replica in replicas:
+        busy += [replica.label] if replica.busy else []
         for id, claim in replica.claims.items():
             claims.setdefault(id, {})[replica.label] = claim
-    rows = [(id, _row(paper.claims[id], by_label)) for id, by_label in claims.items()]
+    rows = [(id, _row(paper.claims[id], by_label, busy)) for id, by_label in claims.items()]
     return dict(sorted(rows, key=lambda item: _ORDER.index(item[1].outcome)))
 
 
-def _row(paper: Claim, claims: Mapping[str, Claim]) -> Row:
+def _row(paper: Claim, claims: Mapping[str, Claim], busy: Collection[str]) -> Row:
     """Make the row of a claim; means are taken over the common cases of paper and machines."""
     measured = {label: claim for label, claim in claims.items() if claim.known}
     common, *others = on_common_cases([paper, *measured.values()])
     compared = dict(zip(measured, others, strict=True))
     cases = cases_of(common) if len({*map(cases_of, (common, *others))}) == 1 else ""
-    return Row(common, {**claims, **compared}, cases)
+    return Row(common, {**claims, **compared}, cases, busy)
 
 
 def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
@@ -178,12 +194,13 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
         labels = [replica.label for replica in replicas if replica.about == about]
         of_kind = [row for row in rows if row.paper.about == about]
         where = "every machine that decides them" if labels[1:] else labels[0]
-        same = f"of {len(of_kind)} claims about {about}: same verdict as the paper on {where}"
+        claims = f"of {len(of_kind)} claims that a record of {about} tests"
+        same = f"{claims}: same verdict as the paper on {where}"
         counts = []
         for letter in "ABPCUND":
             having = [row for row in of_kind if row.outcome == letter]
             notes = [row.paper.title for row in having if letter == "C"]
-            disturbed = [row for row in having if row.known and all(map(disturbance, row.known))]
+            disturbed = [row for row in having if row.known and all(row.disturbed)]
             notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
             if having or letter in "ACUN":
                 note = f" ({'; '.join(notes)})" if notes else ""

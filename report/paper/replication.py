@@ -4,8 +4,6 @@ One template prints the reports of all studies, without sentences of the studies
 """
 
 import re
-import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +14,12 @@ from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
-from report.core.records.pooling import without_option
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
-from report.core.text.format import NO_BREAK, printed, scale_for
+from report.core.text.format import printed, scale_for
 from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run, described, hardware, machine_id, words
-from report.paper.claims import disturbance, first_few, uncompared
+from report.paper.claims import first_few, uncompared
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
@@ -34,19 +31,16 @@ from report.paper.machines import (
     setup,
 )
 from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
+from report.paper.study import NO_CASES
 from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
-#: Characters of a command that fit into a line of a PDF.
-_WIDTH: Final = 66
+#: Height (inches) of a row of panels in which an axis fits its name.
+_LEAST_HEIGHT: Final = 2.1
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "load_after", "name")
 #: Group of such fields → words for a field of it.
 _GROUPS: Final = {"ceilings": "peak rates {} the run", "policies": "memory policy {}"}
-#: Endings of names: the paper uses the record, or another record of the machine.
-_USED, _OWNED = " *", " †"
-#: Most reasons that are printed for one verdict.
-_REASONS: Final = 8
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
 _Cells: TypeAlias = dict[str, Content]
@@ -66,11 +60,6 @@ class Original:
     compared: MachineComparison[Any]
     records: Mapping[str, Stored]
 
-    @property
-    def owned(self) -> set[str]:
-        """The machines of all records of the paper."""
-        return {machine_id(stored.record.environment) for stored in self.records.values()}
-
 
 def report(
     original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = ()
@@ -87,23 +76,36 @@ def report(
     claims = _claims_table(original, measured, predict=not no_interval)
     records = [shard.record for replica in replicas for shard in replica.shards]
     others = [replica for replica in replicas if replica.stored.file not in original.records]
-    tested = [id for id in original.headline if id in measured and measured[id].outcome != "B"]
+    main = [id for id in original.headline if id in rows]
+    tested = [id for id in main if rows[id].outcome in "ACUD" and not all(rows[id].disturbed)]
+    untested = "no main claim of the paper was tested in full on a quiet machine"
+    against = {
+        f"the paper uses {'these records' if replicas[1:] else 'this record'}": not others,
+        untested: original.headline and not tested,
+        "other programs disturbed most measurements": all(r.busy for r in replicas),
+    }
+    environments = [stored.record.environment for stored in original.records.values()]
+    machines_of_paper, hosts = {*map(machine_id, environments)}, {*map(hardware, environments)}
     others_about = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
         "count": str(len(replicas)),
+        "of_paper": original.machines[0].label if original.machines else "",
         "used": str(len(replicas) - len(others) or "none"),
-        "owned": any(replica.machine in original.owned for replica in others),
+        "owned": any(replica.machine in machines_of_paper for replica in others),
+        "hosts": any(hardware(r.stored.record.environment) in hosts for r in others),
+        "against": [text for text, is_true in against.items() if is_true and replicas],
         "cells": str(claims.rows),
         "days": sorted({record.started[:10] for record in records}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "measured": [  # for the abstract
-            (row.paper.title, row.measured, row.cases, row.paper.measured)
+            (row.paper.title, _verdict(row.over_all) + _behind(row), _in_paper(original, row))
             for row in sorted(measured.values(), key=lambda row: not row.effects)
-            if row.measured and row.paper.expected
-        ][:3],
+            if row.paper.expected and row.outcome != "P"
+        ][:2],
         "headline": str(len(original.headline) or ""),
+        "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
         "alone": str(sum(r.outcome == "A" and r.deciding == 1 for r in measured.values()) or ""),
         "no_interval": no_interval,
@@ -112,7 +114,7 @@ def report(
         "others": sorted(others_about),
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
-        "commands": _commands(original, replicas),
+        "commands": _commands(replicas),
     }
     return Findings(
         values={},
@@ -132,11 +134,11 @@ def _untested(
     """List claims that no record measures, and main claims that none can, by what they need."""
     untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
-        needs = [f"needs {claim.about}"] if id in original.headline else []
-        if row := rows.get(id):
+        note, row = " (main)" if id in original.headline else "", rows.get(id)
+        needs = [f"about {claim.about}, which no single record tests"] if note else []
+        if row:
             needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
         if needs and not (row and row.known):
-            note = " (main)" if id in original.headline else ""
             titles = untested.setdefault("; ".join(dict.fromkeys(needs)), [])
             titles.append(f"{claim.title}{note}")
     return untested
@@ -154,36 +156,44 @@ def _reasons(
         letter, reason = row.letters.get(replica.label, ""), ""
         if letter in ("C", "U"):
             own = replica.reasons(row.claims[replica.label])
-            reason = "; ".join(first_few(own or ["supported"], _REASONS))
+            reason = "; ".join(first_few(own or ["supported"]))
         elif letter == "P":
             claim = row.claims[replica.label]
-            lacking = "; ".join(first_few(uncompared(claim, row.paper), _REASONS))
-            reason = f"{claim.known} comparisons, {row.paper.known} in the paper"
-            reason += f"; not compared: {lacking}" if lacking else ""
+            lacking, count = uncompared(claim, row.paper), row.paper.known
+            reason = f"{count - len(lacking)} of the paper's {count} comparisons; the others: "
+            reason += "; ".join(first_few(lacking))
         elif letter == "N":
             reason = _need(original, replica, row)
         if reason:
             claims.setdefault(reason, []).append(str(n))
             marks[id, replica.label] = str([*claims].index(reason) + 1)
     texts = []
-    for number, (reason, names) in enumerate(claims.items(), start=1):
+    for n, (reason, names) in enumerate(claims.items(), start=1):
         where = f"claim{'s' if len({*names}) > 1 else ''} {', '.join(dict.fromkeys(names))}"
-        texts.append(f"Reason {number} ({where}): {reason}")
+        texts.append(f"Reason {n} ({where}): {reason}")
     return marks, texts
 
 
 def _need(original: Original, replica: Replica, row: Row) -> str:
     """Say what would measure a claim: options of the paper's run, a full run, or another reason."""
-    options = ""
-    for file in {*row.paper.files}.intersection(original.records):
-        command = "\0".join(original.records[file].record.command)
-        levels = re.findall("--set[\0=]([^\0]*)", command)
-        options = max(options, " ".join(f"--set {level}" for level in levels), key=len)
-    if options:
-        return f"needs {options}"
+    runs = [original.records[file] for file in row.paper.files if file in original.records]
+    run = max(runs, key=lambda stored: len(_options(stored)), default=None)
+    if run and _options(run):
+        return f"needs {_options(run)} at commit {(run.record.code.commit or 'unknown')[:12]}"
     if replica.stored.record.protocol.plan == "quick":
-        return "needs a full run, for more processes and counts"
-    return "; ".join(replica.reasons(row.claims[replica.label]))
+        return "needs a full run, without --quick"
+    if own := _options(replica.stored):
+        return f"measured with {own}, which leaves the claim's cases out"
+    claim = row.claims[replica.label]
+    names = "; ".join(first_few(uncompared(claim, row.paper)))
+    texts = [f"the record lacks {names}" if r == NO_CASES else r for r in replica.reasons(claim)]
+    return "; ".join(texts)
+
+
+def _options(stored: Stored) -> str:
+    """Return the options of a run that select its cases and its pairs of processes."""
+    options = re.findall("(--(?:set|pairs))[\0=]([^\0]*)", "\0".join(stored.record.command))
+    return " ".join(chain.from_iterable(options))
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
@@ -195,7 +205,7 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
             group, _, part = field.rpartition(".")
             name = words(_GROUPS.get(group, "{}").format(part))
             if part.startswith(("lackey_", "ncu_", "perf_")):
-                name = "counts of executed work"
+                name = f"counts of executed work ({part.partition('_')[0]})"
             reason = "the system shows no such counters" if why.startswith("perf: ") else why
             if field not in _NO_PARTS:
                 reasons.setdefault(reason, {})[name] = None
@@ -213,37 +223,28 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     return [f"{text} ({', '.join(own)})" if many else text for text, own in where.items()]
 
 
-def _records(replicas: Iterable[Replica]) -> list[_Cells]:
-    """Describe the records: plan, measured cases and disturbances."""
-    rows: list[_Cells] = []
-    for replica in replicas:
-        for shard in replica.shards:
-            record = shard.record
-            rows.append({
-                "Machine": replica.label,
-                "Record": shard.file[-13:-5],
-                "Plan": record.protocol.plan,
-                "Cases": f"{sum(c.status == 'ok' for c in record.cases)} of {len(record.cases)}",
-                "Disturbed": disturbed_of([record]),
-            })  # fmt: skip
-    return rows
+def _records(original: Original, replica: Replica) -> str:
+    """Describe the records of a machine: plan, measured cases, local changes, use in the paper."""
+    texts = []
+    for shard in replica.shards:
+        record = shard.record
+        cases = f"{sum(case.status == 'ok' for case in record.cases)} of {len(record.cases)} cases"
+        changes = ", local changes" if record.code.tree_clean is False else ""
+        used = ", in the paper" if shard.file in original.records else ""
+        texts.append(f"{shard.file[-13:-5]}, {record.protocol.plan}, {cases}{changes}{used}")
+    return "; ".join(texts)
 
 
-def _commands(original: Original, replicas: Iterable[Replica]) -> list[str]:
+def _commands(replicas: Iterable[Replica]) -> list[str]:
     """Return the commands that measured the records, each below its records and their digests."""
-    # A changed file does not matter if a run of the paper measured with the same code.
-    codes = [stored.record.code for stored in original.records.values()]
-    clean = {code.measuring_code for code in codes if code.tree_clean}
     blocks: dict[str, list[str]] = {}
     for shard in chain.from_iterable(replica.shards for replica in replicas):
         record, code = shard.record, shard.record.code
-        # A repetition needs no label, whose quotation marks would be curved; options begin lines.
-        text = re.sub(" (?!--)", NO_BREAK, shlex.join(without_option(record.command, "--label")))
-        lines = textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-        command = " \\\n".join(lines).replace(NO_BREAK, " ")
-        known = code.tree_clean or code.measuring_code in clean
-        changes = "" if known else "  # and changes that no commit has"
-        block = blocks.setdefault(f"git checkout {code.commit}{changes}\n{command}", [])
+        # Backslashes quote, since quotation marks would be curved.
+        command = " ".join(re.sub(r"([^\w@%+=:,./-])", r"\\\1", part) for part in record.command)
+        command = re.sub(" --(?!device|threads)", " \\\\\n  --", command)
+        changes = "# with local changes\n" if code.tree_clean is False else ""
+        block = blocks.setdefault(f"{changes}git checkout {code.commit}\n{command}", [])
         block += (f"# {Path(shard.file).name}, {record.minutes} min", f"# {shard.sha256}")
     return ["\n".join((*files, command)) for command, files in blocks.items()]
 
@@ -254,38 +255,56 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
     for n, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
         notes += ["main"] if id in original.headline else []
-        names = [machine.label for machine in original.machines if machine.decides(row.paper)]
-        names = names if len(row.claims) == 1 else []
-        verdict = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
-        part = f" in {row.over_all.known} of {row.paper.known} comparisons"
-        part = part if [*row.letters.values()] == ["P"] else ""
-        mean = f" over {row.cases}" if row.cases else ""
         cells.append({
             "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": f"{_verdict(row.over_all, part)}{mean}",
-            "Paper": verdict + (f" on {'; '.join(names)}" if names else ""),
+            "Measured": _verdict(row.over_all) + _behind(row),
+            "Paper": _in_paper(original, row),
         })  # fmt: skip
         if predict:
             cells[-1]["Next machine"] = _next_machine(row)
     return table_of("tbl-claims", cells, wide=True)
 
 
+def _behind(row: Row) -> str:
+    """Name the cases of a mean, count the processes of each case, and mark disturbed machines."""
+    cases = f" over {row.cases}" if row.cases else ""
+    disturbed = [*filter(None, row.disturbed)]
+    count = f"{len(disturbed)} of {len(row.known)} " if len(row.known) > 1 else ""
+    busy = f", {count}{disturbed[0]}" if disturbed else ""
+    return f"{cases}{_processes(row.known)}{busy}"
+
+
+def _processes(claims: Iterable[Claim]) -> str:
+    """Count the processes that measured a case of the claims."""
+    statements = chain.from_iterable(claim.statements for claim in claims)
+    series = chain.from_iterable(statement.sampled for statement in statements)
+    counts = sorted({len(leaf.processes) for leaf in series})
+    ends = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
+    return f", {ends} process{'es' if ends != '1' else ''} a case" if ends else ""
+
+
+def _in_paper(original: Original, row: Row) -> str:
+    """Print the paper's numbers, or that they are the same, with the machines behind them."""
+    names = [machine.label for machine in original.machines if machine.decides(row.paper)]
+    text = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
+    own = original.machines and names == [original.machines[0].label]
+    where = f" on {'; '.join(names)}" if names and not own else ""
+    return f"{text}{where}{_processes([row.paper])}"
+
+
 def _agreement(row: Row) -> str:
     """Name the agreement of one machine with the paper, or count machines by its letter."""
-    counts, disturbed = Counter(row.letters.values()), [*filter(None, map(disturbance, row.known))]
     if len(row.claims) == 1:
-        texts = [AGREEMENTS[row.outcome], *disturbed]
-    else:
-        texts = [f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter]]
-        texts += [f"{len(disturbed)} on a busy machine"] if disturbed else []
-    return ", ".join(texts)
+        return AGREEMENTS[row.outcome]
+    counts = Counter(row.letters.values())
+    return ", ".join(f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter])
 
 
-def _verdict(claim: Claim, part: str = "") -> str:
-    """Print a verdict with its numbers; ``part`` says of how many comparisons it is."""
+def _verdict(claim: Claim) -> str:
+    """Print a verdict with its numbers."""
     repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in claim.measured
-    return claim.measured if repeated else f"{claim.verdict}{part}: {claim.measured}".rstrip(": ")
+    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}".rstrip(": ")
 
 
 def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
@@ -294,10 +313,11 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     figures, beside = _beside(one, paper)
     tables = one.findings.tables.values()  # the report has tables of some of these names
     of_paper = [replace(t, id=t.id.replace("tbl-", "tbl-paper-", 1)) for t in tables]
-    facts = {
+    facts: dict[str, Any] = {
         "single": True,
         "where": one.label,
         "beside": beside,
+        "vectors": [],
         "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
     }
     compared = {"This machine": one}
@@ -306,12 +326,13 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         if is_compared and machine.stored.file != one.stored.file:
             compared[f"The paper's {machine.label}"] = machine
     table = setup([Run(machine.stored, label) for label, machine in compared.items()])
-    unshown = ("Processes planned", "Samples a case", "Vector extensions")
+    unshown = ("Processes planned", "Samples a case")
     cells = [row for row in table.rows if row[0] not in unshown]
     texts = ["Record"]
     for machine in compared.values():
-        parts = [f"{record['Record']}, {record['Cases']} cases" for record in _records([machine])]
-        texts.append("; ".join(parts))
+        capability = machine.stored.record.environment.torch.cpu_capability
+        facts["vectors"].append(f"{capability} on {machine.label}")
+        texts.append(_records(original, machine))
     return [replace(table, rows=(*cells, tuple(texts))), *of_paper], figures, facts
 
 
@@ -338,7 +359,7 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
         panels=tuple(panels),
         rows=rows,
         wide=True,
-        height=rows * figure.drawing.height / figure.drawing.rows,
+        height=rows * max(figure.drawing.height / figure.drawing.rows, _LEAST_HEIGHT),
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
     facts = {"name": figure.name.replace("-", " "), "paper": label if label in columns else ""}
@@ -361,8 +382,8 @@ def _of_many(
     if rows:
         cells = []
         for machine in machines:
-            label = machine.name.removesuffix(_USED).removesuffix(_OWNED)
-            letters = [(row.letters.get(label, ""), (row.paper.id, label)) for row in rows]
+            name = machine.name
+            letters = [(row.letters.get(name, ""), (row.paper.id, name)) for row in rows]
             cells.append(tuple(letter + marks.get(key, "") for letter, key in letters))
         names, place = tuple(machine.name for machine in machines), f"{__name__}._of_many"
         numbers = map(str, range(1, len(rows) + 1))
@@ -373,28 +394,28 @@ def _of_many(
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
     facts = {
         "single": False,
+        "vectors": [],
         "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
         "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
+        "ends": [machine.name for machine in (*known[:1], *known[-1:])],
     }
-    table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
-    return [table, table_of("tbl-records", _records(replicas), wide=True)], figures, facts
+    cells_of = [machine.cells for machine in machines]
+    return [table_of("tbl-machines", cells_of, wide=True)], figures, facts
 
 
-def _machines(original: Original, replicas: Iterable[Replica]) -> tuple[list[MeasuredMachine], str]:
+def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[MeasuredMachine], str]:
     """Return the machines by the compared measure, and the common cases of its means."""
     known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
     for replica in replicas:
-        mark = _OWNED if replica.machine in original.owned else ""
-        mark = _USED if replica.stored.file in original.records else mark
-        machine = measure(replica.stored, replica.label + mark, original.compared)
-        facts = properties(replica.stored.record.environment)
-        machine.cells["C library"] = facts["C library"]
-        if isinstance(facts["Identity"], str):
-            number = facts["Identity"].partition(", stepping")[0]
-            machine.cells["Processor or GPU"] = f"{facts['Device']} ({number})"
+        machine = measure(replica.stored, replica.label, original.compared)
+        del machine.cells["Processor or GPU"], machine.cells["Threads"]
+        machine.cells["Machine"] = replica.label  # which has both
+        machine.cells["C library"] = properties(replica.stored.record.environment)["C library"]
+        machine.cells["Record"] = _records(original, replica)
+        machine.cells["Disturbed"] = disturbed_of([shard.record for shard in replica.shards])
         (unknown if machine.measured.missing else known).append(machine)
     means = over_common_terms([machine.measured for machine in known])
     machines = []

@@ -49,7 +49,9 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
 }
 
 _NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
-_UNKNOWN: Final = Statement(absent("no run", "1", "needed cases or counts are missing"), Range())
+#: Reason for a claim without comparisons.
+NO_CASES: Final = "needed cases or counts are missing"
+_UNKNOWN: Final = Statement(absent("no run", "1", NO_CASES), Range())
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,10 @@ local function split_caption(div)
   return pandoc.Inlines({}), body
 end
 
---- Whether a table has to go over pages, where the format has pages and floats one column.
-function Collector:breaks(tbl, in_one_column)
-  return in_one_column and self.writer.has_pages and tabular.is_long(tbl)
+--- Whether a table has to go over pages, where the format has pages and floats one column. `most`:
+--- rows of a page.
+function Collector:breaks(tbl, in_one_column, most)
+  return in_one_column and self.writer.has_pages and tabular.is_long(tbl, most)
 end
 
 --- Characters of a table's type that fit side by side: on a page with one column of text, over both
@@ -111,7 +112,9 @@ function Collector:styled(float)
   float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
-  float.long = float.table and self:breaks(float.table, self.one_column or float.here)
+  -- A page of one column holds more than what the supplement's rule, which prefers breaks, allows.
+  local most = self.one_column and 36 or nil
+  float.long = float.table and self:breaks(float.table, self.one_column or float.here, most)
   if float.table then
     local table_, below = notes_below(float.table, float.notes)
     float.table = table_

@@ -79,8 +79,8 @@ function tabular.sticks_out(tbl, line)
 end
 
 --- Is the table too long to be kept on one page of text in one column?
-function tabular.is_long(tbl)
-  local rows = 0
+function tabular.is_long(tbl, most)
+  local rows, most_rows = 0, most or most_rows
   each_row(tbl, function() rows = rows + 1 end)
   if rows > most_rows then
     return true

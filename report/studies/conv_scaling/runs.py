@@ -95,8 +95,8 @@ class Run(any_study.Run):
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
         own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
-        name = f"pages beyond {own:,.0f} predicted at batch {batch} or {all:,.0f} with weights"
-        return exact(name, "1", size - weights, self.file)
+        met = f"{all:,.0f} with weights" if weights else f"{own:,.0f} without weights"
+        return exact(f"pages beyond those(batch {batch}: {met})", "1", size - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide the time of a call with freed memory returned by that with it kept."""
