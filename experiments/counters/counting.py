@@ -38,7 +38,7 @@ from report.theory.work import macs
 
 _NOT_REQUESTED: Final = "the run was not asked to count executed work (--counters none)"
 
-#: Name and meaning of a file beside a record, which lists the records with the earlier counts.
+#: Name of the attachment that lists the records with the earlier counts.
 EARLIER: Final = "earlier-counts"
 _EARLIER_MEANING: Final = "the earlier record from which the executed work of each case is taken"
 #: Vector extensions that valgrind executes.

@@ -29,8 +29,9 @@ from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, me
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, explain_error, read_table
 
 NAME: Final = "ncu"
-#: Time limit for counting, and time to start (s); replayed kernels are short, so none is needed.
+#: Time limit for counting (s): none, since replaying kernels is fast.
 BUDGET_S: Final = inf
+#: Time to start ncu (s).
 START_S: Final = 0.0
 #: Paths of ncu after installations that do not extend the PATH.
 PLACES: Final = (
@@ -43,7 +44,7 @@ NOT_INSTALLED: Final = (
     "-c nvidia nsight-compute, and put ncu on the PATH"
 )
 #: Largest number of cases per process.
-CASES: Final = 16
+MOST_CASES: Final = 16
 #: Environment variables with which ncu prints a decimal point in every language.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
 _OPTIONS: Final = (
@@ -89,7 +90,7 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
         plan = _metric_plan(program, task.compute_capability)
         options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
         while waiting:
-            counts = _profile(options, msgspec.structs.replace(task, cases=waiting[:CASES]))
+            counts = _profile(options, msgspec.structs.replace(task, cases=waiting[:MOST_CASES]))
             yield from counts
             waiting = waiting[len(counts) :]
     except RecordError as error:

@@ -20,13 +20,15 @@ _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*
 #: Header of ncu's table, or a message of ncu, since a log may lack a table.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
-#: Omitted quantities: the launches (always 1), and incomplete work of CUDA cores.
+#: Omitted from each launch, since it is always 1.
 _LAUNCHES: Final = "ncu_kernel_launches"
+#: Omitted if incomplete.
 _WORK: Final = "ncu_cuda_core_flops"
 #: Ending of metrics that are sums over the GPU; other metrics are rates, not work.
 _TOTAL: Final = ".sum"
-#: Conditions of a profile: required, with a whole number as value, and all possible conditions.
+#: Conditions that every profile needs.
 _REQUIRED: Final = ("network", "batch", "precision", "direction")
+#: Conditions whose value is a whole number.
 _COUNTS: Final = {"batch", "image"}
 _POSSIBLE: Final = (*_REQUIRED, "image", "layout", "optimizer")
 

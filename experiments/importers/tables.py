@@ -30,8 +30,9 @@ class MeasuredColumn(NamedTuple):
     step: float = 0.0
 
 
-#: Row: line number, and cells by heading.  Columns: factor's name or measured column, by heading.
+#: Line number, and cells by heading.
 _TableRow: TypeAlias = tuple[int, dict[str, str]]
+#: Heading → name of the factor, or measured column.
 _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
@@ -69,7 +70,7 @@ def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> 
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Return whether a quantity can have this value: a time is not 0, an accuracy at most 1."""
+    """Return whether a quantity can have this value: no time or rate is 0, no accuracy above 1."""
     if quantity.endswith("_accuracy"):
         return number <= 1
     timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
@@ -163,8 +164,9 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     return MeasuredColumn(quantity, factor)
 
 
-#: Headings that name a device, and headings that need a unit because they measure something.
+#: Headings that name a device.
 _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
+#: Headings of measurements, which need a unit.
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 

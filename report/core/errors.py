@@ -1,7 +1,7 @@
 """Errors that ridgepoint raises on purpose, all derived from ``RidgepointError``.
 
 Every message is one sentence that names the file, the place in it, the fault and the remedy;
-``build.py`` and ``python -m experiments`` print it without a traceback and exit with 1.
+``build.py`` and ``python -m experiments`` print it without a traceback and exit with ``exit_code``.
 """
 
 from typing import Final
@@ -58,7 +58,7 @@ class RidgepointError(Exception):
 
 
 class UsageError(RidgepointError):
-    """The command line asks for something that does not exist; the message lists what does."""
+    """The command line cannot be followed; the message says what is possible."""
 
     exit_code = 2
 
@@ -102,7 +102,7 @@ class MeasurementError(RidgepointError):
 
 
 class OutputError(RidgepointError):
-    """The output folder cannot be written, or is in use by another build."""
+    """Outputs cannot be written or served, or a user's file is in their place."""
 
 
 def unwritable(error: OSError, action: str = "written", place: object = "out") -> OutputError:

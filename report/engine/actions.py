@@ -349,7 +349,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and an archive of the LaTeX source (by LaTeX: with the bibliography)."""
+    """Make the PDF, and an archive of the LaTeX source (with the bibliography if LaTeX made it)."""
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
     bibliography, notes = b"", tuple[str, ...]()
     if task.inputs["engine"] == "latex":

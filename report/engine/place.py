@@ -153,8 +153,9 @@ def _unit_of(name: str) -> str:
 def install(new: Path, target: Path) -> None:
     """Move the finished file or folder ``new`` to ``target`` in one step.
 
-    If one of them is a folder, the old content of ``target`` is moved to ``new`` (or to ``new`` +
-    ``.old`` if the system cannot exchange two paths).  A link is replaced, never its destination.
+    If one of them is a folder, the old content of ``target`` is moved to ``new`` (or, if the system
+    cannot exchange two paths, in a step of its own to ``new`` + ``.old``).  A link is replaced,
+    never its destination.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))

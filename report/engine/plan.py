@@ -38,7 +38,7 @@ from report.evaluation import REPORT, is_report, study_of
 from report.studies import STUDIES
 
 #: Data files that all studies share.
-_COMMON = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+_SHARED_DATA = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
 #: Files whose names begin so (hidden files, caches of Python) are no inputs.
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
@@ -123,7 +123,7 @@ class BuildPlan:
                 if folder != "templates" or not name.startswith("papers/"):
                     yield f"{folder}/{name}", f"{path}/{name}"
         yield "paper/editions.yaml", f"{paper}/editions.yaml"
-        for name in (*_COMMON, *(f"reported/{study}.json" for study in STUDIES)):
+        for name in (*_SHARED_DATA, *(f"reported/{study}.json" for study in STUDIES)):
             missing = name.startswith(SHARED) and not os.path.lexists(f"{data}/{name}")
             yield f"data/{name}", f"{f'{self.root}/data' if missing else data}/{name}"
 

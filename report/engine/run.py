@@ -90,7 +90,7 @@ def run(
 class _Builder(NamedTuple):
     """Builds papers, each in a thread.
 
-    ``waiting``: ids of stale steps that have not begun.  ``stale``: number of all stale steps.
+    ``waiting``: ids of stale steps that have not begun.  ``stale_count``: number of stale steps.
     Only the thread that holds the ``lock`` compares files, announces a step, or puts a paper in
     place.
     """
@@ -100,7 +100,7 @@ class _Builder(NamedTuple):
     workers: Executor
     announce: Announce
     waiting: set[str]
-    stale: int
+    stale_count: int
     lock: threading.Lock
 
     def build(self, study: str, steps: Iterable[BuildStep]) -> Sequence[Path] | Failure:
@@ -127,7 +127,7 @@ class _Builder(NamedTuple):
                 built = {**self.plan.built, **finished}
                 inputs = self.plan.inputs(step, built)
                 if reason := self.plan.reasons(step, inputs):
-                    self.announce(step.id, 1 - len(self.waiting) / self.stale, reason)
+                    self.announce(step.id, 1 - len(self.waiting) / self.stale_count, reason)
                     running[step.id] = self._submit(step, inputs, built)
                 else:
                     finished[step.id] = self.plan.built[step.id]

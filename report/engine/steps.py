@@ -52,8 +52,9 @@ DETAILS: Final = "details.json"
 RECORDS: Final = "records.json"
 #: The verdict on each claim of a paper on each machine with records.
 ATLAS: Final = "atlas.json"
-#: All samples of the records that the study uses, and the folder of these records.
+#: All samples of the records that the study uses.
 SAMPLES: Final = "samples.csv.gz"
+#: The folder of these records.
 RECORDS_FOLDER: Final = "records"
 #: The descriptions of a study's figures.
 DRAWINGS: Final = "drawings.pickle"
@@ -179,7 +180,7 @@ class BuildStep(NamedTuple):
 
     ``id`` is the study (or ``site``), a slash, and the name of the step's function in ``actions``.
     ``files`` are input files.  ``reads`` pairs the id of another step with prefixes or suffixes of
-    the outputs to read.  ``settings`` are the function's other arguments.
+    the outputs to read.  ``settings`` are the function's other inputs.
     """
 
     id: str

@@ -58,8 +58,9 @@ from report.studies import STUDIES, attachments_of, find_study
 _NO_EDITION: Final = Edition({})
 _ROOT: Final = PROJECT_DATA.parent
 _REPORT: Final = _ROOT / "report"
-#: The remedies for a study that always fails, and for a study that fails with one record only.
+#: The remedy for a study that fails with every record.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
+#: The remedy for a study that fails only with some records.
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
 _EDITED: Final = (
     f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "

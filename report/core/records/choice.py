@@ -37,8 +37,9 @@ _ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cuda": ("gpu", "third", "fourth"),
 }
 EDITIONS: Final = "editions.yaml"
-#: The option and the file that name records to use.
+#: The option that names records to use.
 USE: Final = "--use"
+#: The file that names records to use, in messages.
 _EDITION: Final = f"data/{EDITIONS}"
 _REMEDY: Final = (
     "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
@@ -369,7 +370,7 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
     """Return whether a build uses the record ``file``, and its role or the reason why not."""
     for choice in choices:
         if choice.primary.file == file:
-            return True, _role_of(choice)
+            return True, _describe_use(choice)
         for run, reason in choice.unused:
             if file in run.files:
                 return False, f"not used, {reason}"
@@ -384,7 +385,7 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
     return False, f"not used, {_EDITION} names other machines"
 
 
-def _role_of(choice: Choice) -> str:
+def _describe_use(choice: Choice) -> str:
     """Describe why the primary record of a machine was chosen, and its roles."""
     run, *others = choice.used
     if choice.named_by:

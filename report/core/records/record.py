@@ -77,10 +77,11 @@ FEWEST_PROCESSES: Final = 6
 #: Passes of a layer that studies measure.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
-#: Operations whose best rate is a ceiling, and the units of their work.
+#: Operations whose best rate is a ceiling.
 PeakOperation: TypeAlias = Literal[
     "matrix_product", "convolution", "copy", "read", "triad", "page_mapping"
 ]
+#: Units of the work of these operations.
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 

@@ -27,8 +27,9 @@ Steps: TypeAlias = tuple[str, ...]
 
 #: Exceptions that decoding raises for a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
-#: Limits on YAML: characters of the text, and levels of lists and mappings within each other.
+#: Limit on YAML (characters).
 _LARGEST_YAML: Final = 2**18
+#: Limit on levels of lists and mappings within each other.
 _DEEPEST_YAML: Final = 50
 #: YAML values that are not text: the literals of JSON, with numbers of at most 64 bits.
 _LITERAL: Final = re.compile(

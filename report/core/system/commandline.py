@@ -39,8 +39,9 @@ class Parser(argparse.ArgumentParser):
     def add_options(self, table: str, types: Mapping[str, Callable[[str], Any]]) -> None:
         """Add the options of a table.
 
-        ``types`` maps the name of a value to its parser; other values are text.  Raises
-        ``ValueError`` for an invalid line that begins with a dash.
+        ``types`` maps the name of a value to its parser, as ``COUNT``, ``DIR`` and ``FILE`` have
+        one; other values are text.  Raises ``ValueError`` for an invalid line that begins with a
+        dash.
         """
         group: argparse._ActionsContainer = self
         parsers: dict[str, Callable[[str], Any]] = {

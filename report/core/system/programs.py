@@ -3,7 +3,8 @@
 Each program runs in a process group with a guard: a shell that reads from a pipe of this process.
 When this process ends, even by ``kill -9``, the system closes the pipe and the guard kills the
 group.  No Python code runs between fork and exec, so threads may start programs.  Process groups
-exist on Linux and macOS.  Renderers run in a fixed environment with limits of time and memory.
+exist on Linux and macOS.  Renderers run in a fixed environment with a limit of time and, on Linux,
+of memory.
 """
 
 import functools
