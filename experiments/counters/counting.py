@@ -217,7 +217,7 @@ def multiply_adds(study: Experiment, factors: Factors) -> int:
     return passes * sum(macs(layer) for layer in layers_of_case(study, factors))
 
 
-def missing(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:
+def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:
     """Return the reasons for missing counts; ``reason`` is why no further case was counted.
 
     Keys are ``cases[i].quantity``, or ``quantity`` for a reason that all cases share.

@@ -232,7 +232,7 @@ def _write_record(
     for moment, measured in (("before", before), ("after", after)):
         if measured.reason is not None:
             missing[f"ceilings.{moment}"] = measured.reason
-    missing |= {**counting.missing(study, journal, uncounted), **journal.unfiled}
+    missing |= {**counting.missing_reasons(study, journal, uncounted), **journal.unfiled}
     cases, event_file = split_events(
         assemble_case(study, journal, index) for index in range(len(header.cases))
     )

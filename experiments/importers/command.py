@@ -89,7 +89,7 @@ def _record(
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")
     format_, imported = read_any(source)
-    files = _files(source)
+    files = _file_to_store(source)
     record = ImportedRecord(
         schema=IMPORT_SCHEMA,
         study=options.study,
@@ -138,7 +138,7 @@ def _record(
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 
-def _files(source: ImportSource) -> dict[str, bytes]:
+def _file_to_store(source: ImportSource) -> dict[str, bytes]:
     """Return the published file to store beside the record; empty if it is too large."""
     # Of several signs in a row only the last one remains: it may be the point of the file's ending.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())

@@ -63,7 +63,7 @@ class Index:
     def __init__(self, out: str) -> None:
         """Load the index of ``out``; start empty if it is damaged."""
         self._out, self._digests = out, dict[str, str | None]()
-        content = _read(INDEX, out)
+        content = _read_json(INDEX, out)
         #: True if a build has written to the folder before.
         self.used = content is not None
         self.files: dict[str, list[Any]] = {}
@@ -81,14 +81,14 @@ class Index:
     def digest(self, path: str) -> str | None:
         """Return the hexadecimal SHA-256 of the file at an absolute path; None without a file."""
         if path not in self._digests:
-            self._digests[path] = self._read(path)
+            self._digests[path] = self._digest_of_file(path)
         return self._digests[path]
 
     def forget(self, path: str) -> None:
         """Forget the digest of ``path``, because the file was written."""
         self._digests.pop(path, None)
 
-    def _read(self, path: str) -> str | None:
+    def _digest_of_file(self, path: str) -> str | None:
         status = _status(path)
         if not status:
             return None
@@ -134,7 +134,7 @@ class Index:
         if self.changed:
             files = {path: entry for path, entry in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
-                _write(INDEX, {"files": files, "tex": self.tex}, self._out)
+                _write_json(INDEX, {"files": files, "tex": self.tex}, self._out)
 
 
 def _status(path: str) -> list[int]:
@@ -161,7 +161,7 @@ def file_digest(path: str) -> str | None:
 
 def read_manifest(out: str) -> dict[str, StepEntry]:
     """Read the steps in the manifest of ``out``; empty if it is missing or damaged."""
-    content = _read(MANIFEST, out)
+    content = _read_json(MANIFEST, out)
     try:
         steps = content["steps"] if content["version"] == VERSION else {}
         return {
@@ -175,7 +175,7 @@ def read_manifest(out: str) -> dict[str, StepEntry]:
 def write_manifest(steps: Mapping[str, StepEntry], out: str) -> None:
     """Replace the manifest in ``out`` in one step; raises ``OSError``."""
     entries = {id: entry._asdict() for id, entry in steps.items()}
-    _write(MANIFEST, {"version": VERSION, "steps": entries}, out)
+    _write_json(MANIFEST, {"version": VERSION, "steps": entries}, out)
 
 
 def digest_lines(digests: Mapping[str, str]) -> str:
@@ -195,7 +195,7 @@ def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
             _replace(f"{out}/html/{DIGESTS}", digest_lines(digests).encode(), out)
 
 
-def _read(name: str, out: str) -> Any:
+def _read_json(name: str, out: str) -> Any:
     """Read JSON from ``out/<name>``; None if it cannot be read."""
     path = os.path.join(out, name)
     with suppress(OSError, ValueError, RecursionError):
@@ -205,7 +205,7 @@ def _read(name: str, out: str) -> Any:
     return None
 
 
-def _write(name: str, content: object, out: str) -> None:
+def _write_json(name: str, content: object, out: str) -> None:
     """Replace ``out/<name>``, a file or a folder, by a file with JSON in one step.
 
     The JSON is one line, since Python writes indented JSON ten times as slowly.

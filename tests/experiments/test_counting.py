@@ -69,7 +69,7 @@ def counted_run(
         assemble_case(study, journal, index) for index in range(len(journal.header.cases))
     )
     files = {file.name: file.content for file in counting.files(journal)}
-    return cases, counting.missing(study, journal, reason), files
+    return cases, counting.missing_reasons(study, journal, reason), files
 
 
 def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
