@@ -143,9 +143,9 @@ def run(
 ) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
-    After ``limit_s`` seconds the program and its children are killed; each has at most
-    ``_MEMORY_B`` of memory.  Raises ``RenderError``, which names ``place``, if the program is
-    killed or cannot be started.  The caller checks the exit status.
+    After ``limit_s`` seconds the program and its children are killed; on Linux each has
+    at most ``_MEMORY_B`` of memory.  Raises ``RenderError``, which names ``place``, if the program
+    is killed or cannot be started.  The caller checks the exit status.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:

@@ -73,18 +73,18 @@ class Run(any_study.Run):
         return self.process_medians(quantity, self.factors(size, library))
 
     def changed(self, quantity: str, size: Size, change: str = NONE) -> Quantity:
-        """A quantity of NumPy's iteration with a single change on a CPU."""
+        """On a CPU, a quantity of NumPy's iteration with one ``change``."""
         return self.series(quantity, changed_case(size, change))
 
     def of_numpy(self, size: Size, change: str = NONE, of: str = "scaling") -> CaseFactors:
-        """Return the factors of NumPy's iteration in single or ``DOUBLE`` precision."""
+        """Return NumPy's factors with ``change``; runs without changes vary only the precision."""
         if self.conditions:
             return changed_case(size, change)
         dtype = "float64" if change == DOUBLE else "float32"
         return {**self.factors(size, "numpy", of), "dtype": dtype}
 
     def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
-        """PyTorch's ``time`` (s) with ``calls`` calls, or its unchanged ``baseline_time``."""
+        """PyTorch's ``time`` (s) with ``calls`` library calls, or ``baseline_time`` with all 31."""
         factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
@@ -95,7 +95,7 @@ class Run(any_study.Run):
 
     @property
     def product_rate(self) -> Quantity:
-        """The best rate of a matrix product, which a convolution's can exceed."""
+        """The best measured rate (FLOP/s) of a matrix product; a convolution may be faster."""
         ceilings = bounding(self.stored.record, "matrix_product", FLOAT32)
         rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
         best = max(rates) if rates else Missing(f"no product was timed on {self.label}")

@@ -14,6 +14,7 @@ from report.theory.work import mnist_conv2
 
 C_IN = exact("C_in", "1", IMAGE.input_shape[1])
 C_OUT = exact("C_out", "1", IMAGE.output_shape[1])
+#: Height of the kernel, which is square.
 KERNEL = exact("K_h", "1", IMAGE.kernel[0])
 H_IN = exact("H_in", "1", IMAGE.input_shape[2])
 W_IN = exact("W_in", "1", IMAGE.input_shape[3])
@@ -24,8 +25,9 @@ PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
-#: Bytes that the heap keeps when it is trimmed, and the size of a page on all CPUs.
+#: Bytes that the heap keeps when it is trimmed.
 RESERVE = exact("reserve", "B", heap.RESERVE)
+#: Size of a page, the same on all CPUs.
 PAGE = exact("page", "B", heap.PAGE)
 
 
@@ -45,12 +47,12 @@ def output_bytes(batch: int) -> Quantity:
 
 
 def memory(batch: int) -> Quantity:
-    """Bytes of parameters and output: the source's rule for the memory of the layer."""
+    """Bytes of parameters and output: the memory of the layer by the repeated study's rule."""
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
 
 
 def freed_bytes(batch: int) -> Quantity:
-    """Bytes that are free when a call's result is dropped: two outputs and a copy of the input."""
+    """Bytes freed with a call's result: output, oneDNN's blocked output, and its copied input."""
     inputs = named("input bytes", ELEMENT * exact("B", "1", batch) * C_IN * H_IN * W_IN)
     return named("free bytes", 2 * output_bytes(batch) + inputs)
 
