@@ -90,14 +90,9 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     return to_digits(exact(name, "1", difference, run.file), 2)
 
 
-def effect(run: Run, size: Size, change: str) -> Quantity:
-    """Divide NumPy's time with a change of the baseline by that without, process by process."""
-    return run.changed("time", size, change) / run.changed("time", size)
-
-
-def thread_factor(run: Run) -> Quantity:
-    """Divide NumPy's time at the source's size on one thread by that on two."""
-    return run.changed("time", SOURCE) / run.changed("time", SOURCE, subject.THREAD)
+def effect(run: Run, size: Size, change: str, over: str = NONE) -> Quantity:
+    """Divide NumPy's time with a change by that with another or none, process by process."""
+    return run.changed("time", size, change) / run.changed("time", size, over)
 
 
 def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:

@@ -64,10 +64,6 @@ class Run(any_study.Run):
         """A quantity of a case over all processes."""
         return self.series(quantity, self.factors(size, library))
 
-    def time(self, size: Size, library: str) -> Quantity:
-        """The time (s) of an iteration."""
-        return self.measured("time", size, library)
-
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
         """The medians of the processes that timed a library at a size."""
         return self.process_medians(quantity, self.factors(size, library))
@@ -90,7 +86,8 @@ class Run(any_study.Run):
 
     def parts(self, size: Size, change: str = NONE) -> tuple[Quantity, Quantity]:
         """Times (s) of the first layer's product, called alone, and of the rest of an iteration."""
-        product, both = (self.changed(q, size, change) for q in ("product_alone_time", "time"))
+        case = self.of_numpy(size, change)
+        product, both = (self.series(quantity, case) for quantity in ("product_alone_time", "time"))
         return product, both - product
 
     @property
@@ -116,7 +113,7 @@ def ranged(
     together (Bonferroni).  Few processes have a low level, so that their range decides no claim.
     """
     if not all(series):
-        return absent(name, "1", f"not timed on {runs[0].label}")
+        return absent(name, "1", f"not timed in this run on {runs[0].label}")
     middle = compute(*map(median, series))
 
     def interval(confidence: float) -> Estimate:

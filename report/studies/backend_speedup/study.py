@@ -35,14 +35,12 @@ class Paper:
         self.inputs = inputs
         self.source = Source(inputs)
         self.by_role = inputs.runs(Run)
-        self.cpu, self.earlier, self.calls, self.gpu, self.amd = (
-            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "tenth")
+        self.cpu, self.earlier, self.calls, self.gpu, self.zen3, self.amd = (
+            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "eighth", "tenth")
         )
-        gpu = self.gpu
-        self.beside_source = (gpu, self.source) if gpu else None
-        self.beside_earlier = (gpu, self.earlier) if gpu and self.earlier else None
-        self.beside_cpu = (gpu, self.cpu) if gpu and self.cpu else None
-        self.on_one_thread = (self.cpu, self.calls) if self.cpu and self.calls else None
+        self.beside_source = (self.gpu, self.source) if self.gpu else None
+        self.beside_earlier = (self.gpu, self.earlier) if self.gpu and self.earlier else None
+        self.beside_cpu = (self.gpu, self.cpu) if self.gpu and self.cpu else None
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -51,7 +49,7 @@ class Paper:
 
 def _over_numpy(run: Run) -> Quantity:
     """Time of NumPy's iteration divided by that of PyTorch's, at the source's size."""
-    return run.time(SOURCE, "numpy") / run.time(SOURCE, "torch")
+    return run.measured("time", SOURCE, "numpy") / run.measured("time", SOURCE, "torch")
 
 
 study: Study[Paper] = Study(
@@ -65,11 +63,11 @@ source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
 calls: Part[Run] = study.part("calls", "cpu")
+zen3: Part[Run] = study.part("zen3", "cpu")
 amd: Part[Run] = study.part("amd", "cpu")
 beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
 beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
 beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
-on_one_thread: Part[tuple[Run, Run]] = study.part("on_one_thread", "pair")
 
 
 @gpu.text()
@@ -100,6 +98,7 @@ def _counts(source: Source) -> dict[str, Quantity]:
     counts = {
         "second_products": 3,
         "few_images": SMALL.images,
+        "fewer_images": subject.FEWER.images,
         "many_images": SOURCE.images,
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
@@ -143,24 +142,26 @@ gpu.values(
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
 )
-gpu.values("measured", floor=partial(Run.time, size=SMALL, library="cupy"))
+gpu.values("measured", floor=partial(Run.measured, quantity="time", size=SMALL, library="cupy"))
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _saved = partial(results.saved_by_merging, size=_size)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"saved_{_name}": _saved, f"added_{_name}": _added})
 cpu.values(
-    thread_factor=results.thread_factor,
+    thread_factor=partial(results.effect, size=SOURCE, change=subject.NONE, over=subject.THREAD),
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
+    memory_over=partial(results.over_prediction, size=SOURCE, change=subject.RETURNED),
+    double_over=partial(results.over_prediction, size=SOURCE, change=subject.DOUBLE),
     returned=partial(Run.changed, quantity="page_faults", size=SOURCE, change=subject.RETURNED),
 )
 for _name, _change in zip(("thread", "memory", "double"), subject.CHANGES, strict=False):
     cpu.values(**{f"{_name}_share": partial(results.share_of_predicted, change=_change)})
+for _name, _size in ("few", SMALL), ("fewer", subject.FEWER), ("many", SOURCE):
+    zen3.values(**{f"zen3_{_name}": partial(results.double_factor, size=_size)})
 cpu.values("measured", page_price=theory.page_price)
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
-
-
 beside_cpu.values(one_thread=results.gain_over)
 
 # -------------------------------------------------------------------------------------- claims
@@ -185,7 +186,7 @@ def floor(run: Run) -> Iterator[Statement]:
     numbers=("thread_factor", "memory_factor", "double_factor"),
 )
 def settings_matter(run: Run) -> Iterator[Statement]:
-    yield results.thread_factor(run) > 1 + MARGIN
+    yield results.effect(run, SOURCE, subject.NONE, over=subject.THREAD) > 1 + MARGIN
     for change in subject.RETURNED, subject.DOUBLE:
         yield results.effect(run, SOURCE, change) > 1 + MARGIN
 
@@ -263,12 +264,18 @@ def thread_as_predicted(run: Run) -> Iterator[Statement]:
     return results.as_predicted(run, subject.THREAD)
 
 
-@cpu.claim("With freed memory returned NumPy's time is within a fifth of the predicted time")
+@cpu.claim(
+    "With freed memory returned NumPy's time is within a fifth of the predicted time",
+    numbers=("memory_over", "memory_share"),
+)
 def returned_as_predicted(run: Run) -> Iterator[Statement]:
     return results.as_predicted(run, subject.RETURNED)
 
 
-@cpu.claim("In double precision NumPy's time is within a fifth of the predicted time")
+@cpu.claim(
+    "In double precision NumPy's time is within a fifth of the predicted time",
+    numbers=("double_over", "double_share"),
+)
 def double_as_predicted(run: Run) -> Iterator[Statement]:
     return results.as_predicted(run, subject.DOUBLE)
 
@@ -308,12 +315,12 @@ def sessions(p: Paper) -> Iterator[Dots]:
     rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}
     for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
         name = "other CPU" if change == subject.NONE else f"+ {change}"
-        times = p.cpu.changed("time", SOURCE, change), p.gpu.time(SOURCE, "cupy")
+        times = p.cpu.changed("time", SOURCE, change), p.gpu.measured("time", SOURCE, "cupy")
         rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
     hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
     for name, run in hosts.items():
         for library, label in ON_GPU.items():
-            times = run.time(SOURCE, "numpy"), run.time(SOURCE, library)
+            times = run.measured("time", SOURCE, "numpy"), run.measured("time", SOURCE, library)
             rows[f"{name}; {label}"] = *times, results.gain(run, library)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
     rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
@@ -347,25 +354,27 @@ def _named(run: Run) -> Mapping[str, Content]:
 
 @study.table(wide=True)
 def double(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the cost of double precision with few images, in all runs that timed it."""
+    """Tabulate the cost of double precision in earlier runs, by images and neurons."""
     for run in p.by_role.values():
-        in_training = results.double_factor(run, subject.SHARED, "training")
-        if not in_training.missing:
-            sizes = subject.SHARED, Size(LARGE.hidden, subject.SHARED_IMAGES), subject.FLAT
+        for hidden, images in run.sizes:
+            sizes = [Size(h, images) for h in (SOURCE.hidden, LARGE.hidden, WIDEST.hidden)]
             ratios = {f"{s.hidden:,} neurons": results.double_factor(run, s) for s in sizes}
-            yield {**_named(run), **ratios, "In training": in_training}
+            in_training = results.double_factor(run, sizes[0], "training")
+            if hidden == SOURCE.hidden and not ratios[f"{hidden} neurons"].missing:
+                yield {**_named(run), "Images": images, **ratios, "In training": in_training}
 
 
-@on_one_thread.table("ceilings")
-def _by_ceiling(pair: tuple[Run, Run]) -> Iterator[Mapping[str, Content]]:
-    for network, size in subject.NETWORKS.items():
-        arithmetic, memory = results.shares_of_ceilings(pair, size)
-        yield {
-            "Network": network,
-            "Arithmetic (%)": to_digits(arithmetic, 2),
-            "Memory (%)": to_digits(memory, 2),
-            **dict(zip(("Product", "Rest"), results.double_in_parts(pair[0], size), strict=True)),
-        }
+@study.table()
+def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
+    """Tabulate shares of ceilings and factors of double precision for the first product."""
+    names = "Arithmetic (%)", "Memory (%)", "Product", "Rest"
+    cases = *subject.NETWORKS.items(), ("narrow, Zen 3", SOURCE)
+    pairs = (p.cpu, p.calls), (p.cpu, p.calls), (p.zen3, p.zen3)
+    for (network, size), (run, beside) in zip(cases, pairs, strict=True):
+        if run and beside:
+            shares = (to_digits(q, 2) for q in results.shares_of_ceilings((run, beside), size))
+            cells = *shares, *results.double_in_parts(run, size)
+            yield {"Network": network, **dict(zip(names, cells, strict=True))}
 
 
 @cpu.table("changes")

@@ -52,8 +52,8 @@ class Size(NamedTuple):
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
 
-#: The source's network with 60,000 images, as in MNIST, and with a single image.
-SOURCE, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 1)
+#: The source's network with 60,000 images, as in MNIST, with fewer, and with a single image.
+SOURCE, FEWER, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 16_000), Size(HIDDEN, 1)
 #: Training images of scikit-learn's digits.
 SHARED_IMAGES: Final = 1_438
 #: The smallest size of the earlier session, and a wide network of about the source's work.
@@ -64,7 +64,6 @@ NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
 FLAT: Final = Size(2_048, SHARED_IMAGES)
 #: The least work, and the two sizes with more work than ``FLAT``.
 SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
-
 
 _NEEDED: Final[dict[str, AllowedLevels]] = {
     "dtype": ("float32", "float64"),
