@@ -6,9 +6,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Final, NamedTuple, TypeAlias
 
+from report.core.missing import Missing
 from report.paper.findings import Inputs
+from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
-from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorLine
@@ -49,13 +50,6 @@ def _number(name: str, value: float, known: bool, *tables: str) -> Quantity:
 
 
 # ----------------------------------------------------------------- rules under limits of tensors
-
-
-def _summary(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
-    """Yield the least, median and most of values."""
-    yield f"{name}_least", min(values)
-    yield f"{name}_median", median(values)
-    yield f"{name}_most", max(values)
 
 
 class RuleComparison:
@@ -118,10 +112,12 @@ class RuleComparison:
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
             near = (10 * abs(batch - row.ran) <= row.ran for row, batch in self.answers[rule])
             yield f"{rule}_within_a_tenth", sum(near)
-            yield from _summary(rule, ratios)
+            yield f"{rule}_least", min(ratios)
+            yield f"{rule}_median", median(ratios)
+            yield f"{rule}_most", max(ratios)
         runs = self.runs()
         for search in SEARCHES:
-            yield from _summary(f"runs_{search}", runs[search] or [0])
+            yield f"runs_{search}_median", median(runs[search] or [0])
             if search in (*self._kind.rules, "bisection"):
                 pairs = zip(runs["count"], runs[search], strict=True)
                 yield f"{search}_faster", sum(count > other for count, other in pairs)
@@ -129,7 +125,6 @@ class RuleComparison:
             yield from self._counts_of_line()
         if self._kind.tables == subject.GPU:
             yield "first", max(map([*self.baselines].index, limits), default=-1) + 1
-            yield "without_workspace", sum(row.peak == row.least for row in self.limits)
             yield "over_reserved", sum(row.reserved > row.limit for row in self.limits)
             yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
 
@@ -222,8 +217,13 @@ def over_plain(of: Callable[[Call], Quantity], call: Call) -> Quantity:
     return of(call) / of(plain)
 
 
+def exceeds_one(ratio: Quantity) -> bool:
+    value = point(ratio)
+    return not isinstance(value, Missing) and value > 1
+
+
 class Allocated:
-    """Peaks of calls on GPUs, each as measured by one or more of the runs."""
+    """Peaks of calls of whole maps, each as measured by one or more of the runs."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.peaks: dict[Call, list[Quantity]] = {}
@@ -240,8 +240,3 @@ class Allocated:
     def ratio(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""
         return over_plain(self.peak, call)
-
-    def repeated(self) -> list[Quantity]:
-        """Compare each peak that several GPUs measured: the largest less the smallest."""
-        several = [peaks for peaks in self.peaks.values() if len(peaks) > 1]
-        return [largest(*peaks) - smallest(*peaks) for peaks in several]

@@ -9,7 +9,7 @@ ACCOUNT: Final = (
     ("Fig. 5, bottom; peak with AMP + AMC", "both settings on a CPU", "save more together"),
     ("Section III-B; Mini-ImageNet", "random images of the size", "bytes depend on shapes only"),
     ("Section III-B; pixels a side of CIFAR-10", "those of the data set", "source differs"),
-    ("Fig. 6; tiles: larger ones are faster", "crops on a CPU", "agrees"),
+    ("Fig. 6; larger tiles: faster, more average memory", "time, peak on a CPU", "agrees"),
     ("Figs. 3 and 5, top, 4, 7; time, accuracy", "no question of memory", "left out"),
     ("Figs. 1, top, 2; Sections I, III, V; time, depth, waits", "few or no values", "left out"),
 )

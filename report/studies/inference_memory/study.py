@@ -13,6 +13,7 @@ from report.paper.machines import setup
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
 from report.studies.inference_memory.results import KINDS, Allocated, RuleComparison
 from report.studies.inference_memory.runs import Run
@@ -274,6 +275,11 @@ def saved_by_both(run: Run) -> Quantity:
     return saved(run, SHOWN, REDUCED, COALESCED)
 
 
+@settings_run.value("percent")
+def bfloat16_cost(run: Run) -> Quantity:
+    return results.over_plain(run.peak, whole_call("AlexNet", 8, REDUCED)) - 1
+
+
 @settings_run.claim(
     "Layout and precision together save over a tenth more than either, of every residual network"
 )
@@ -332,25 +338,20 @@ def spikes(a: Allocated) -> Statement:
 
 @allocated.claim("Three GPUs of one model request the same peaks, to the byte")
 def peaks_repeat(a: Allocated) -> Iterator[Statement]:
-    return (difference.exactly(0) for difference in a.repeated())
+    several = [peaks for peaks in a.peaks.values() if len(peaks) > 1]
+    return ((largest(*peaks) - smallest(*peaks)).exactly(0) for peaks in several)
 
 
-@study.table(digits={"Peak ÷ plain": 3})
+@study.table(digits=dict.fromkeys(subject.SETTINGS, 3))
 def settings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    devices = {"CPU": p.settings_run.peak} if p.settings_run else {}
-    devices["GPU"] = p.allocated.peak
-    levels = list(product(subject.COMPARED, subject.LAYOUTS, subject.PRECISIONS))
-    for (device, peak), ((network, batch), layout, precision) in product(devices.items(), levels):
-        call = whole_call(network, batch, precision, layout)
-        if not peak(call).missing and call != whole_call(network, batch):
-            yield {
-                "On": device,
-                "Network": network,
-                "Images": batch,
-                "Layout": layout.replace("_", " "),
-                "Precision": precision,
-                "Peak ÷ plain": results.over_plain(peak, call),
-            }
+    on_cpu = Allocated([p.settings_run] if p.settings_run else [])
+    for device, measured in (("CPU", on_cpu), ("GPU", p.allocated)):
+        for shown in sorted({(call.network, call.batch) for call in measured.peaks}):
+            calls = {name: whole_call(*shown, *levels) for name, levels in subject.SETTINGS.items()}
+            ratios = {name: measured.ratio(call) for name, call in calls.items()}
+            costs = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
+            if costs or shown in subject.COMPARED:
+                yield {"On": device, "Network": shown[0], "Images": shown[1], **ratios}
 
 
 # ---------------------------------------------------------------------------------- supplement

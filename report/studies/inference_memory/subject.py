@@ -32,10 +32,14 @@ SHOWN_BATCH: Final = 256
 CIFAR: Final = "CIFAR"
 #: Network and batch of the calls whose peaks a table compares by layout and precision.
 COMPARED: Final = (
-    *((SHOWN, batch) for batch in (128, SHOWN_BATCH, 16_384)),
-    (CIFAR, 1024),
-    *(("AlexNet", batch) for batch in (1, 1024)),
-)
+    (SHOWN, 128), (SHOWN, SHOWN_BATCH), (SHOWN, 16_384), (CIFAR, 1024),
+    ("AlexNet", 1), ("AlexNet", 1024),
+)  # fmt: skip
+#: Settings that a table compares, beside contiguous maps in float32.
+SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
+    "bfloat16": (REDUCED, "contiguous"), "float16": ("float16", "contiguous"),
+    "channels last": ("float32", COALESCED), "both": (REDUCED, COALESCED),
+}  # fmt: skip
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 #: Networks of this paper in the order of its tables.
