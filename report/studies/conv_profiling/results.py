@@ -1,6 +1,7 @@
 """Results of conv_profiling: records led back to theory term by term, and ratios of times."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
@@ -14,7 +15,7 @@ from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate, number, point
 from report.quantity.expression import Quantity, Statement, exact, recorded
-from report.quantity.operations import geometric_mean
+from report.quantity.operations import geometric_mean, spanning
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run, tile_of
@@ -146,6 +147,12 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
+def spread(run: Run, instructions: str = "AVX2") -> Quantity:
+    """Ratio of seventeen to sixteen outputs, with the bounds of the intervals of all runs."""
+    runs = (run, *run.single_runs)
+    return spanning(*(mean_ratio(one, SEVENTEEN_SIXTEEN, instructions) for one in runs))
+
+
 def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
     """Divide a ratio of times with AVX2 by the same ratio with all instructions."""
     return ratio_of_times(run, *pair) / ratio_of_times(run, *pair, NATIVE)
@@ -195,10 +202,12 @@ def above_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
 
 
 def answer(statement: Statement) -> str:
-    """Answer a question by the whole printed interval, with its level if that is low."""
+    """Answer a question by the whole interval, to four digits, with its level if that is low."""
     result = estimate(statement.quantity)
     if isinstance(result, Missing) or statement.from_one_process:
         return verdict_of(statement)
+    low, high = (float(f"{end:.4g}") for end in (result.low, result.high))
+    result = replace(result, low=low, high=high)
     level = f" ({100 * result.confidence:.0f} %)" if result.confidence < CONFIDENCE else ""
     if statement.range.holds(result):
         return f"yes{level}"

@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from report.core.records.reported import Reported
-from report.evidence.audit import (
-    Check,
-    Printed,
-    check,
-    check_formula,
-    difference,
-    printed_value,
-    total,
-)
+from report.evidence import audit as checks
 
 #: TensorBoard's «KB», and a true MB.
 KIB: Final = 1024
@@ -45,26 +37,26 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
     return reported.whole(table.column(column)[row], f"{table.place}: {operator}, {column}")
 
 
-def audit(reported: Reported) -> Iterator[Check]:
+def audit(reported: Reported) -> Iterator[checks.Check]:
     """Recompute the numbers that the source derives about the layer from numbers beside them."""
     for id, formula in FORMULAS.items():
         names = dict.fromkeys(re.findall(r"[a-z][a-z_]*", formula))
-        inputs = {name: printed_value(reported, name) for name in names}
-        yield check_formula(printed_value(reported, id), formula, **inputs)
+        inputs = {name: checks.printed_value(reported, name) for name in names}
+        yield checks.check_formula(checks.printed_value(reported, id), formula, **inputs)
     own = _cell(reported, CONVOLUTION, "self_allocation_size")
     inside = _cell(reported, WORKSPACE, "self_allocation_size")
     sides = ("profiled_batch", "output_channels", "output_extent")
-    shape = {name: printed_value(reported, name) for name in sides}
+    shape = {name: checks.printed_value(reported, name) for name in sides}
     formula = "4 * profiled_batch * output_channels * output_extent * output_extent / 1024"
-    yield check_formula(own, formula, **shape)
+    yield checks.check_formula(own, formula, **shape)
     whole = _cell(reported, CONVOLUTION, "allocation_size")
-    yield check(whole, "own allocation + workspace", total, own, inside)
+    yield checks.check(whole, "own allocation + workspace", checks.total, own, inside)
     freed = _cell(reported, CONVOLUTION, "self_size_increase")
-    yield check(freed, "own allocation − workspace", difference, own, inside)
-    measured = printed_value(reported, "measured_memory")
-    yield check_formula(measured, "1024 * allocation_size / 1000000", allocation_size=whole)
+    yield checks.check(freed, "own allocation − workspace", checks.difference, own, inside)
+    measured = checks.printed_value(reported, "measured_memory")
+    yield checks.check_formula(measured, "1024 * allocation_size / 1000000", allocation_size=whole)
 
 
-def _cell(reported: Reported, operator: str, column: str) -> Printed:
+def _cell(reported: Reported, operator: str, column: str) -> checks.Printed:
     place = f"{reported.table('operators').place}, {operator}, {column.replace('_', ' ')}"
-    return Printed(operator_cell(reported, operator, column), 0, "KiB", place)
+    return checks.Printed(operator_cell(reported, operator, column), 0, "KiB", place)

@@ -142,8 +142,9 @@ for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE)
     for _name, (_, _pairs) in results.COMPARED.items():
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
-    timed.values(**{f"fixed{_suffix}": partial(results.fixed_share, instructions=_instructions)})
+    timed.values(**{f"spread{_suffix}": partial(results.spread, instructions=_instructions)})
     timed.values(**{f"off_line{_suffix}": partial(results.off_line, instructions=_instructions)})
+timed.values(fixed_native=partial(results.fixed_share, instructions=NATIVE))
 timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDER[0], WIDE_BLOCK))
 for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):
     timed.values(**{f"step_{_name}": partial(results.step_over_native, pair=_pair)})
@@ -153,10 +154,8 @@ for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, stri
 def _answers(p: Paper) -> dict[str, Quantity]:
     """Count pairs of calls that fill the same blocks, and those whose times are equal."""
     same = results.all_same_blocks(p.timed) if p.timed else ()
-    statements = [ratio.near(1, results.MARGIN) for ratio in same]
-    within = sum(results.answer(one).startswith("yes") for one in statements)
-    decided = [*map(verdict_of, statements)].count("supported")
-    counts = {"same_pairs": len(same), "same_within": within, "same_decided": decided}
+    verdicts = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in same]
+    counts = {"same_pairs": len(same), "same_decided": verdicts.count("supported")}
     return _counts(p.timed, counts)
 
 
