@@ -87,16 +87,18 @@ EXPECTED: Mapping[str, float] = {
     "t4_peak": 8.1e12,
     "paradox_kept": (67.8 + 16.1) / 29.11 * CHIP / 48.7e12,
     "lead_least": 1.7, "lead_most": 3.2,
-    "t4_least": 1040, "collapse_efficiency": 0.0061,
+    "t4_arithmetic": 1040, "t4_roofs": 1360, "collapse_efficiency": 0.0061,
+    "heavy_by_roofs": 0.89, "heavy_by_arithmetic": 1.2,
     "mean_step": MEAN_STEP, "deviation": 1.731, "fastest_step": 0.914, "slowest_step": 8.561,
     "collapsed_gap": 0.28, "light_reserved": 11.4e9,
     "laptop_of_peak": 0.41, "t4_of_peak": 0.65,
-    "even_small": 1030, "even_heavy": 1770, "even_images": 1730,
+    "even_small": 1030, "even_heavy": 1770,
     "slower_by_throughput": 12, "slower_by_efficiency": 14, "printed_clock": 3280,
     "step_cost": 64 / 111 - 64 / 117,
     "t4_fixed": 2 - 2 * 111 / 117, "rtx_fixed": 2 - 2 * 359 / 366,
     "small_at_roofs": 128 / 1107 / by_hand(SMALL, 8.1e12, 320e9) * CHIP / 8.1e12,
     "float32_reserved": 12.6e9, "float32_allocated": 11.9e9, "channels_last": 12.7e9,
+    "float32_last": 12.8e9,
     "other_rates": 8, "other_works": 3, "loaded_steps": LOADED_STEPS,
     "heat_mean": 2280 * 31 / 366,
     "t4_ridge": 8.1e12 / 320e9, "t4_bandwidth": 320e9,
@@ -108,6 +110,12 @@ EXPECTED: Mapping[str, float] = {
 
 def test_values_of_the_source_equal_closed_forms() -> None:
     papers.assert_values(full(), EXPECTED)
+
+
+def test_the_t4_reaches_its_printed_efficiency_above_its_least_clock_alone() -> None:
+    for clock, reached in ((1355, False), (1365, True)):
+        seconds = by_hand(SMALL, 8.1e12 * clock / 1590, 320e9)
+        assert (BY_RATE * seconds / 128 <= 1) is reached
 
 
 def test_the_bounds_of_the_excess_are_those_of_all_distributions_of_three_lengths() -> None:

@@ -5,11 +5,11 @@ from typing import Final
 from report.core.missing import Missing
 from report.quantity.evaluation import estimate
 from report.quantity.expression import Quantity, exact
-from report.quantity.operations import largest, spanning
-from report.studies.training_roofline import subject, theory
-from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, PrintedCase, Source
+from report.quantity.operations import spanning
+from report.studies.training_roofline import source, subject, theory
+from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source
 from report.studies.training_roofline.subject import HEAVY, LIGHT, MARGIN, SMALL, SOURCE_BATCH
-from report.studies.training_roofline.theory import least_time
+from report.studies.training_roofline.theory import least_time, value_of
 
 #: Networks over whose cases the source averages efficiencies.
 MEAN: Final = (SMALL, HEAVY)
@@ -24,7 +24,7 @@ CASES: Final = {
 }
 
 
-def _speed(case: PrintedCase, by_rate: bool) -> Quantity:
+def _speed(case: source.PrintedCase, by_rate: bool) -> Quantity:
     """Return the throughput (1/s) that the printed efficiency implies, or the printed one."""
     return case.implied if by_rate else case.images
 
@@ -60,13 +60,6 @@ def run_factor(s: Source) -> Quantity:
     return ratio(s, *MEAN, peaks=chip, collapsed=True) / ratio(s, *MEAN, peaks=chip)
 
 
-def needed_clock(s: Source, by_rate: bool = True) -> Quantity:
-    """Divide the least clock that the T4 needs for its speeds, by arithmetic, by its highest."""
-    cases = [case for case in s.cases if case.device == T4 and not case.implied.missing]
-    rates = [_speed(case, by_rate) * theory.work(case.network) for case in cases]
-    return largest(*rates) / s.peak(T4)
-
-
 def even_clock(s: Source, of: Quantity) -> Quantity:
     """Return the laptop's clock (MHz) at which the ratio ``of`` is one."""
     return s.first_row("cores", "nominal") / of
@@ -78,32 +71,46 @@ def printed_clock(s: Source) -> Quantity:
 
 
 def share_of_roofs(
-    s: Source, device: str, network: str, *, by_rate: bool = False, slow: bool = False
+    s: Source, device: str, network: str, *clocks: Quantity | float, by_rate: bool = False
 ) -> Quantity:
     """Divide a GPU's speed by its speed at the nearer roof of each layer, over the laptop's clocks.
 
     The speed is the printed throughput, or with ``by_rate`` the one that the printed efficiency
-    implies.  The T4 is at its highest clock; with ``slow`` also at the least clock that it needs.
+    implies.  ``clocks`` are of the T4, divided by its highest one, which is the default.
     """
-    case, highest = s.largest_steady_case(device, network), s.peak(device)
-    peaks = [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else [highest]
-    if slow and device == T4:
-        peaks.append(highest * needed_clock(s, by_rate))
-    shares = []
-    for peak in peaks:
+    case, shares = s.largest_steady_case(device, network), []
+    peaks = [s.peak(T4) * clock for clock in clocks] or [s.peak(T4)]
+    for peak in [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else peaks:
         seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device))
         shares.append(_speed(case, by_rate) * seconds / case.batch)
     return spanning(*shares)
 
 
+def roofs_ratio(s: Source, network: str, by_rate: bool = False) -> Quantity:
+    """Divide the laptop's share of its roofs by the T4's, over the clocks of both.
+
+    The T4's clocks end where arithmetic alone allows its printed efficiency on ResNet-18.
+    """
+    t4 = share_of_roofs(s, T4, network, 1, of_peak(s, T4, SMALL), by_rate=by_rate)
+    return share_of_roofs(s, RTX, network, by_rate=by_rate) / t4
+
+
+def clock_by_roofs(s: Source) -> int:
+    """Return the T4's least clock (MHz) for its efficiency on ResNet-18, by its roofs."""
+    clock = T4_CLOCK
+    while value_of(share_of_roofs(s, T4, SMALL, (clock - 1) / T4_CLOCK, by_rate=True)) <= 1:
+        clock -= 1
+    return clock
+
+
 def leader(ratio: Quantity) -> str | Missing:
-    """Name the GPU that leads over the whole range of the T4's ratio to the laptop's."""
+    """Name the GPU that leads, by over a tenth, in the whole range of ``ratio``, T4 to laptop."""
     bounds = estimate(ratio)
     if isinstance(bounds, Missing):
         return bounds
     if bounds.high < 1 / (1 + MARGIN):
         return "laptop leads"
-    if bounds.low < 1 - MARGIN:
+    if bounds.low < 1 / (1 + MARGIN):
         return "clocks decide"
     return "T4 leads" if bounds.low > 1 + MARGIN else "T4 leads or ties"
 

@@ -164,10 +164,9 @@ class Source:
     @cached_property
     def cases(self) -> tuple[PrintedCase, ...]:
         """Every case of a GPU."""
-        rows = self.rows("achieved")
         efficiencies = {
             (r.cell("environment"), r.cell("network"), r.batch): r.printed("efficiency")
-            for r in rows
+            for r in self.rows("achieved")
         }
         # The summary prints the efficiency of the collapsed run with one digit more.
         collapsed = printed_value(self.reported, "collapse_efficiency")
@@ -185,8 +184,7 @@ class Source:
 
     def printed_work(self, network: str) -> Quantity:
         """Return the printed work of a training step on one image (FLOP)."""
-        training = self.one("complexity", network=network).printed("training")
-        return self.exact(training, "FLOP", GIGA)
+        return self.exact(self.one("complexity", network=network).printed("training"), "FLOP", GIGA)
 
     def steady_cases(self, device: str, network: str) -> list[PrintedCase]:
         """Cases of a network on a device, at batches whose rate collapsed on neither GPU."""
