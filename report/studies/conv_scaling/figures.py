@@ -39,8 +39,7 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
             over = {batch: measured.throughput(batch) for batch in measured.powers}
             lines += points(name, over, "k1/s", series=colour, joined=True)
         drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short)
-        ticks = (1.0, 8.0, 64.0, 512.0)
-        yield replace(drawn, x_ticks=ticks, y_scale="linear", y_from_zero=True)
+        yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 
 
 def rule(run: Run) -> Iterator[Bars]:
@@ -92,10 +91,8 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
         marks = rings(times)
         top = 1.1 * max(max(mark.y) for mark in marks)
         start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
-        limits = (
-            Curve("Predicted start, end", (start, start), (0.0, top)),
-            Curve("", (end, end), (0.0, top)),
-        )
+        y = (0.0, top)
+        limits = (Curve("Predicted start, end", (start, start), y), Curve("", (end, end), y))
         axes = ("Batch size (images)", "Time of an image (µs)")
         drawn = Scaling(*axes, marks, limits, x_ticks=(8.0, 64.0, 128.0, 192.0, 256.0), y_top=top)
         yield replace(drawn, x_scale="linear", y_scale="linear", y_bottom=0.0)

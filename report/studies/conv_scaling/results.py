@@ -35,8 +35,9 @@ def decimals(ratios: Iterable[Quantity]) -> str:
 
 def thousands(pages: Sequence[float]) -> str:
     """Print the fewest and the most pages of a process, in thousands."""
-    ends = [f"{number / 1000:.1f}" for number in (min(pages), max(pages))] if pages else [MISSING]
-    return " to ".join(dict.fromkeys(ends))
+    ends = (min(pages), max(pages)) if pages else ()
+    texts = [f"{end / 1000:.{1 if end < 10_000 else 0}f}" for end in ends]
+    return " to ".join(dict.fromkeys(texts)) or MISSING
 
 
 def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:

@@ -94,8 +94,7 @@ class Run(any_study.Run):
         blocks = theory.pages(batch)
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        own, all = point(blocks), point(blocks + subject.WEIGHT_PAGES)
-        met = f"{all:,.0f} with weights" if weights else f"{own:,.0f} without weights"
+        met = f"{point(blocks + weights):,.0f} {'with' if weights else 'without'} weights"
         return exact(f"pages beyond those(batch {batch}: {met})", "1", size - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
@@ -125,6 +124,10 @@ class Run(any_study.Run):
     def end(self) -> Quantity:
         """The predicted end: outputs and reserve alone reach the threshold."""
         return self._first_reaching(2 * theory.output_bytes(1))
+
+    def predicted_top(self, fewer: int = 0) -> Quantity:
+        """Free bytes at the top after a call of the start's images, or of ``fewer`` images less."""
+        return (self.start() - fewer) * theory.freed_bytes(1) + theory.RESERVE
 
     def executed(self) -> Iterator[Reconciliation]:
         """Reconcile theory with the multiply-adds that lackey counted, forward and backward."""
@@ -208,9 +211,9 @@ class Calls:
         elif self.missing_bytes(self.batch) >= heap.PAGE:  # the heap grows in whole pages
             yield self.share.exactly(0)
 
-    def medians(self, quantity: str) -> list[float]:
+    def medians(self, quantity: str, policy: Policy = "default") -> list[float]:
         """The median of a quantity in each process; empty if it was not measured."""
-        processes = self.run.under("default").processes(quantity, self.factors)
+        processes = self.run.under(policy).processes(quantity, self.factors)
         return [process.median for process in processes]
 
     def series(self, quantity: str, policy: Policy = "default") -> Quantity:

@@ -116,6 +116,9 @@ study.constants(
     parameters=theory.PARAMETERS,
     outputs=theory.OUTPUTS,
     element=theory.ELEMENT,
+    output_bytes=theory.output_bytes(1),
+    input_bytes=theory.INPUT_BYTES,
+    reserve=theory.RESERVE,
     page=theory.PAGE,
     freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
     kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
@@ -129,7 +132,6 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "heap_limit": heap.LARGEST_MAPPING >> 20,
     "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
-    "reserve": heap.RESERVE >> 10,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
@@ -158,6 +160,8 @@ cpu.values(
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
     trim_alone=partial(Run.gain, policy="trim_threshold"),
     both_raised=partial(Run.gain, policy="thresholds"),
+    start_top=Run.predicted_top,
+    top_before=partial(Run.predicted_top, fewer=1),
     **{"from": Run.start, "always": Run.end},
 )
 study.show("second", "gain", "gain_unpaired", "processes")
@@ -384,8 +388,6 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
         yield run.gain(policy) > 1 + MARGIN
 
 
-# ------------------------------------------------------------------------- figures and tables
-
 timed.figure("cliff", height=1.55, wide=True)(figures.throughput)
 settings.figure("effect", key=True, height=3.0, rows=2)(figures.moved_cliffs)
 cpu.figure("rule", height=1.5)(figures.rule)
@@ -398,14 +400,15 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     gains: Mapping[str, Callable[[Calls], Quantity]]
     gains = {"Tensor freed": Calls.gain, "Memory kept": _KEPT, "jemalloc": _JEMALLOC}
     for network in networks:
-        pairs = min(len(calls.medians("time")) for calls in (network, network.by_default))
+        default = network.by_default
+        times = (network.medians("time"), default.medians("time", "jemalloc"))
         yield {
             "CPU": network.run.short.removeprefix("AMD EPYC ").removeprefix("Intel ").strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
-            "1k pages before": results.thousands(network.by_default.medians("page_faults")),
+            "1k pages before": results.thousands(default.medians("page_faults")),
             "1k pages after": results.thousands(network.medians("page_faults")),
-            "Pairs": count("pairs", pairs, [network]),
+            "Pairs": ", ".join(str(min(len(t), len(default.medians("time")))) for t in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
             "Unpaired": results.decimals(unpaired(gain, network) for gain in gains.values()),
         }

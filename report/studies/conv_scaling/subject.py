@@ -1,10 +1,9 @@
 """Subject of conv_scaling: the cases of its records, their check, and constants of the paper."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from report.core.records.layers import Convolution, Layer, Linear
-from report.core.records.record import PASSES, Level
+from report.core.records.layers import Layer, Linear
+from report.core.records.record import PASSES
 from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
 from report.theory import heap
@@ -52,11 +51,7 @@ LAYERS: Final[dict[str, Layer]] = {
 FIRST_OF_RESNET: Final = square_convolution("conv", (1, 3, 224, 224), 64, 7, stride=2, padding=3)
 
 
-def _layer_of(factors: Mapping[str, Level]) -> Convolution:
-    return mnist_conv2(int(factors["batch"]))
-
-
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
     check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
-    check_ran(stored, _layer_of, subject="layer")
+    check_ran(stored, lambda factors: mnist_conv2(int(factors["batch"])), subject="layer")

@@ -23,6 +23,7 @@ ELEMENT = exact("s", "B", 4)
 WEIGHTS = named("weights", KERNEL * exact("K_w", "1", IMAGE.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
+INPUT_BYTES = named("input bytes", ELEMENT * C_IN * H_IN * W_IN)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
 #: Bytes that the heap keeps when it is trimmed.
@@ -53,8 +54,7 @@ def memory(batch: int) -> Quantity:
 
 def freed_bytes(batch: int) -> Quantity:
     """Bytes freed with a call's result: output, oneDNN's blocked output, and its copied input."""
-    inputs = named("input bytes", ELEMENT * exact("B", "1", batch) * C_IN * H_IN * W_IN)
-    return named("free bytes", 2 * output_bytes(batch) + inputs)
+    return named("free bytes", 2 * output_bytes(batch) + exact("B", "1", batch) * INPUT_BYTES)
 
 
 def pages(batch: int) -> Quantity:
@@ -81,8 +81,7 @@ def trimming_threshold(factors: Mapping[str, Level]) -> int:
     """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
     if "freed" in factors or "threshold" in factors:
         return heap.trimming_threshold(factors)
-    output = work.output_bytes(IMAGE) * int(factors["batch"])
-    return heap.raised_trimming(output // 4)
+    return heap.raised_trimming(int(factors["batch"]) * work.elements(IMAGE.output_shape))
 
 
 def top_bytes_of_image(name: str) -> int:
