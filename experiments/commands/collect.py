@@ -5,6 +5,7 @@ import shutil
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -12,15 +13,8 @@ from experiments import registry
 from experiments.commands.checks import CheckResult, check_file
 from experiments.machine.code import ROOT
 from report.core.errors import RecordError
-from report.core.records import ENDING
+from report.core.records import ENDING, store
 from report.core.records.record import Record
-from report.core.records.store import (
-    Stored,
-    attachments_folder,
-    read_attachments,
-    write_attachments,
-    write_files,
-)
 from report.instruments.gates import CopyDetector
 
 #: Content of ``site.yaml`` in a new folder of records, for the teacher to fill in.
@@ -38,7 +32,7 @@ class Submission:
     student: str
     fault: str = ""
     checks: list[CheckResult] = field(default_factory=list)
-    stored: Stored | None = None
+    stored: store.Stored | None = None
 
     def line(self) -> str:
         """Format a line of the table: student, machine, study, use, and error or first note."""
@@ -54,9 +48,7 @@ class Submission:
 
 def collect(options: Namespace) -> int:
     """Print a table with a line per file; return 1 if a file cannot be used, else 0."""
-    files: list[Submission] = []
-    for folder in options.folders:
-        files += _submissions(folder)
+    files = [*chain.from_iterable(map(_submissions, options.folders))]
     if not files:
         raise RecordError(
             f"{options.folders[0]}: contains no record; name the folder of the submitted files."
@@ -139,21 +131,21 @@ def _fault_of_study(folder: str, record: Record) -> str:
     return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
-def _copy(file: Submission, stored: Stored, into: Path) -> str:
+def _copy(file: Submission, stored: store.Stored, into: Path) -> str:
     """Copy a record with its attachments; return the reason if this fails, else "".
 
     Never replaces another record, and never writes through a link.
     """
     target = into / stored.record.study / file.path.name
     try:
-        _refuse_links(into, target.parent, target, attachments_folder(target))
-        attachments = read_attachments(stored, ("*",), file.path.parent.resolve())
+        _refuse_links(into, target.parent, target, store.attachments_folder(target))
+        attachments = store.read_attachments(stored, ("*",), file.path.parent.resolve())
         contents = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
         text = file.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
-            write_attachments(target, contents)  # attachments may be submitted later
+            store.write_attachments(target, contents)  # attachments may be submitted later
         else:
-            write_files(target, text, contents)
+            store.write_files(target, text, contents)
     except (OSError, RecordError) as error:
         return str(error)
     return ""

@@ -211,7 +211,8 @@ def _compared(statement: Statement) -> str:
     if not statement.from_one_process:
         return text
     in_process = in_the_only_common_process(statement.quantity)
-    return text.partition(f"{NO_BREAK}[")[0] if in_process is None else f"{in_process:.3g}"
+    text = text.partition(f"{NO_BREAK}[")[0] if in_process is None else f"{in_process:.3g}"
+    return f"{text} in one process"
 
 
 def cases_of(claim: Claim) -> str:

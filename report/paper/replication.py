@@ -37,6 +37,10 @@ from report.quantity.operations import over_common_terms, range_of_terms
 
 #: Height (inches) of a row of panels in which an axis fits its name.
 _LEAST_HEIGHT: Final = 2.1
+#: Properties in the table of many hosts.
+_OF_HOSTS: Final = (
+    "Identity", "Cores and threads", "Memory", "C library", "Operating system", "Framework"
+)  # fmt: skip
 #: Fields of an environment whose absence is not reported, since no result depends on them.
 _NO_PARTS: Final = ("cpu.governor", "gpu", "load_after", "name")
 #: Group of such fields → words for a field of it.
@@ -74,14 +78,14 @@ def report(
     else:
         machines, drawings, facts = _of_many(original, replicas, measured.values(), marks)
     claims = _claims_table(original, measured, predict=not no_interval)
-    records = [shard.record for replica in replicas for shard in replica.shards]
     others = [replica for replica in replicas if replica.stored.file not in original.records]
-    main = [id for id in original.headline if id in rows]
-    tested = [id for id in main if rows[id].outcome in "ACUD" and not all(rows[id].disturbed)]
+    main = [rows[id] for id in original.headline if id in rows]
+    tested = [row for row in main if row.known]
+    quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbed)]
     untested = "no main claim of the paper was tested in full on a quiet machine"
     against = {
         f"the paper uses {'these records' if replicas[1:] else 'this record'}": not others,
-        untested: original.headline and not tested,
+        untested: original.headline and not quiet,
         "other programs disturbed most measurements": all(r.busy for r in replicas),
     }
     environments = [stored.record.environment for stored in original.records.values()]
@@ -97,16 +101,17 @@ def report(
         "hosts": any(hardware(r.stored.record.environment) in hosts for r in others),
         "against": [text for text, is_true in against.items() if is_true and replicas],
         "cells": str(claims.rows),
-        "days": sorted({record.started[:10] for record in records}),
+        "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "measured": [  # for the abstract
             (row.paper.title, _verdict(row.over_all) + _behind(row), _in_paper(original, row))
-            for row in sorted(measured.values(), key=lambda row: not row.effects)
-            if row.paper.expected and row.outcome != "P"
+            for row in sorted(measured.values(), key=lambda r: (r not in main, -len(r.effects)))
+            if (row in main or row.paper.expected) and row.outcome != "P"
         ][:2],
         "headline": str(len(original.headline) or ""),
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
+        "quiet": str(len(quiet) or "none"),
         "alone": str(sum(r.outcome == "A" and r.deciding == 1 for r in measured.values()) or ""),
         "no_interval": no_interval,
         "reasons": reasons,
@@ -184,10 +189,8 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
         return "needs a full run, without --quick"
     if own := _options(replica.stored):
         return f"measured with {own}, which leaves the claim's cases out"
-    claim = row.claims[replica.label]
-    names = "; ".join(first_few(uncompared(claim, row.paper)))
-    texts = [f"the record lacks {names}" if r == NO_CASES else r for r in replica.reasons(claim)]
-    return "; ".join(texts)
+    reasons = "; ".join(replica.reasons(row.claims[replica.label]))
+    return reasons.replace(NO_CASES, "the record lacks cases or counts that the claim needs")
 
 
 def _options(stored: Stored) -> str:
@@ -380,18 +383,21 @@ def _of_many(
     count = len({replica.machine for replica in replicas})
     figures: dict[str, Drawing] = {}
     if rows:
-        cells = []
-        for machine in machines:
-            name = machine.name
+        names, cells = tuple(machine.name for machine in machines), []
+        for name in names:
             letters = [(row.letters.get(name, ""), (row.paper.id, name)) for row in rows]
             cells.append(tuple(letter + marks.get(key, "") for letter, key in letters))
-        names, place = tuple(machine.name for machine in machines), f"{__name__}._of_many"
-        numbers = map(str, range(1, len(rows) + 1))
+        numbers, place = map(str, range(1, len(rows) + 1)), f"{__name__}._of_many"
         grid = Grid(names, (*numbers,), (*cells,), "".join(AGREEMENTS), "Claim")
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
     known = [machine for machine in machines if not machine.measured.missing]
     if compared.heading and len(known) > 1:
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
+    environments = {replica.label: replica.stored.record.environment for replica in replicas}
+    hosts = list[_Cells]()
+    for machine in machines:
+        known_of = properties(environments[machine.name])
+        hosts.append({"Machine": machine.name, **{name: known_of[name] for name in _OF_HOSTS}})
     facts = {
         "single": False,
         "vectors": [],
@@ -401,9 +407,10 @@ def _of_many(
         "meaning": compared.meaning,
         "cases": cases,
         "ends": [machine.name for machine in (*known[:1], *known[-1:])],
+        "unidentified": any(isinstance(host["Identity"], Missing) for host in hosts),
     }
-    cells_of = [machine.cells for machine in machines]
-    return [table_of("tbl-machines", cells_of, wide=True)], figures, facts
+    table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
+    return [table, table_of("tbl-hosts", hosts, wide=True)], figures, facts
 
 
 def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[MeasuredMachine], str]:
@@ -413,7 +420,6 @@ def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[Mea
         machine = measure(replica.stored, replica.label, original.compared)
         del machine.cells["Processor or GPU"], machine.cells["Threads"]
         machine.cells["Machine"] = replica.label  # which has both
-        machine.cells["C library"] = properties(replica.stored.record.environment)["C library"]
         machine.cells["Record"] = _records(original, replica)
         machine.cells["Disturbed"] = disturbed_of([shard.record for shard in replica.shards])
         (unknown if machine.measured.missing else known).append(machine)

@@ -94,8 +94,9 @@ class Run(any_study.Run):
         blocks = theory.pages(batch)
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        met = f"{point(blocks + weights):,.0f} {'with' if weights else 'without'} weights"
-        return exact(f"pages beyond those(batch {batch}: {met})", "1", size - weights, self.file)
+        met = f"{point(blocks + weights):,.0f} {'with' if weights else 'without'} the weights' copy"
+        name = f"pages beyond those(batch {batch}: {met})"
+        return exact(name, "1", size - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide the time of a call with freed memory returned by that with it kept."""
