@@ -141,6 +141,7 @@ gpu.values(
     here_torch=partial(results.gain, library="torch_cuda"),
     small=partial(results.gain, library="cupy", size=SMALL),
     large=partial(results.gain, library="cupy", size=LARGE),
+    host_faults=partial(Run.measured, quantity="page_faults", size=LARGE, library="numpy"),
 )
 gpu.values("measured", floor=partial(Run.measured, quantity="time", size=SMALL, library="cupy"))
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
