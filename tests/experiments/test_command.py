@@ -205,7 +205,7 @@ def test_dry_run_prints_time_and_faults(
     assert (code, out) == (0, "") and not list(tmp_path.iterdir())
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
     pattern = r"(s|min)( at the present load)?: 8 cases; processes: 6 retained and 6 default."
-    assert re.fullmatch(rf"About \d+ {pattern}", last)
+    assert re.fullmatch(rf"About [\d.]+ {pattern}", last)
     monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
