@@ -20,6 +20,7 @@ import msgspec
 
 from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.core.records.file_format import encode
+from report.core.records.layers import at_batch
 from report.core.records.record import Case, Record
 from report.core.records.store import read_records, record_name
 from report.evaluation.gather import choose
@@ -28,6 +29,8 @@ STUDY: Final = "conv_scaling"
 REPEATS: Final = 3
 #: After all committed records, so that a paper uses the newest of them.
 _FIRST: Final = datetime(2040, 1, 1, tzinfo=UTC)
+#: Beyond all batches that were measured.
+_FIRST_BATCH: Final = 10_000
 _PAGE: Final = ("build.py", STUDY, "--html")
 
 
@@ -122,15 +125,24 @@ def _project(scratch: Path, records: tuple[Record, ...]) -> Path:
 
 
 def _timed(base: Record, count: int, samples: int) -> tuple[Case, ...]:
-    """Return ``count`` cases with other factors, each with one series of ``samples`` times."""
-    timed = [case for case in base.cases if case.samples("time")]
+    """Return ``count`` cases of the layer at further batches, each timed ``samples`` times.
+
+    Times are proportional to the batch, since a record with impossible rates is left out.
+    """
+    one_image = base.cases[0]
+    process = one_image.rounds[0]
     cases: list[Case] = []
-    for index, case in enumerate(islice(cycle(timed), count)):
-        times = tuple(islice(cycle(case.samples("time")), samples))
-        factors = {**case.factors, "copy": index}
-        cases.append(
-            msgspec.structs.replace(case, factors=factors, series={"time": times}, rounds=())
+    for batch in range(_FIRST_BATCH, _FIRST_BATCH + count):
+        times = [batch * sample for sample in process.series["time"]]
+        series = {"time": tuple(islice(cycle(times), samples))}
+        case = msgspec.structs.replace(
+            one_image,
+            factors={**one_image.factors, "batch": batch},
+            layers=at_batch(one_image.layers, batch),
+            series={},
+            rounds=(msgspec.structs.replace(process, series=series),),
         )
+        cases.append(case)
     return tuple(cases)
 
 
