@@ -211,7 +211,8 @@ def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
     common = first
     for keys in others:
         if keys != first:
-            common = tuple(key for key in common if key in keys)
+            present = frozenset(keys)
+            common = tuple(key for key in common if key in present)
     return common
 
 
