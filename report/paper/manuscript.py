@@ -15,7 +15,6 @@ import jinja2
 
 from figures.characters import visible
 from report.core.errors import TemplateError
-from report.core.records import IMPORTED
 from report.core.records.coverage import CoveredCase
 from report.core.records.files import read_file
 from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
@@ -26,7 +25,7 @@ from report.paper.templating import ANCHORS, Page, PrintedNumber, for_template, 
 from report.paper.values import Value
 
 #: Folder of texts that every paper needs.  ``opening.qmd.j2`` names edited records and records
-#: chosen by --use; ``ending.qmd.j2`` credits imported records whose numbers are printed.
+#: chosen by --use; ``ending.qmd.j2`` credits imported records.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 #: Most characters of a formula in the list of provenance.
@@ -86,9 +85,6 @@ def render_manuscript(
         )
         empty = not findings.facts.get("measured", True)
         opening = environment.get_template("opening.qmd.j2").render(shared, empty=empty)
-        used = {file for value in findings.values.values() for file in value.sources}
-        if not any(f"/{IMPORTED}/" in file for file in used):
-            shared["imported"] = ()
         ending = environment.get_template("ending.qmd.j2").render(shared)
     except Exception as error:
         # Code in a template can raise any error.
