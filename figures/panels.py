@@ -321,13 +321,5 @@ class Grid(Panel):
             for heading, letter in zip(self.headings, cells, strict=True):
                 if letter:
                     label = f"{self.x_label} {heading}: {letter}"
-                    yield (
-                        label,
-                        name,
-                        None,
-                        None,
-                        "letter",
-                        self.letters.index(letter[0]),
-                        None,
-                        None,
-                    )
+                    position = self.letters.index(letter[0])
+                    yield label, name, None, None, "letter", position, None, None

@@ -145,7 +145,8 @@ def test_failed_comparisons_are_named_with_numbers() -> None:
 def printed(study: str, found: Findings) -> str:
     """Render the document of a report; typed numbers and missing values are errors."""
     room, papers = f"{study}-replication", ROOT / "templates" / "papers"
-    return render_document(room, ROOT / "data", papers, found, {}).text
+    commit = commit_of_program()
+    return render_document(room, ROOT / "data", papers, found, {}, commit=commit).text
 
 
 @every_study

@@ -246,7 +246,8 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     origin = _read_json(task.artifacts() / steps.ORIGIN)
     computed = load(task.artifacts() / steps.FINDINGS)
     coverage = load(task.artifacts() / steps.COVERAGE)
-    manuscript = render_document(study, task.data, task.papers, computed, origin, coverage)
+    commit = task.inputs.get("commit", "")  # a setting of reports only
+    manuscript = render_document(study, task.data, task.papers, computed, origin, coverage, commit)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")

@@ -33,18 +33,20 @@ def render_document(
     findings: Findings,
     origin: Mapping[str, Any],
     coverage: Sequence[CoveredCase] | None = None,
+    commit: str = "",
 ) -> Manuscript:
     """Render the document of a paper or of a report; raises ``TemplateError``.
 
     ``coverage`` lists the measured cases of the study: a paper on the project's data is refused if
-    it calls one of them unmeasured.
+    it calls one of them unmeasured.  ``commit``: that of the program, which a report prints, as
+    ``commit_of_program`` returns it.
     """
     if not is_report(name):
         measured = coverage if data == PROJECT_DATA else None
         return render_manuscript(papers / f"{name}.qmd.j2", findings, origin, measured)
     settings, study = read_settings(data), study_of(name)
     when = ", ".join(filter(None, (settings.course, settings.date)))
-    commit, _, changes = steps.commit_of_program().partition("-")
+    commit, _, changes = commit.partition("-")
     pyproject = ROOT / "pyproject.toml"  # which a course's copy need not have
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"] if pyproject.exists() else {}
     texts = {
@@ -85,8 +87,9 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
         chosen, findings = compute_output(study, request.data, request.use.get(study, ()))
         origin = chosen.origin if is_report(study) else {}
         coverage = covered_cases(chosen.usable)
+        commit = steps.commit_of_program() if is_report(study) else ""
         manuscript = render_document(
-            study, request.data, request.papers, findings, origin, coverage
+            study, request.data, request.papers, findings, origin, coverage, commit
         )
         content = manuscript.findings.as_json(study, chosen.inputs.files)
         return PaperResults(

@@ -108,7 +108,7 @@ def read_original(study: str) -> Original:
     compared = import_module(module_of(study)).study.compared
     template = PROJECT_DATA.parent / "templates" / "papers" / f"{study}.qmd.j2"
     text, front = template.read_text(encoding="utf-8"), front_of(template)
-    records = {item.file: item for item in chosen.folder.measured if item.file[-13:-5] in text}
+    records = {item.file: item for item in chosen.folder.measured if item.short_digest in text}
     records |= {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
     title, headline = str(front.get("title", "")), front.get("headline") or ()
     return Original(findings, title, headline, machines, compared, records)
@@ -147,5 +147,5 @@ def distinct_labels(records: Sequence[Stored]) -> list[str]:
         models = {(other.family, other.model) for other in same}
         number = f" (model {host.model})" if host and not own.gpu and len(models) > 1 else ""
         name = label.replace(short, f"{short}{number}", 1)
-        names.append(name.replace(f" ({own.key})", f", record {stored.file[-13:-5]}"))
+        names.append(name.replace(f" ({own.key})", f", record {stored.short_digest}"))
     return names

@@ -221,7 +221,7 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
         for why, names in reasons.items():
             reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
             text = f"{', '.join(first_few([*names]))}: {reason.rstrip('.')}"
-            where.setdefault(text, []).append(replica.stored.file[-13:-5])
+            where.setdefault(text, []).append(replica.stored.short_digest)
     many = len(replicas) > 1
     return [f"{text} ({', '.join(own)})" if many else text for text, own in where.items()]
 
@@ -234,7 +234,7 @@ def _records(original: Original, replica: Replica) -> str:
         cases = f"{sum(case.status == 'ok' for case in record.cases)} of {len(record.cases)} cases"
         changes = ", local changes" if record.code.tree_clean is False else ""
         used = ", in the paper" if shard.file in original.records else ""
-        texts.append(f"{shard.file[-13:-5]}, {record.protocol.plan}, {cases}{changes}{used}")
+        texts.append(f"{shard.short_digest}, {record.protocol.plan}, {cases}{changes}{used}")
     return "; ".join(texts)
 
 

@@ -51,6 +51,11 @@ class StoredRecord(Generic[Kind_co]):
     sha256: str = field(default="", compare=False)
 
     @property
+    def short_digest(self) -> str:
+        """The beginning of the digest that ends the file's name, by which readers know a record."""
+        return self.file[-13:-5]
+
+    @property
     def shards(self) -> tuple["StoredRecord[Kind_co]", ...]:
         """The shards of this run; for a run without shards the run itself."""
         return self.parts or (self,)
