@@ -1,4 +1,7 @@
-"""Configuration of all tests: no time limits, slow files first, and one project built for all."""
+"""Configuration of all tests: no time limit per Hypothesis example, slow files first.
+
+The fixtures ``built`` and ``project`` share one build of the small project of ``tests/tiny.py``.
+"""
 
 import fcntl
 import os
@@ -15,8 +18,8 @@ settings.load_profile("untimed")
 # Failed assertions in this module print their values, as in test files.
 pytest.register_assert_rewrite("tests.papers")
 
-# Each parallel test process computes in one thread, since more threads than processors would wait
-# for each other after every parallel loop.  Measuring runs set their own number of threads.
+# Each parallel test process computes in one thread: more threads than processors would wait for
+# each other after every parallel loop.  Measuring runs set their own number of threads.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 TESTS = Path(__file__).parent
@@ -31,17 +34,20 @@ SLOW = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of slow files and run these files first, in the order of ``SLOW``."""
-    order = {TESTS / name: position for position, name in enumerate(SLOW)}
-    for path in order:
+    positions = {TESTS / name: position for position, name in enumerate(SLOW)}
+    for path in positions:
         assert path.exists(), f"{path} is in the list of slow tests and does not exist"
     for item in items:
-        if item.path in order:
+        if item.path in positions:
             item.add_marker("slow")
-    items.sort(key=lambda item: order.get(item.path, len(order)))
+    items.sort(key=lambda item: positions.get(item.path, len(positions)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Write the names of skipped tests to the file SKIPPED_TESTS; CI runs these tests later."""
+    """Write the names of skipped tests to the file that the environment variable names.
+
+    CI sets the variable ``SKIPPED_TESTS`` and runs the skipped tests later.
+    """
     if path := os.environ.get("SKIPPED_TESTS"):
         skipped = {report.nodeid for report in terminalreporter.stats.get("skipped", [])}
         Path(path).write_text("\n".join(sorted(skipped)) + "\n")
@@ -53,8 +59,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests import tiny
 
     shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # each process has its own folder in a common one
-        shared = shared.parent
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # the base folder of each test process is in a common folder
     project, finished = shared / "built" / "project", shared / "built.finished"
     with (shared / "built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

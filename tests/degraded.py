@@ -1,4 +1,4 @@
-"""Committed records with faults, from which every study must still build a paper."""
+"""Inputs of papers (committed records, changed): samples, or faults that no study may fail on."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from report.engine.steps import ROOT
 from report.evaluation.gather import choose
 from report.paper.findings import Inputs
 
-_changed = msgspec.structs.replace
+_with_fields = msgspec.structs.replace
 Change: TypeAlias = Callable[[Inputs], Inputs]
 
 #: Markup of every output format, characters without a glyph in a PDF, and right-to-left text.
@@ -26,7 +26,7 @@ HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ é¾
 
 
 @cache
-def committed(study: str) -> Inputs:
+def committed_inputs(study: str) -> Inputs:
     """Return the inputs of the paper of ``study``; tests must not change the inputs."""
     return choose(study, ROOT / "data").inputs
 
@@ -34,12 +34,13 @@ def committed(study: str) -> Inputs:
 def thinned_inputs(inputs: Inputs) -> Inputs:
     """Keep the records that the paper shows as ``gpu`` and ``cpu``, with about thirty cases each.
 
-    Imported tables of more than 500 cases, and then the captured networks too, keep only the CNNs
-    that ``_in_sample`` selects.
+    Imported tables of more than 500 cases keep only the CNNs that ``_in_sample`` selects.  If there
+    is such a table, the captured networks keep only these CNNs too.
     """
     by_role = inputs.record_by_role
     records = tuple(thinned(by_role[role]) for role in ("gpu", "cpu") if role in by_role)
-    imported, read_networks = tuple(map(_thinned_table, inputs.imported)), inputs.networks
+    imported = tuple(map(_thinned_table, inputs.imported))
+    read_networks = inputs.networks
     if imported != inputs.imported:
         read_networks = partial(_thinned_networks, read_networks)
     return replace(inputs, records=records, imported=imported, networks=read_networks)
@@ -59,15 +60,15 @@ def _thinned_table(stored: StoredImport) -> StoredImport:
     cases = stored.record.cases
     if len(cases) > 500:
         cases = tuple(case for case in cases if _in_sample(case.factors["network"]))
-    return replace(stored, record=_changed(stored.record, cases=cases))
+    return replace(stored, record=_with_fields(stored.record, cases=cases))
 
 
 def thinned(stored: Stored, number: int = 30) -> Stored:
-    """Keep about ``number`` cases of a record, and at least one case of each subject."""
+    """Keep about ``number`` equally spaced cases of a record, and one case of each subject."""
     cases = stored.record.cases
     indices = {*range(0, len(cases), max(1, len(cases) // number)), *first_of_each_subject(cases)}
     selected = tuple(cases[index] for index in sorted(indices))
-    return replace(stored, record=_changed(stored.record, cases=selected))
+    return replace(stored, record=_with_fields(stored.record, cases=selected))
 
 
 def first_of_each_subject(cases: Sequence[Case]) -> list[int]:
@@ -79,38 +80,40 @@ def first_of_each_subject(cases: Sequence[Case]) -> list[int]:
 
 
 @cache
-def small(study: str) -> Record:
-    """Return the main CPU's record with a few cases of each subject and eight samples per case."""
-    inputs = committed(study)
-    shorten = of_series(lambda name, samples: samples[:8])
+def small_record(study: str) -> Record:
+    """Return the main CPU's record with about a dozen cases and eight samples per series."""
+    inputs = committed_inputs(study)
+    shorten = on_every_series(lambda name, samples: samples[:8])
     on_cpu = thinned(inputs.record_by_role["cpu"], 12)
     (stored,) = shorten(replace(inputs, records=(on_cpu,))).records
-    return _changed(stored.record, attachments=())
+    return _with_fields(stored.record, attachments=())
 
 
-def of_records(change: Callable[[Record], Record]) -> Change:
-    """Return a change of every record, also of pooled records."""
+def on_every_record(change: Callable[[Record], Record]) -> Change:
+    """Return a function that applies ``change`` to every measured record, also to pooled ones."""
 
-    def changed(stored: Stored) -> Stored:
-        others = tuple(map(changed, stored.others))
+    def change_stored(stored: Stored) -> Stored:
+        others = tuple(map(change_stored, stored.others))
         return replace(stored, record=change(stored.record), others=others)
 
-    return lambda inputs: replace(inputs, records=tuple(map(changed, inputs.records)))
+    return lambda inputs: replace(inputs, records=tuple(map(change_stored, inputs.records)))
 
 
-def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
-    """Return a change of every case, also of imported records.
+def on_every_case(change: Callable[[int, Case], Case | None]) -> Change:
+    """Return a function that applies ``change`` to every case, also of imported records.
 
     ``change`` maps a case's index and the case to a new case, or to None to remove the case.
     """
 
-    def changed(record: Any) -> Any:
+    def change_record(record: Any) -> Any:
         cases = (change(index, case) for index, case in enumerate(record.cases))
-        return _changed(record, cases=tuple(case for case in cases if case))
+        return _with_fields(record, cases=tuple(case for case in cases if case))
 
     def change_inputs(inputs: Inputs) -> Inputs:
-        imported = tuple(replace(item, record=changed(item.record)) for item in inputs.imported)
-        return replace(of_records(changed)(inputs), imported=imported)
+        imported = []
+        for stored in inputs.imported:
+            imported.append(replace(stored, record=change_record(stored.record)))
+        return replace(on_every_record(change_record)(inputs), imported=tuple(imported))
 
     return change_inputs
 
@@ -119,9 +122,9 @@ def of_cases(change: Callable[[int, Case], Case | None]) -> Change:
 SeriesChange: TypeAlias = Callable[[str, tuple[Sample, ...]], tuple[Sample, ...] | None]
 
 
-def of_series(change: SeriesChange) -> Change:
-    """Return a change of every series of every case."""
-    return of_cases(lambda _, case: change_series(case, change))
+def on_every_series(change: SeriesChange) -> Change:
+    """Return a function that applies ``change`` to every series of every case."""
+    return on_every_case(lambda _, case: change_series(case, change))
 
 
 def change_series(case: Case, change: SeriesChange) -> Case:
@@ -131,11 +134,11 @@ def change_series(case: Case, change: SeriesChange) -> Case:
         new = {name: change(name, samples) for name, samples in series.items()}
         return {name: samples for name, samples in new.items() if samples is not None}
 
-    rounds = tuple(_changed(round_, series=changed(round_.series)) for round_ in case.rounds)
-    return _changed(case, series=changed(case.series), rounds=rounds)
+    rounds = tuple(_with_fields(round_, series=changed(round_.series)) for round_ in case.rounds)
+    return _with_fields(case, series=changed(case.series), rounds=rounds)
 
 
-def altered(
+def altered_inputs(
     study: str,
     name: str,
     change: Callable[[Sample], Sample] | None = None,
@@ -148,20 +151,23 @@ def altered(
     """Return committed inputs with a changed series ``name`` in cases that have ``factors``.
 
     ``change`` is applied to each sample, then ``whole`` to the series.  ``roles`` restricts the
-    change to the records that the paper shows under these names; by default, all records change.
+    change to the records that the paper shows under these names; by default, all records change,
+    also imported ones.
     """
-    inputs = committed(study)
+    inputs = committed_inputs(study)
     files = {inputs.record_by_role[role].file for role in roles}
 
-    def changed(series: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    def change_samples(series: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
         if series != name:
             return samples
         return whole(tuple(map(change, samples)) if change else samples)
 
-    def of_case(index: int, case: Case) -> Case:
-        return change_series(case, changed) if factors.items() <= case.factors.items() else case
+    def change_case(index: int, case: Case) -> Case:
+        if factors.items() <= case.factors.items():
+            return change_series(case, change_samples)
+        return case
 
-    changed_inputs = of_cases(of_case)(inputs)
+    changed_inputs = on_every_case(change_case)(inputs)
     if not roles:
         return changed_inputs
     pairs = zip(inputs.records, changed_inputs.records, strict=True)
@@ -170,21 +176,21 @@ def altered(
 
 
 def without(*units: str, names: Collection[str] = ()) -> Change:
-    """Return a change that removes the series with these units or names."""
+    """Return a function that removes the series with these units or names from all cases."""
     removed = {name for name, quantity in QUANTITIES.items() if quantity.unit in units} | {*names}
-    return of_series(lambda name, samples: None if name in removed else samples)
+    return on_every_series(lambda name, samples: None if name in removed else samples)
 
 
 def unmeasured(case: Case, **outcome: Any) -> Case:
-    """Return a case without samples; ``outcome``: its status and reason."""
-    return _changed(case, series={}, rounds=(), **outcome)
+    """Return a case without samples; ``outcome`` may replace its status and reason."""
+    return _with_fields(case, series={}, rounds=(), **outcome)
 
 
-def noise(inputs: Inputs, seed: int = 5) -> Inputs:
+def with_noise(inputs: Inputs, seed: int = 5) -> Inputs:
     """Multiply half of the durations of a series by 10 to 100,000, and divide the others.
 
-    Both factors are drawn per series.  If all series had the same factors, these would cancel in
-    half of all ratios, and a true claim could still be supported.
+    The factor and the divisor (10 to 100,000) are drawn per series.  If all series had the same,
+    they would cancel in half of all ratios, and a true claim could still be supported.
     """
     random = Random(seed)
 
@@ -196,15 +202,15 @@ def noise(inputs: Inputs, seed: int = 5) -> Inputs:
         random.shuffle(factors)
         return tuple(s * factor for s, factor in zip(samples, factors, strict=True))
 
-    def timed(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    def noisy_if_time(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
         return noisy(samples) if QUANTITIES[name].unit == "s" else samples
 
     def change(record: Record) -> Record:
-        cases = tuple(change_series(case, timed) for case in record.cases)
-        peaks = tuple(_changed(c, samples=noisy(c.samples)) for c in record.ceilings)
-        return _changed(record, cases=cases, ceilings=peaks)
+        cases = tuple(change_series(case, noisy_if_time) for case in record.cases)
+        peaks = tuple(_with_fields(peak, samples=noisy(peak.samples)) for peak in record.ceilings)
+        return _with_fields(record, cases=cases, ceilings=peaks)
 
-    return of_records(change)(inputs)
+    return on_every_record(change)(inputs)
 
 
 #: Fields of a record that contain texts of other programs or people.
@@ -214,45 +220,47 @@ _TEXT_FIELDS: Final = frozenset({
 })  # fmt: skip
 
 
-def hostile(inputs: Inputs) -> Inputs:
-    """Replace every text of machines, errors and sources by ``HOSTILE``."""
-    inputs = of_cases(_failed)(of_records(_hostile)(inputs))
-    reported = _changed(inputs.reported, device=HOSTILE, software=HOSTILE)
-    imported = tuple(replace(item, record=_hostile(item.record)) for item in inputs.imported)
-    return replace(inputs, reported=reported, imported=imported)
+def hostile_inputs(inputs: Inputs) -> Inputs:
+    """Replace texts about machines, failures and sources by ``HOSTILE``."""
+    inputs = on_every_case(_fail_with_hostile_reason)(on_every_record(_with_hostile_texts)(inputs))
+    reported = _with_fields(inputs.reported, device=HOSTILE, software=HOSTILE)
+    imported = []
+    for stored in inputs.imported:
+        imported.append(replace(stored, record=_with_hostile_texts(stored.record)))
+    return replace(inputs, reported=reported, imported=tuple(imported))
 
 
-def _hostile(part: Any) -> Any:
-    """Change the texts of a part of a record, at any depth, except in its cases."""
+def _with_hostile_texts(part: Any) -> Any:
+    """Replace the texts of a part of a record, at any depth, except in its cases."""
     if not isinstance(part, msgspec.Struct) or isinstance(part, Case):
         return part
     fields = {name: getattr(part, name) for name in part.__struct_fields__}
-    changed = {name: _hostile(value) for name, value in fields.items()}
+    new_fields = {name: _with_hostile_texts(value) for name, value in fields.items()}
     for name in _TEXT_FIELDS & fields.keys():
         if isinstance(fields[name], str):
-            changed[name] = HOSTILE
-    if "missing" in fields:
-        changed["missing"] = dict.fromkeys(fields["missing"], HOSTILE)
+            new_fields[name] = HOSTILE
+    if "missing" in fields:  # field â†’ reason why its value is missing
+        new_fields["missing"] = dict.fromkeys(fields["missing"], HOSTILE)
     if "vector_extensions" in fields:
-        changed["vector_extensions"] = (HOSTILE,)
-    return _changed(part, **changed)
+        new_fields["vector_extensions"] = (HOSTILE,)
+    return _with_fields(part, **new_fields)
 
 
-def _failed(index: int, case: Case) -> Case:
-    """Let every tenth case fail, and replace the reasons of all failures by markup."""
+def _fail_with_hostile_reason(index: int, case: Case) -> Case:
+    """Let every tenth case fail; the reason of every failure is ``HOSTILE``."""
     if case.status == "ok" and index % 10 != 9:
         return case
     status = "failed" if case.status == "ok" else case.status
     return unmeasured(case, status=status, reason=HOSTILE)
 
 
-def composed(first: Change, second: Change) -> Change:
-    """Return a change that applies ``first`` and then ``second``."""
+def in_turn(first: Change, second: Change) -> Change:
+    """Return a function that applies ``first`` and then ``second``."""
     return lambda inputs: second(first(inputs))
 
 
-def no_files(inputs: Inputs) -> Inputs:
-    """Replace every attachment by a reason why the file is missing."""
+def without_attachments(inputs: Inputs) -> Inputs:
+    """Replace the content of every attachment by a reason why the file is missing."""
     missing = Missing("a file is not beside the record")
     attachments = {}
     for file, content_by_name in inputs.attachments.items():
@@ -263,23 +271,23 @@ def no_files(inputs: Inputs) -> Inputs:
 #: Faults with which every study must still build a complete paper.
 DEGRADED: Mapping[str, Change] = {
     "no record": lambda inputs: replace(inputs, records=(), imported=(), attachments={}),
-    "no cases": of_cases(lambda index, case: None),
-    "every third case left out, no ceilings": composed(
-        of_cases(lambda index, case: case if index % 3 else None),
-        of_records(lambda record: _changed(record, ceilings=())),
+    "no cases": on_every_case(lambda index, case: None),
+    "every third case left out, no ceilings": in_turn(
+        on_every_case(lambda index, case: case if index % 3 else None),
+        on_every_record(lambda record: _with_fields(record, ceilings=())),
     ),
     "no time": without("s"),
-    "no memory, no files": composed(without("B", names=("memory_owners",)), no_files),
-    "no counts, and the clock stood still": composed(
+    "no memory, no files": in_turn(without("B", names=("memory_owners",)), without_attachments),
+    "no counts, and the clock stood still": in_turn(
         without("1", "MAC"),
-        of_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
+        on_every_series(lambda name, samples: (0, 0.0) if name == "time" else samples),
     ),
     # Half of the cases have no series, half have empty series.
-    "no samples": of_cases(
+    "no samples": on_every_case(
         lambda index, case: unmeasured(case) if index % 2 else change_series(case, lambda *_: ())
     ),
-    "all out of memory": of_cases(
+    "all out of memory": on_every_case(
         lambda index, case: unmeasured(case, status="out_of_memory", reason="It ended.")
     ),
-    "hostile text": hostile,
+    "hostile text": hostile_inputs,
 }

@@ -23,8 +23,9 @@ DATA = ROOT / "data"
 #: A record of a CPU without cases and ceilings.
 PLAIN = parse(Path(__file__).with_name("record.json").read_bytes(), "tests/record.json")
 
-#: Theory of the layer ``mnist_conv2``, computed by hand.
+#: Bytes of the layer ``mnist_conv2`` for one image: 64 channels × 24 × 24 values of 4 B.
 OUTPUT_BYTES = 147_456
+#: Its 64 × 32 × 3 × 3 weights and 64 biases of 4 B.
 PARAMETER_BYTES = 73_984
 
 GPU = Gpu(
@@ -37,7 +38,7 @@ GPU = Gpu(
 )
 
 
-def published(study: str, pattern: str) -> bytes:
+def imported_attachment(study: str, pattern: str) -> bytes:
     """Return the only attachment of a study's imported records whose name matches ``pattern``."""
     matches: list[object] = []
     for stored in store.read_records(study, DATA, record_types.ImportedRecord):
@@ -47,28 +48,28 @@ def published(study: str, pattern: str) -> bytes:
     return content
 
 
-def edit(path: Path, old: str, new: str) -> None:
-    """Replace every ``old`` in the text of a record by ``new``."""
+def replace_text(path: Path, old: str, new: str) -> None:
+    """Replace every ``old`` in a file by ``new``; fail if there is none."""
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new), "utf-8")
 
 
 def layer(batch: int, name: str = "conv2") -> Convolution:
-    """Return the convolution of conv_scaling."""
+    """Return the convolution that conv_scaling measures, for ``batch`` images."""
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
-def measured(samples: Mapping[str, Iterable[Sample]]) -> record_types.SeriesByQuantity:
+def nonempty_series(samples: Mapping[str, Iterable[Sample]]) -> record_types.SeriesByQuantity:
     """Return the non-empty series as tuples, by quantity."""
     series = {name: tuple(values) for name, values in samples.items()}
     return {name: values for name, values in series.items() if values}
 
 
 def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
-    """Return the measurements of a case in one process, by default a successful one.
+    """Return the measurements of a case in one process (allocator policy: ``retained``).
 
-    By default the process kept freed memory (policy ``retained``); ``change`` overrides fields.
+    ``samples``: quantity → samples.  ``change`` overrides fields, such as the policy.
     """
     series = {name: tuple(values) for name, values in samples.items()}
     return Round(**{"process": process, "policy": "retained", "series": series, **change})
@@ -84,21 +85,24 @@ def case(
     layers: tuple[Layer, ...] | None = None,
     subject: str = "layer",
 ) -> Case:
-    """Return a case; ``time`` in s, ``memory`` as quantity → samples in B."""
+    """Return a case; ``time`` in s, ``memory`` as quantity → samples in B.
+
+    By default the only layer is that of ``layer(batch)``.
+    """
     series = {"time": time, **(memory or {})}
     return Case(
         factors={"batch": batch, "layout": "contiguous", "pass": pass_, "subject": subject},
         status=status,
         reason=reason,
         layers=(layer(batch),) if layers is None else layers,
-        series=measured(series),
+        series=nonempty_series(series),
     )
 
 
 def memory(held: int, peak: int) -> dict[str, Sequence[int]]:
     """Return three equal readings of each memory quantity, in B.
 
-    ``held`` (after the call) and ``peak`` (during the call) exceed the 4,096 B before the call.
+    4,096 B are allocated before the call, ``held`` more after it, and ``peak`` more at its peak.
     """
     return {
         "allocated_before": [4096] * 3,
@@ -108,22 +112,29 @@ def memory(held: int, peak: int) -> dict[str, Sequence[int]]:
 
 
 def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
-    """Return fixed samples whose median is ``centre``.
+    """Return ``n`` fixed samples from ``(1 - spread) * centre``; their median is ``centre``.
 
     Multiples of 7 modulo ``n`` mix small and large samples: sorted samples would look correlated,
     and would count as few independent samples.  Samples above ``centre`` deviate twice as far as
     those below, so that no interval is symmetric.
     """
-    ranks = sorted(range(n), key=lambda i: 7 * i % n)
-    steps = (2 * rank / (n - 1) - 1 for rank in ranks)
-    return [centre * (1 + spread * (step if step < 0 else 2 * step)) for step in steps]
+    samples = []
+    for rank in sorted(range(n), key=lambda i: 7 * i % n):
+        deviation = 2 * rank / (n - 1) - 1  # from -1 to 1
+        if deviation > 0:
+            deviation *= 2
+        samples.append(centre * (1 + spread * deviation))
+    return samples
 
 
 def layer_cases(
     batches: Sequence[int] = (1, 4, 16, 64),
     time: Callable[[int], float] = lambda batch: 1e-4 + 2e-4 * batch,
 ) -> list[Case]:
-    """Return cases of the layer; forward and backward together last three times as long."""
+    """Return forward cases of the layer, and ``forward_backward`` cases of three times the time.
+
+    ``time`` maps a batch to seconds.  A call holds the output, and twice the output at its peak.
+    """
     cases = []
     for pass_, factor in (("forward", 1), ("forward_backward", 3)):
         for batch in batches:
@@ -135,11 +146,13 @@ def layer_cases(
 def rounds(
     times: Iterable[Sequence[Sample]],
     policy: record_types.Policy = "retained",
-    **more: Sequence[Sample],
+    **other_series: Sequence[Sample],
 ) -> tuple[Round, ...]:
-    """Return one round per process: its times (s), and the series ``more``, equal in all rounds."""
-    numbered = enumerate(times, start=1)
-    return tuple(round_(n, {"time": time, **more}, policy=policy) for n, time in numbered)
+    """Return one round per process with its times (s); ``other_series`` are equal in all rounds."""
+    result = []
+    for process, samples in enumerate(times, start=1):
+        result.append(round_(process, {"time": samples, **other_series}, policy=policy))
+    return tuple(result)
 
 
 def measurement(
@@ -148,10 +161,10 @@ def measurement(
     held: int = 8192,
     **change: Any,
 ) -> Record:
-    """Return a record of one case that was measured in separate processes.
+    """Return a record of one case (batch 4) that was measured in separate processes.
 
-    ``times`` (s) has one series per process.  ``held`` is the size in B that is allocated after a
-    call.  ``change`` overrides fields of the record.
+    ``times`` (s) has one series per process.  A call allocates ``held`` bytes and keeps them.
+    ``change`` overrides fields of the record.
     """
     timed_case = msgspec.structs.replace(
         case(4, memory=memory(held, held)), rounds=rounds(times, page_faults=(0, 0, 0))
@@ -162,7 +175,7 @@ def measurement(
 
 
 def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
-    """Return a measured peak of ``rate`` FLOP/s or B/s."""
+    """Return a measured peak of ``rate``: FLOP/s of ``matrix_product``, otherwise B/s."""
     work = 2 * 1024**3 if operation == "matrix_product" else 2**27
     return Ceiling(
         operation=operation,
@@ -186,15 +199,18 @@ def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:
-    """Return the environment of a run on a CPU or on ``gpu``; ``change`` overrides fields."""
-    change = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
-    machine = msgspec.structs.replace(PLAIN.environment, **change)
+    """Return the environment of a run on a CPU or on ``gpu``; ``change`` overrides fields.
+
+    ``key`` names the machine.
+    """
+    fields = {"key": key, "gpu": gpu, "device": "cuda" if gpu else "cpu", **change}
+    machine = msgspec.structs.replace(PLAIN.environment, **fields)
     missing = dict.fromkeys(null_fields(machine), "not set by this test")
     return msgspec.structs.replace(machine, missing={**missing, **machine.missing})
 
 
 def host(**change: Any) -> Host:
-    """Return a host with the fields ``change``; all other fields are unknown."""
+    """Return a host with the fields ``change``; all others are None or empty."""
     unknown = dict.fromkeys(Host.__struct_fields__)
     return Host(**{**unknown, "flags": (), "caches": (), **change})
 
@@ -207,7 +223,7 @@ def record(
     plan: Any = "full",
     study: str = "conv_scaling",
 ) -> Record:
-    """Return a record of one layer's cases with both ceilings, unless other parts are given."""
+    """Return a record, by default with ``layer_cases()`` and ``ceilings()``."""
     return msgspec.structs.replace(
         PLAIN,
         study=study,
@@ -220,12 +236,15 @@ def record(
 
 
 def stored(content: Record) -> store.Stored:
-    """Return the record as if it had been read from a file."""
+    """Return the record as if it had been read from its file."""
     return store.Stored(content, f"{content.study}/{store.record_name(content)}")
 
 
 def data_folder(parent: Path, *records: Record) -> Path:
-    """Write a folder ``data`` with the sources, devices and references, and with these records."""
+    """Write a folder ``data`` with these records and copies of the project's other data.
+
+    The copies are what the sources of the studies report, devices and references.
+    """
     data = parent / "data"
     shutil.copytree(DATA / "reported", data / "reported")
     for name in ("references.bib", "devices.yaml"):
@@ -242,7 +261,7 @@ CACHES = (
     record_types.Cache(level=2, kind="unified", size_bytes=2**20, cores=1),
     record_types.Cache(level=3, kind="unified", size_bytes=2**25, cores=8),
 )
-#: A virtual server, without the fields that differ between servers of one type.
+#: A virtual server; the fields that differ between servers of one type are None.
 SERVER = host(
     vendor="AuthenticAMD",
     family=25,
@@ -255,24 +274,26 @@ SERVER = host(
 )
 
 
-def printed(command: Sequence[str], folder: Path = ROOT) -> str:
+def output_of(command: Sequence[str], folder: Path = ROOT) -> str:
     """Run a command that must succeed; return its standard output."""
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
-def commit(folder: Path) -> None:
-    """Make a folder a git repository and commit all files."""
+def commit_all(folder: Path) -> None:
+    """Make a folder a git repository if it is none, and commit all files."""
     git = ("git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org")
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
         subprocess.run([*git, *words], check=True, capture_output=True)
 
 
-def until(condition: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    """Wait until ``condition`` holds; fail if ``process`` ends first, or after four minutes."""
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None
+) -> None:
+    """Wait until ``condition`` is true; fail if ``process`` ends first, or after four minutes."""
     deadline = time.monotonic() + 240
     while not condition():
         assert process is None or process.poll() is None, process and process.communicate()
-        assert time.monotonic() < deadline, "the condition never held"
+        assert time.monotonic() < deadline, "the condition was never true"
         time.sleep(0.02)
 
 
@@ -291,10 +312,10 @@ def write_program(path: Path, script: str) -> Path:
     return path
 
 
-def digests(folder: Path, but: Collection[str] = ()) -> dict[str, str]:
-    """Return the digests of all files below ``folder``, except files named in ``but``."""
-    return {
-        path.relative_to(folder).as_posix(): store.digest(path.read_bytes())
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in but
-    }
+def digests(folder: Path, excluded: Collection[str] = ()) -> dict[str, str]:
+    """Return path → digest of all files below ``folder`` whose name is not ``excluded``."""
+    result = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in excluded:
+            result[path.relative_to(folder).as_posix()] = store.digest(path.read_bytes())
+    return result

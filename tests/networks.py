@@ -1,7 +1,4 @@
-"""Known networks as lists of layers, as in records.
-
-``Chain`` computes the shapes of layers; every method appends one layer.
-"""
+"""Layers, tensors and operators as in records, and networks whose shapes ``Chain`` computes."""
 
 from __future__ import annotations
 
@@ -20,7 +17,10 @@ def convolution(
     output_extents: tuple[int, int] | None = None,
     **settings: Any,
 ) -> Convolution:
-    """Return a convolution; by default, torch.nn.Conv2d's formula gives ``output_extents``."""
+    """Return a convolution; ``settings`` are its other fields, such as ``stride``.
+
+    By default, ``output_extents`` (height and width) follow from the formula of torch.nn.Conv2d.
+    """
     window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | settings
 
     def extent(axis: int) -> int:
@@ -39,7 +39,10 @@ def convolution(
 
 
 def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False) -> Tensor:
-    """Return a tensor that fills a storage, in contiguous or channels-last (``last``) order."""
+    """Return a tensor that fills the storage of number ``storage``.
+
+    Its elements are in row-major order, or with ``last`` in channels-last order (four axes).
+    """
     axes_from_innermost = (1, 3, 2, 0) if last else tuple(reversed(range(len(shape))))
     strides, stride = [0] * len(shape), 1
     for axis in axes_from_innermost:
@@ -49,19 +52,22 @@ def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False
 
 
 def operator(name: str, reads: dict[str, Tensor], result: Tensor, **change: Any) -> Operator:
-    """Return one call of an operator, by default in the forward pass; ``change`` sets fields."""
+    """Return one call of an operator; ``reads``: argument → tensor.
+
+    By default the call is in the forward pass; ``change`` overrides fields.
+    """
     fields: dict[str, Any] = {"module": "", "phase": "forward", "settings": {}} | change
-    arguments = {name: (source,) for name, source in reads.items()}
+    arguments = {argument: (source,) for argument, source in reads.items()}
     return Operator(name=f"{name}.default", reads=arguments, writes=(result,), **fields)
 
 
 def mnist_conv2(batch: int) -> Convolution:
-    """Return the layer of conv_scaling: Conv2d(32, 64, 3, 1) on 26 × 26, output 24 × 24."""
+    """Return PyTorch's Conv2d(32, 64, 3, 1) on ``batch`` images of 26 × 26; output 24 × 24."""
     return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
 
 
 class Chain:
-    """Layers in sequence, beginning with inputs of ``shape``."""
+    """Layers in sequence for an input of ``shape``; methods that return a Chain append a layer."""
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape
@@ -83,7 +89,7 @@ class Chain:
         return layer
 
     def _base(self) -> dict[str, Any]:
-        """Return the fields of a next layer that keeps the shape."""
+        """Return the fields that all layers have, of a next layer that keeps the shape."""
         shapes = {"input_shape": self.shape, "output_shape": self.shape}
         return {"name": self._name, "dtype": "float32"} | shapes
 
@@ -108,9 +114,9 @@ class Chain:
         flat = (self.shape[0], prod(self.shape[1:]))
         return self._add(layers.Flatten(**self._base() | {"output_shape": flat}))
 
-    def then(self, kind: type[Any], **settings: Any) -> Chain:
+    def then(self, layer_type: type[Any], **settings: Any) -> Chain:
         """Append a layer that does not change the shape."""
-        return self._add(kind(**self._base(), **settings))
+        return self._add(layer_type(**self._base(), **settings))
 
     def act(self) -> Chain:
         return self.then(layers.Activation, function="relu")

@@ -1,4 +1,7 @@
-"""Papers of artificial records: inputs, findings, and checks that every paper must pass."""
+"""Inputs and findings of papers from chosen records, and checks that every paper must pass.
+
+Findings are the values, tables, figures and claims that a study computes.
+"""
 
 import json
 import re
@@ -32,11 +35,12 @@ _devices = cache(read_devices)
 
 @cache
 def reported(study: str) -> Reported:
+    """Return the numbers that a study's source (the publication it audits) reports."""
     return read_reported(ROOT / "data" / "reported" / f"{study}.json")
 
 
-def printing(study: str, **numbers: float) -> Reported:
-    """Return a study's source with other numbers; ``_34=35`` replaces every 34 by 35."""
+def reported_with(study: str, **numbers: float) -> Reported:
+    """Return ``reported(study)`` with other numbers; ``_34=35`` replaces every 34 by 35."""
     text = msgspec.json.encode(reported(study)).decode()
     for old, new in numbers.items():
         number = re.escape(old.strip("_"))
@@ -46,7 +50,7 @@ def printing(study: str, **numbers: float) -> Reported:
 
 
 def inputs_of(study: str, *records: Record, source: Reported | None = None) -> Inputs:
-    """Return inputs of a study, without attachments."""
+    """Return inputs of a study without attachments; ``source`` replaces ``reported(study)``."""
     stored = tuple(factory.stored(record) for record in records)
     return Inputs(
         records=stored,
@@ -58,19 +62,22 @@ def inputs_of(study: str, *records: Record, source: Reported | None = None) -> I
 
 
 def compose(study: str, data: Path, papers: Path, stage: Path) -> Path:
-    """Compute a study and write its source folder as the steps of a build do; return the folder."""
+    """Compute a study and write its source folder as a build does; return the folder.
+
+    ``papers`` is the folder of the templates; ``stage`` is a folder for intermediate files.
+    """
     task = StepTask(f"{study}/study", stage, data, papers, {"use": "", "style": ""})
     for step in (actions.study, actions.figures, actions.write_source):
         step(task)
     return task.source
 
 
-def findings_of(study: str, *records: Record, source: Reported | None = None) -> Findings:
-    return find_study(study)(inputs_of(study, *records, source=source))
+def findings_of(study: str, *records: Record) -> Findings:
+    return find_study(study)(inputs_of(study, *records))
 
 
 def value_of(quantity: Quantity) -> float:
-    """Return the measured value of a quantity."""
+    """Return the estimate of a quantity; fail if its value is missing."""
     result = estimate(quantity)
     assert isinstance(result, Estimate), result
     return result.value
@@ -86,23 +93,22 @@ def rows(paper: Findings, table: str) -> list[dict[str, Any]]:
 def assert_values(
     paper: Findings, expected: Mapping[str, float], rel: float = 5e-3, abs: float = 1e-9
 ) -> None:
-    """Assert that values of artificial records equal closed forms."""
-    numbers = {id_: paper.values[id_].number for id_ in expected}
-    values = {id_: n.value if isinstance(n, Estimate) else n for id_, n in numbers.items()}
+    """Assert that values of a paper (identifier → number) equal ``expected``."""
+    values = {}
+    for identifier in expected:
+        number = paper.values[identifier].number
+        values[identifier] = number.value if isinstance(number, Estimate) else number
     assert values == approx(expected, rel=rel, abs=abs)
 
 
 def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
-    """Return the verdicts of some claims; compute no other claims."""
+    """Return claim → verdict of these claims; compute nothing else of the study."""
     declared = copy(import_module(module_of(study)).study)
     declarations = declared._declarations["claims"]
-    declared._declarations = {"claims": {id: declarations[id] for id in claims}}
-    declared._reconciliations = declared._audits = _no_results
-    return {id: claim.verdict for id, claim in declared.findings(inputs).claims.items()}
-
-
-def _no_results(data: Any) -> tuple[()]:
-    return ()
+    declared._declarations = {"claims": {claim: declarations[claim] for claim in claims}}
+    declared._reconciliations = declared._audits = lambda data: ()
+    results = declared.findings(inputs).claims
+    return {claim: result.verdict for claim, result in results.items()}
 
 
 def assert_verdicts(study: str, cases: Iterable[tuple[str, Inputs, str]]) -> None:
@@ -111,24 +117,25 @@ def assert_verdicts(study: str, cases: Iterable[tuple[str, Inputs, str]]) -> Non
         assert verdicts(study, inputs, claim) == {claim: verdict}
 
 
-def rendered(study: str, paper: Findings) -> Manuscript:
-    """Render the manuscript of a study's paper."""
+def render_paper(study: str, paper: Findings) -> Manuscript:
+    """Render the template of a study's paper with ``paper``."""
     return render_manuscript(ROOT / "templates" / "papers" / f"{study}.qmd.j2", paper)
 
 
-def written_paper(folder: Path, template: str, paper: Findings) -> Manuscript:
-    """Write a small template into ``folder`` and render its manuscript."""
+def render_template(folder: Path, template: str, paper: Findings) -> Manuscript:
+    """Write the text ``template`` into ``folder`` and render it with ``paper``."""
     path = folder / "study.qmd.j2"
     path.write_text(template, encoding="utf-8")
     return render_manuscript(path, paper)
 
 
 def assert_whole(study: str, content: Findings | Manuscript) -> str:
-    """Check that no output has missing values or nan, and that all references of the text exist.
+    """Check that a paper is complete and well formed; return the manuscript's text.
 
-    Return the manuscript's text.
+    No output contains a missing value or nan, every figure has a caption and an alternative text,
+    all references of the text exist, and blocks are separated by empty lines.
     """
-    paper = content if isinstance(content, Manuscript) else rendered(study, content)
+    paper = content if isinstance(content, Manuscript) else render_paper(study, content)
     text, findings = paper.text, paper.findings
     outputs = [text, json.dumps(findings.as_json(study, ()), allow_nan=False)]
     for table in findings.tables.values():
@@ -139,7 +146,7 @@ def assert_whole(study: str, content: Findings | Manuscript) -> str:
         assert figure.alt.strip() and figure.caption.strip(), figure.id
     references = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
     assert references <= {*re.findall(r"#((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}
-    # A figure or div directly after a line of text would become part of that paragraph.
+    # A figure or div directly after a line of text would become part of the text's paragraph.
     without_tables = re.sub(
         r"^::: \{#tbl-.*?^:::\n(?=\n)", "\n", text, flags=re.DOTALL | re.MULTILINE
     )

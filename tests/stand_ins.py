@@ -1,4 +1,4 @@
-"""Replacements for the commands of the documentation, for ``test_walkthrough``.
+"""Fast replacements for commands of the documentation, which ``test_walkthrough`` runs.
 
 ``python -m tests.stand_ins FUNCTION WORDS`` calls a function with the words of a command line.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 
 def measure(words: Sequence[str]) -> int:
-    """Run ``python -m experiments`` for one case in one process, without measuring peak rates."""
+    """Run ``python -m experiments`` for width 64 in one process, without measuring peak rates."""
     import experiments.__main__ as program
 
     request_of = program.request_of
@@ -23,16 +23,16 @@ def measure(words: Sequence[str]) -> int:
     return program.main(words)
 
 
-def read_experiments(words: Sequence[str]) -> int:
-    """Read the command line of ``python -m experiments`` and do nothing."""
+def parse_experiments(words: Sequence[str]) -> int:
+    """Parse the command line of ``python -m experiments`` and do nothing."""
     from experiments.__main__ import parser
 
     parser().parse_args(words)
     return 0
 
 
-def read_build(words: Sequence[str]) -> int:
-    """Read the command line of ``build.py`` and do nothing."""
+def parse_build(words: Sequence[str]) -> int:
+    """Parse the command line of ``build.py`` and do nothing."""
     from report.commands.arguments import parse
 
     parse(words)

@@ -18,7 +18,7 @@ from report.studies.backend_speedup.study import study
 from report.studies.backend_speedup.subject import SOURCE, Size
 from report.studies.backend_speedup.theory import work
 from tests import factory, papers
-from tests.degraded import altered, of_cases
+from tests.degraded import altered_inputs, on_every_case
 
 STUDY = "backend_speedup"
 SMALL, LARGE = Size(10, 1_000), Size(128, 60_000)
@@ -82,7 +82,7 @@ def scaled(
     factor: float, name: str = "time", roles: Sequence[str] = ("gpu",), **factors: Any
 ) -> Inputs:
     """Multiply a series of published cases with ``factors`` in some roles by ``factor``."""
-    return altered(STUDY, name, lambda sample: factor * sample, roles=roles, **factors)
+    return altered_inputs(STUDY, name, lambda sample: factor * sample, roles=roles, **factors)
 
 
 def cupy(factor: float, size: Size) -> Inputs:
@@ -98,7 +98,7 @@ def in_five_times_the_processes(inputs: Inputs) -> Inputs:
         rounds = tuple(msgspec.structs.replace(round_, process=n) for n, round_ in numbered)
         return msgspec.structs.replace(case, rounds=rounds)
 
-    records = [of_cases(repeated)(inputs).record_by_role[role] for role in ("gpu", "second")]
+    records = [on_every_case(repeated)(inputs).record_by_role[role] for role in ("gpu", "second")]
     files = {stored.file: stored for stored in records}
     return replace(inputs, records=tuple(files.get(r.file, r) for r in inputs.records))
 
@@ -127,7 +127,7 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
     changed = partial(scaled, roles=("cpu",), subject="change", samples=60_000)
     one_image = partial(scaled, roles=("cpu",), subject="change", samples=1)
     # Of 1,000 s with other calls the unchanged iteration is a negligible part.
-    other_calls = altered(STUDY, "time", lambda _: 1e3, roles=("third",), subject="calls")
+    other_calls = altered_inputs(STUDY, "time", lambda _: 1e3, roles=("third",), subject="calls")
     cases = (
         ("host-sets-pace", scaled(0.1, products, hidden=10, samples=60_000), "refuted"),
         ("baseline-decides", changed(0.5, change=subject.NONE), "refuted"),

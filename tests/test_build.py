@@ -20,15 +20,15 @@ from report.engine.plan import choose_engine
 from report.engine.steps import ROOT
 from report.evaluation.gather import choose
 from tests import factory, tiny
-from tests.factory import until
+from tests.factory import wait_until
 from tests.test_builds import slower
-from tests.tiny import STUDY, TEMPLATE, replace
+from tests.tiny import STUDY, TEMPLATE, exchange_text
 
 
 def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(project: Path) -> None:
     """No progress is printed, because the output is a pipe."""
     path = tiny.record_of(project)
-    factory.edit(path, '"seed": 0', '"seed": 1')
+    factory.replace_text(path, '"seed": 0', '"seed": 1')
     new_study("second", "A second paper", root=project)
     note = f"note: data/{STUDY}/{path.name}: its content does not match the hash in its name, so "
     result = tiny.build(project, TEMPLATE, "second", "--html")
@@ -45,8 +45,10 @@ def test_a_build_prints_its_outputs_and_a_bad_record_stops_only_its_paper(projec
     for page in (f"html/{STUDY}/index.html", f"quarto/{STUDY}/{STUDY}.qmd"):
         assert heading in (project / "out" / page).read_text("utf-8")
     before = tiny.digests(project, f"out/html/{STUDY}")
-    factory.edit(path, '"time": "s"', '"time": "ms"')
-    edit = replace("templates/papers/second.qmd.j2", "How does the rate", "How much does the rate")
+    factory.replace_text(path, '"time": "s"', '"time": "ms"')
+    edit = exchange_text(
+        "templates/papers/second.qmd.j2", "How does the rate", "How much does the rate"
+    )
     edit(project)
     result = tiny.build(project, STUDY, "second", "--html")
     error = f"error: data/{STUDY}/{path.name}: units.time: measured in s, found 'ms'"
@@ -65,7 +67,7 @@ def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: 
     study, data = "conv_scaling", factory.data_folder(tmp_path)
     good = write_record(factory.record(started="2026-11-01T10:00:00Z", plan="quick"), data)
     path = write_record(factory.record(started=moment, plan="quick"), data)
-    factory.edit(path, old, new)
+    factory.replace_text(path, old, new)
     chosen = choose(study, data)
     assert chosen.origin["records"] == [f"{study}/{good.name}"]
     assert chosen.notices[0].startswith(f"left out: data/{study}/{path.name}: its content does not")
@@ -80,7 +82,7 @@ def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: 
     ids=["of a step", "between steps"],
 )
 def test_an_internal_error_is_one_sentence(file: str, line: str, project: Path) -> None:
-    replace(f"report/engine/{file}.py", line, "raise OverflowError(4)")(project)
+    exchange_text(f"report/engine/{file}.py", line, "raise OverflowError(4)")(project)
     result = tiny.build(project)
     assert (result.code, f"error: {STUDY}: OverflowError: 4; run " in result.output) == (1, True)
     assert "Traceback" not in result.output
@@ -131,7 +133,7 @@ def start(project: Path, *wrapper: str) -> subprocess.Popen[str]:
 def test_a_signal_ends_a_build_and_a_killed_worker_is_reported(project: Path, number: int) -> None:
     process = start(project)
     parent = psutil.Process(process.pid)
-    until(parent.children)
+    wait_until(parent.children)
     for target in parent.children() if number == signal.SIGKILL else [parent]:
         target.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -141,12 +143,12 @@ def test_a_signal_ends_a_build_and_a_killed_worker_is_reported(project: Path, nu
         assert process.returncode == 128 + number
     assert "Traceback" not in errors
     assert not list((project / "out").glob(".scratch-*"))
-    until(lambda: not processes(str(project)))
+    wait_until(lambda: not processes(str(project)))
 
 
 def test_a_build_under_nohup_continues_after_hangup(project: Path) -> None:
     process = start(project, "nohup")
-    until(lambda: list((project / "out").glob(".scratch-*/*/study")))
+    wait_until(lambda: list((project / "out").glob(".scratch-*/*/study")))
     parent = psutil.Process(process.pid)
     for target in (parent, *parent.children()):
         target.send_signal(signal.SIGHUP)
@@ -168,10 +170,10 @@ def test_programs_end_with_their_parent_process(tmp_path: Path, number: int) -> 
     """Grandchildren end too (pdflatex, which latexmk starts), even if their parent has ended."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", _PROGRAM], cwd=ROOT, env=environment)
-    until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
+    wait_until(lambda: len(processes(str(tmp_path), "sleep 600")) == 2)
     process.send_signal(number)
     assert process.wait() == (128 + number if number == signal.SIGTERM else -number)
-    until(lambda: not processes(str(tmp_path), "sleep"))
+    wait_until(lambda: not processes(str(tmp_path), "sleep"))
 
 
 def shell(project: Path, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -184,11 +186,11 @@ def shell(project: Path, command: str, **environment: str) -> subprocess.Complet
 
 @pytest.mark.parametrize("redirection", ["<&- >&- 2>&-", ">/dev/full 2>&1"])
 def test_a_build_succeeds_without_writable_output(project: Path, redirection: str) -> None:
-    replace("templates/html/page.html", "<main", '<main data-new="1"')(project)
+    exchange_text("templates/html/page.html", "<main", '<main data-new="1"')(project)
     command = "python build.py --html --engine typst"
     result = shell(project, f"{command} {redirection}; exit ${{PIPESTATUS[0]}}")
     assert (result.returncode, result.stderr) == (0, "")
-    assert tiny.ran(project, "--html") == set()
+    assert tiny.steps_run(project, "--html") == set()
 
 
 @pytest.mark.parametrize("command", ["build.py --list", "-m experiments list"])
@@ -305,7 +307,7 @@ def test_a_foreign_file_is_never_replaced(file: str, project: Path) -> None:
 ])  # fmt: skip
 def test_errors_name_the_file(project: Path, file: str, old: str, new: str, arguments: str) -> None:
     before = tiny.digests(project)
-    replace(file, old, new)(project)
+    exchange_text(file, old, new)(project)
     result = tiny.build(project, arguments)
     assert result.code == 1
     lines = [line for line in result.output.splitlines() if f"{file}:" in line]

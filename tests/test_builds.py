@@ -21,7 +21,7 @@ from report.core.errors import RecordError, StudyError
 from report.engine.cache import INDEX, MANIFEST
 from tests import factory, tiny
 from tests.render.site_checks import dead_links
-from tests.tiny import STUDY, TEMPLATE, replace
+from tests.tiny import STUDY, TEMPLATE, exchange_text
 
 Change = Callable[[Path], None]
 
@@ -56,33 +56,38 @@ AFTER_STUDY: Final = ("document", "editions", "pdf", "site/quarto")
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "value in a record": (slower, ("study", "figures", *AFTER_STUDY)),
     "device that no record names": (
-        replace("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
+        exchange_text("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
         ("study",),
     ),
-    "bibliography": (replace("data/references.bib", "title = {", "title = {New: "), AFTER_STUDY),
-    "word": (replace(TEMPLATE, "How does the rate", "How much does the rate"), AFTER_STUDY),
-    "caption": (replace(TEMPLATE, "over the width on", "against the width on"), AFTER_STUDY),
+    "bibliography": (
+        exchange_text("data/references.bib", "title = {", "title = {New: "),
+        AFTER_STUDY,
+    ),
+    "word": (exchange_text(TEMPLATE, "How does the rate", "How much does the rate"), AFTER_STUDY),
+    "caption": (exchange_text(TEMPLATE, "over the width on", "against the width on"), AFTER_STUDY),
     "drawing function": (
-        replace("figures/scaling.py", "axes.set_xlabel(", "axes.set_title('x'); axes.set_xlabel("),
+        exchange_text(
+            "figures/scaling.py", "axes.set_xlabel(", "axes.set_title('x'); axes.set_xlabel("
+        ),
         ("figures", "editions", "pdf", "site/quarto"),
     ),
     "table of the study": (
-        replace(f"report/studies/{STUDY}/study.py", '"Width": width', '"Breadth": width'),
+        exchange_text(f"report/studies/{STUDY}/study.py", '"Width": width', '"Breadth": width'),
         ("study", *AFTER_STUDY),
     ),
     "comment in a helper": (
-        replace("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
+        exchange_text("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
         ("study", *AFTER_STUDY),
     ),
     "page": (
-        replace("templates/html/page.html", "<main", '<main data-new="1"'),
+        exchange_text("templates/html/page.html", "<main", '<main data-new="1"'),
         ("document", "editions"),
     ),
     "LaTeX style": (
-        replace("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
+        exchange_text("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
         ("document", "editions", "pdf"),
     ),
-    "filter": (replace("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
+    "filter": (exchange_text("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
     "package": (another_typst, ("study", "figures", *AFTER_STUDY)),
 }
 
@@ -211,7 +216,7 @@ class Builds(RuleBasedStateMachine):
 
     @rule()
     def build_twice_at_once(self) -> None:
-        builds = tiny.start(self.project), tiny.start(self.project)
+        builds = tiny.start_build(self.project), tiny.start_build(self.project)
         for result in [build.wait() for build in builds]:
             assert result.code == 0, result.output
         self.check()
@@ -229,7 +234,7 @@ class Builds(RuleBasedStateMachine):
     )
     def kill(self, edit: str, milliseconds: int, number: int) -> None:
         self.edit(edit)
-        running = tiny.start(self.project)
+        running = tiny.start_build(self.project)
         while running.process.is_alive() and not self.scratch():
             time.sleep(0.01)
         time.sleep(milliseconds / 1000)
@@ -241,7 +246,7 @@ class Builds(RuleBasedStateMachine):
 
     @rule()
     def build_on_a_full_disk(self) -> None:
-        result = tiny.build(self.project, files=10_000)
+        result = tiny.build(self.project, file_limit=10_000)
         assert result.code == 0 or "cannot be written" in result.output
         assert "Traceback" not in result.output
         self.check_atomic_outputs()
@@ -270,7 +275,7 @@ def test_an_edit_runs_only_dependent_steps(edited: Path, edit: str) -> None:
     change, steps = EDITS[edit]
     change(edited)
     needed = {step if step.startswith("site/") else f"{STUDY}/{step}" for step in steps}
-    assert tiny.ran(edited) - {"site/index"} == needed
+    assert tiny.steps_run(edited) - {"site/index"} == needed
 
 
 def test_the_check_accepts_outputs_in_more_formats(built: Path) -> None:
@@ -290,19 +295,19 @@ def test_check_reports_new_numbers_of_code_and_new_verdicts(project: Path) -> No
     assert tiny.build(project, "--accept").code == 0
     assert checked(0) == ""
     study = f"report/studies/{STUDY}/study.py"
-    change_study = replace(study, "run.best() / run", "3 * run.best() / run")
+    change_study = exchange_text(study, "run.best() / run", "3 * run.best() / run")
     change_study(project)
     output = checked(1)
     assert "1 pinned number differs with the same records" in output
     assert "best_share: number 2.4576 (pinned 0.8192), interval" in output
     change_study(project)
-    tiny.run_again(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
+    tiny.write_rerun(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
     output = checked(0)
     assert re.search(r"numbers differ with other records, [1-9]\d* outside", output), output
     assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", output), output
     assert "value ceiling" not in output, "the new run has the same ceilings"
     assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").output)
-    tiny.run_again(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
+    tiny.write_rerun(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
     assert "the claim wider-is-faster is refuted; it was supported" in checked(1)
 
 
@@ -310,13 +315,13 @@ def test_a_word_document_is_built_on_request_and_after_changes(project: Path) ->
     """Once requested, every later build also converts the document for Word."""
     word = project / "out" / "docx" / f"{STUDY}.docx"
     steps = {f"{STUDY}/figures", f"{STUDY}/document", f"{STUDY}/docx", "site/quarto"}
-    assert tiny.ran(project, "--docx") == steps
-    assert tiny.ran(project) == tiny.ran(project, "--docx") == set()
+    assert tiny.steps_run(project, "--docx") == steps
+    assert tiny.steps_run(project) == tiny.steps_run(project, "--docx") == set()
     whole = word.read_bytes()
     word.write_bytes(whole[:100])
-    assert tiny.ran(project, "--docx") == {f"{STUDY}/docx"} and word.read_bytes() == whole
+    assert tiny.steps_run(project, "--docx") == {f"{STUDY}/docx"} and word.read_bytes() == whole
     EDITS["caption"][0](project)
-    assert {f"{STUDY}/document", f"{STUDY}/docx"} <= tiny.ran(project, "--docx")
+    assert {f"{STUDY}/document", f"{STUDY}/docx"} <= tiny.steps_run(project, "--docx")
     assert word.read_bytes() != whole
 
 
@@ -353,7 +358,7 @@ print(json.dumps([
 def test_open_paper_reads_a_build_or_computes_the_paper(built: Path, out: str, origin: str) -> None:
     """A call takes 0.2 µs per unit of width and computes 128 FLOP per weight."""
     command = [sys.executable, "-c", OPEN_PAPER, out]
-    opened = json.loads(factory.printed(command, built))
+    opened = json.loads(factory.output_of(command, built))
     heads, types, rows, notes, widest, best, share, claims, *shown = opened
     assert heads == ["Width", "Rate (FLOP/s)", "Rate, low (FLOP/s)", "Rate, high (FLOP/s)"]
     assert types == ["Int64", "float64", "float64", "float64"]

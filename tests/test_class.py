@@ -14,7 +14,7 @@ from report.evaluation.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import DRAWN
 from tests import factory
-from tests.degraded import committed, small, thinned_inputs
+from tests.degraded import committed_inputs, small_record, thinned_inputs
 from tests.papers import assert_whole, compose, rows
 from tests.test_conv_scaling import record as whole_record
 
@@ -25,7 +25,7 @@ def machine(study: str, number: int) -> Record:
     """Return a small record of the machine «classroom laptop ``number``»."""
     name = f"classroom laptop {number}"
     return msgspec.structs.replace(
-        whole_record(slower=1 + number / 100) if study == STUDY else small(study),
+        whole_record(slower=1 + number / 100) if study == STUDY else small_record(study),
         started=f"2026-12-01T{number // 60:02}:{number % 60:02}:00Z",
         finished="2026-12-31T00:00:00Z",
         environment=factory.environment(name.replace(" ", "-"), name=name),
@@ -35,7 +35,7 @@ def machine(study: str, number: int) -> Record:
 
 def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
     """Compute a paper of committed records and of records of a class, with few cases per record."""
-    inputs = thinned_inputs(committed(study))
+    inputs = thinned_inputs(committed_inputs(study))
     class_records = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
     inputs = replace(inputs, records=(*class_records, *inputs.records), roles={})
     no_attachments = {stored.file: {} for stored in inputs.records}

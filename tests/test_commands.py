@@ -107,7 +107,7 @@ def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixtur
             (line,) = capsys.readouterr().err.splitlines()
             assert text in line
     assert factory.digests(folder) == before
-    tracked = factory.printed(["git", "ls-files"]).splitlines()
+    tracked = factory.output_of(["git", "ls-files"]).splitlines()
     folders = {name.partition("/")[0] for name in tracked if "/" in name}
     assert folders <= {*PROJECT_FOLDERS}
 
@@ -276,7 +276,9 @@ def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
     assert pinned and pinned.records == (Path(file_of(FULL)).stem,)
     (claim, pin), *_ = pinned.claims.items()
     verdict, pin_text = pin["verdict"], f'"{claim}": {{"verdict": "'
-    factory.edit(data / "expected" / f"{STUDY}.json", f"{pin_text}{verdict}", f"{pin_text}x")
+    factory.replace_text(
+        data / "expected" / f"{STUDY}.json", f"{pin_text}{verdict}", f"{pin_text}x"
+    )
     papers = Path(shutil.copytree(ROOT / "templates" / "papers", folder / "papers"))
     template = papers / f"{STUDY}.qmd.j2"
     (out / f"html/{STUDY}/index.html").unlink()

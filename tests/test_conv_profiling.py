@@ -22,7 +22,7 @@ from report.studies.conv_profiling.theory import RULES, in_blocks
 from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms, tile_padding
 from report.theory.work import macs
 from tests import papers
-from tests.degraded import altered, committed
+from tests.degraded import altered_inputs, committed_inputs
 from tests.factory import OUTPUT_BYTES
 from tests.papers import inputs_of
 
@@ -32,7 +32,7 @@ BUILD = f"built for tests with {LIBRARY}"
 
 @cache
 def committed_findings() -> Findings:
-    return findings(committed(STUDY))
+    return findings(committed_inputs(STUDY))
 
 
 #: Numbers of the source and of theory, which need no run.
@@ -128,21 +128,21 @@ def test_numbers_in_sentences_by_hand() -> None:
 
 def test_numbers_that_sentences_give_in_words() -> None:
     """Expected medians are computed by hand from the medians of processes."""
-    timed = Paper(committed(STUDY)).timed
+    timed = Paper(committed_inputs(STUDY)).timed
     assert timed is not None
     nine_eight = [point(mean_ratio(run, COMPARED["nine_eight"][1])) for run in timed.single_runs]
     assert [ratio < 1.5 for ratio in nine_eight] == [False, False, True]
     ratios = committed_findings().values["spread"].number
     assert isinstance(ratios, Estimate)
     assert [ratios.low, ratios.high] == approx([0.835, 1.465], abs=1e-3)  # of 24 processes
-    tf32 = Paper(committed(STUDY)).tf32
+    tf32 = Paper(committed_inputs(STUDY)).tf32
     assert tf32 is not None
     shares = [point(tf32.over_estimate(batch)) for batch in (1, 8, 64, 512)]
     assert shares == approx([64.444, 64.444, 0.5105, 0.5098], abs=1e-3)
 
 
 def test_the_printed_setting_is_that_of_the_timed_processes() -> None:
-    timed = Paper(committed(STUDY)).timed
+    timed = Paper(committed_inputs(STUDY)).timed
     assert timed is not None
     template = (ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2").read_text("utf-8")
     printed = template.split("```bash\n")[1].split("\n```")[0].replace("\\\n", "")
@@ -158,7 +158,7 @@ def test_the_source_fills_its_tile_in_every_multiple_of_four_images() -> None:
 
 def test_the_least_time_of_a_gpu_does_not_follow_the_work() -> None:
     """Least times of the record are 45.2, 57.2 and 55.3 µs; 8→24 has 12 / 128 of the work."""
-    gpu = Paper(committed(STUDY)).gpu
+    gpu = Paper(committed_inputs(STUDY)).gpu
     assert gpu is not None
     shapes = WIDER[0][1], WIDER[0][0], Dimensions(8, 24, 3, 28)
     samples = [gpu.samples("time", shape.factors(8)) for shape in shapes]
@@ -239,12 +239,12 @@ HELD_OUT = (
 
 
 def source(**numbers: float) -> Inputs:
-    return inputs_of(STUDY, source=papers.printing(STUDY, **numbers))
+    return inputs_of(STUDY, source=papers.reported_with(STUDY, **numbers))
 
 
 def with_native_code_in_valgrind() -> Inputs:
     """Return published inputs whose log says that Valgrind ran the AVX-512 code."""
-    inputs = committed(STUDY)
+    inputs = committed_inputs(STUDY)
     second = inputs.record_by_role["second"].file
     logs = {process: {"0": process} for process in ("native, AVX2 at most", "native")}
     log = msgspec.json.encode({**logs, "valgrind": {"0": "native"}})
@@ -254,7 +254,7 @@ def with_native_code_in_valgrind() -> Inputs:
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     """The verdicts on the published inputs are pinned; these are the other verdicts."""
-    counted = partial(altered, STUDY)
+    counted = partial(altered_inputs, STUDY)
     executed = partial(counted, "lackey_multiply_adds", lambda count: count + 1)
     slower = partial(counted, "time", lambda time: 3 * time, roles=("fourth",))
     equal = counted("time", lambda _: 1e-4, roles=("fourth",), input=21)

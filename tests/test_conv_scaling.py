@@ -30,9 +30,9 @@ from report.studies.conv_scaling.study import Paper
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
-from tests.degraded import altered, committed
+from tests.degraded import altered_inputs, committed_inputs
 from tests.factory import OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import findings_of, inputs_of, printing
+from tests.papers import findings_of, inputs_of, reported_with
 from tests.test_documents import blocks
 from tests.test_documents import paper as document
 
@@ -252,7 +252,7 @@ def without(*policies: Policy, pages: Mapping[int, int] = {}) -> Record:
 
 def on(*records: Record, **source: float) -> Inputs:
     """Return inputs with these records and with other numbers in the source."""
-    return inputs_of(STUDY, *records, source=printing(STUDY, **source))
+    return inputs_of(STUDY, *records, source=reported_with(STUDY, **source))
 
 
 def other() -> list[tuple[str, Inputs, str]]:
@@ -306,7 +306,7 @@ AFTER_THRESHOLDS: Mapping[str, tuple[str, int, dict[str, Any]]] = {
 def test_changed_pages_refute_claims_about_thresholds() -> None:
     for claim, (role, pages, factors) in AFTER_THRESHOLDS.items():
         bound = partial(max, pages) if pages else partial(min, 0)
-        changed = altered(STUDY, "page_faults", bound, roles=(role,), **factors)
+        changed = altered_inputs(STUDY, "page_faults", bound, roles=(role,), **factors)
         papers.assert_verdicts(STUDY, [(claim, changed, "refuted")])
 
 
@@ -315,7 +315,7 @@ def test_single_processes_are_as_the_text_states() -> None:
 
     At the start of mapping, the image before lacks less than a page once, else more than four.
     """
-    paper = Paper(committed(STUDY))
+    paper = Paper(committed_inputs(STUDY))
     for run in paper.both:
         mapping = {b: point(Calls(run, run.factors(b)).share) for b in run.powers}
         assert mapping == {batch: int(batch >= 8) for batch in run.powers}
@@ -404,7 +404,7 @@ def test_one_process_of_the_gpu_calls_a_single_image_more_slowly() -> None:
 
 def test_ratios_without_an_unpaired_one_agree_with_it_in_printed_digits() -> None:
     """As the text states; it also states that all processes map pages from seven images on."""
-    paper = Paper(committed(STUDY))
+    paper = Paper(committed_inputs(STUDY))
     assert paper.cpu and paper.second and paper.timed_gpu
     gpu, cpu, second = paper.timed_gpu, paper.cpu, paper.second
     agreeing = (
@@ -502,7 +502,7 @@ def test_between_start_and_end_half_of_the_processes_stay_fast_in_one_run() -> N
     beyond = {key: share for key, share in shares.items() if key[1] >= 168}
     assert beyond == {("sweep", 192): 1, ("sweep", 256): 1, ("top", 168): 0.5,
                       ("top", 178): 0.5, ("top", 192): 0.5, ("top", 217): 1}  # fmt: skip
-    *_, drawn = moved_cliffs(Paper(committed(STUDY)).settings or [])
+    *_, drawn = moved_cliffs(Paper(committed_inputs(STUDY)).settings or [])
     freed = [y for points in drawn.points if points.label != "No tensor freed" for y in points.y]
     assert sorted(freed) == approx(sorted(times))
 
@@ -549,7 +549,7 @@ def test_counts_of_variants_are_those_that_the_text_states() -> None:
 
 
 def test_training_loses_as_the_text_states() -> None:
-    by_key = {item.record.environment.key: item for item in committed(STUDY).records}
+    by_key = {item.record.environment.key: item for item in committed_inputs(STUDY).records}
     xeon = Run(by_key["intel-xeon-1t-10bc99"], "Xeon")
     for run, ends in ((run_of("e9060559"), [1.05, 1.6]), (xeon, [1.1, 1.7])):
         medians = [point(run.slowdown(2**power, "forward_backward")) for power in range(3, 11)]

@@ -20,7 +20,7 @@ from report.engine.plan import BuildPlan, changes, files_below
 from report.engine.plan import plan as make_plan
 from report.engine.steps import READ_BY_SITE, ROOT, SITE, BuildRequest, BuildStep, make_step
 from report.studies import STUDIES, module_of
-from tests.factory import printed
+from tests.factory import output_of
 
 STUDY = "conv_profiling"
 REQUEST = BuildRequest((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
@@ -124,7 +124,7 @@ def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.Imp
 
 def imported(code: str) -> set[str]:
     """Return the modules that a new interpreter has imported after ``import code``."""
-    return {*printed([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
+    return {*output_of([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
 
 
 def test_slow_packages_are_imported_only_where_needed() -> None:

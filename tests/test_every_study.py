@@ -24,8 +24,15 @@ from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
 from tests import degraded
-from tests.degraded import DEGRADED, HOSTILE, committed, no_files, noise, thinned_inputs
-from tests.papers import assert_whole, rendered, verdicts
+from tests.degraded import (
+    DEGRADED,
+    HOSTILE,
+    committed_inputs,
+    thinned_inputs,
+    with_noise,
+    without_attachments,
+)
+from tests.papers import assert_whole, render_paper, verdicts
 
 #: Studies with records of this project, and studies with any records; a new study has none.
 WITH_OWN_RECORDS = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
@@ -50,13 +57,13 @@ DECIDED_WITHOUT_SAMPLES = {
 
 @cache
 def findings(study: str, kind: str | None = None) -> Findings:
-    inputs = thinned_inputs(committed(study))
+    inputs = thinned_inputs(committed_inputs(study))
     return compute(study, DEGRADED[kind](inputs) if kind else inputs)
 
 
 @cache
 def paper(study: str, kind: str | None = None) -> Manuscript:
-    return rendered(study, findings(study, kind))
+    return render_paper(study, findings(study, kind))
 
 
 def assert_described(study: str, kind: str | None) -> None:
@@ -124,7 +131,7 @@ def test_a_paper_with_faulty_records_is_complete(study: str, kind: str | None) -
 
 @pytest.mark.parametrize("study", ["backend_speedup", "conv_profiling"])
 def test_papers_state_that_an_attachment_is_missing(study: str) -> None:
-    content = compute(study, no_files(committed(study)))
+    content = compute(study, without_attachments(committed_inputs(study)))
     text = f"{assert_whole(study, content)} {content.as_json(study, ())}"
     assert "a file is not beside the record" in text
 
@@ -147,7 +154,7 @@ def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -
 
 @every_study_of_own_records
 def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
-    inputs = thinned_inputs(committed(study))
+    inputs = thinned_inputs(committed_inputs(study))
     stored = inputs.records[0]
     cases = stored.record.cases
     first_cases = [cases[index] for index in degraded.first_of_each_subject(cases)]
@@ -172,7 +179,7 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
 
 @pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
 def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None:
-    inputs = thinned_inputs(committed(study))
+    inputs = thinned_inputs(committed_inputs(study))
     case = next(case for case in inputs.records[-1].record.cases if case.layers)
     wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
     record = msgspec.structs.replace(inputs.records[-1].record, cases=(wrong,))
@@ -183,7 +190,7 @@ def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None
 @every_study_of_own_records
 def test_a_paper_is_complete_with_a_record_of_each_kind_alone(study: str) -> None:
     """The machines in the roles change; records of a kind have the same device and subjects."""
-    inputs = committed(study)
+    inputs = committed_inputs(study)
     records = tuple(degraded.thinned(stored, 8) for stored in inputs.records)
     record_by_kind: dict[tuple[str, frozenset[object]], Stored] = {}
     for stored in records:
@@ -212,8 +219,8 @@ def test_noise_decides_no_claim(study: str) -> None:
         judged = verdicts(study, inputs, *findings(study).claims)
         return {id for id, verdict in judged.items() if verdict in VERDICTS}
 
-    inputs = committed(study)
+    inputs = committed_inputs(study)
     without_time = decided_by(DEGRADED["no time"](inputs))
-    decided_by_noise = [decided_by(noise(inputs, seed)) for seed in (5, 6, 7, 8)]
+    decided_by_noise = [decided_by(with_noise(inputs, seed)) for seed in (5, 6, 7, 8)]
     for first, second in combinations(decided_by_noise, 2):
         assert (first & second) - without_time <= DECIDED_WITHOUT_TIME

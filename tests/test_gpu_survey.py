@@ -31,7 +31,7 @@ from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
 from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
 from tests import papers
-from tests.degraded import committed
+from tests.degraded import committed_inputs
 from tests.test_documents import blocks, paper
 
 FILE = ROOT / "data" / OPERATORS
@@ -41,7 +41,7 @@ CARD = Card("card", peak=1e12, bandwidth=1e10)
 
 @cache
 def survey() -> Survey:
-    return Survey(committed("gpu_survey"))
+    return Survey(committed_inputs("gpu_survey"))
 
 
 def test_the_rooflines_of_two_operators_by_hand() -> None:
@@ -153,7 +153,7 @@ def scaled(rates: Mapping[str, float], networks: Mapping[str, float] | None = No
 
     ``networks``: further factors of some networks in these tables.
     """
-    inputs, by_network = committed(STUDY), networks or {}
+    inputs, by_network = committed_inputs(STUDY), networks or {}
 
     def changed(stored: StoredImport) -> StoredImport:
         machine, compiler = stored.record.environment, stored.record.conditions["compiler"]

@@ -34,7 +34,7 @@ from report.studies.inference_memory.subject import (
 from report.theory.conditions import Conditions
 from report.theory.networks import Variant, captured
 from tests import papers
-from tests.degraded import altered, change_series, committed, of_cases
+from tests.degraded import altered_inputs, change_series, committed_inputs, on_every_case
 from tests.papers import inputs_of, reported, rows
 
 STUDY = "inference_memory"
@@ -174,10 +174,12 @@ def test_the_supplement_names_the_networks_compared_in_order() -> None:
     template = (ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2").read_text("utf-8")
     section = template.partition("The networks compared, in")[2].partition("The source")[0]
     named = re.findall(r"`(.+?)`", section)
-    limits = committed(STUDY).table(AVX2.limits, LimitOfNetwork)
+    limits = committed_inputs(STUDY).table(AVX2.limits, LimitOfNetwork)
     compared = dict.fromkeys(row.network for row in limits if row.network[:6] != "study:")
     assert named == [name.partition(":")[2] for name in compared]
-    with_avx512 = [row.network for row in committed(STUDY).table(AVX512.limits, LimitOfNetwork)]
+    with_avx512 = [
+        row.network for row in committed_inputs(STUDY).table(AVX512.limits, LimitOfNetwork)
+    ]
     assert list(dict.fromkeys(with_avx512)) == list(compared)[1::3]
 
 
@@ -216,7 +218,7 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
 
 def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
     """One of 180 limits differs, since an algorithm's memory is not linear in a small batch."""
-    inputs = committed(STUDY)
+    inputs = committed_inputs(STUDY)
     totals: dict[str, list[OperatorLine]] = {}
     for row in inputs.table(AVX2.operators, OperatorLine):
         totals.setdefault(row.network, []).append(row)
@@ -232,7 +234,7 @@ def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
 
 def test_with_avx512_the_count_fails_where_the_operator_at_the_peak_with_avx2_has_no_rule() -> None:
     """One limit of 54 is an exception, by one image."""
-    inputs, outcomes = committed(STUDY), Counter[tuple[bool, bool]]()
+    inputs, outcomes = committed_inputs(STUDY), Counter[tuple[bool, bool]]()
     lines: dict[tuple[str, str], list[OperatorLine]] = {}
     for table in (AVX2.operators, AVX512.operators):
         for row in inputs.table(table, OperatorLine):
@@ -257,14 +259,14 @@ def test_networks_have_the_parameters_that_the_source_prints() -> None:
 def test_cublas_keeps_the_same_workspaces_after_every_first_call() -> None:
     """PyTorch's defaults for this GPU: 32 MiB for cuBLAS and 1 MiB for cuBLASLt."""
     workspaces = Counter[Any]()
-    for run in committed(STUDY).runs(Run).values():
+    for run in committed_inputs(STUDY).runs(Run).values():
         measured = [call for call in run.calls if run.on_gpu and not run.peak(call).missing]
         workspaces.update(point(run.library_workspace(call)) for call in measured)
     assert workspaces == {(32 + 1) * 2**20: 434}
 
 
 def test_the_batch_that_a_line_promises_of_alexnet_was_refused() -> None:
-    runs = committed(STUDY).runs(Run)
+    runs = committed_inputs(STUDY).runs(Run)
     reached = point(results.alexnet_by_line(runs["cpu"]))
     assert not isinstance(reached, Missing)
     promised = int(reached)
@@ -287,7 +289,7 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
 
 def changed(change: Callable[[int, Case], Case]) -> Inputs:
     """Apply ``change`` to every case of the published records."""
-    return of_cases(change)(committed(STUDY))
+    return on_every_case(change)(committed_inputs(STUDY))
 
 
 def with_rising_peaks(place: int, old: Case) -> Case:
@@ -326,9 +328,12 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
     rising, unequal = changed(with_rising_peaks), changed(with_unequal_peaks)
     good, bad = (with_tables(tables({"good": [12]}, GOOD, gpu={"good": [50, 120]})), "refuted")
     heavy = with_tables(tables({"good": [5]}, GOOD, gpu={"good": [1]}))
-    peak, batch = partial(altered, STUDY, "allocated_peak"), partial(altered, STUDY, "batch_tried")
+    peak, batch = (
+        partial(altered_inputs, STUDY, "allocated_peak"),
+        partial(altered_inputs, STUDY, "batch_tried"),
+    )
     # Bytes beyond the workspaces that cuBLAS keeps: 374,278,056 in float32.
-    thrice = altered(STUDY, "requested_peak", lambda _: 3 * 374_278_056 + 33 * 2**20,
+    thrice = altered_inputs(STUDY, "requested_peak", lambda _: 3 * 374_278_056 + 33 * 2**20,
                      network="CIFAR", batch=1024, precision="float16")  # fmt: skip
     for inputs, verdict, *claims in (
         (good, bad, "rules-ours", "rules-line", "rules-gpu", "rules-wide", "rules-smaller"),

@@ -32,7 +32,7 @@ from report.quantity.expression import Quantity, absent, exact, measured
 from report.quantity.intervals import Process
 from tests import factory
 from tests.factory import data_folder
-from tests.papers import inputs_of, written_paper
+from tests.papers import inputs_of, render_template
 
 FINDINGS = Findings(
     values={
@@ -54,7 +54,7 @@ KNEE = "[8](#v-knee){.value}"
 
 def written(folder: Path, text: str) -> Manuscript:
     """Render a template with ``FINDINGS``."""
-    return written_paper(folder, text, FINDINGS)
+    return render_template(folder, text, FINDINGS)
 
 
 def share_of(subject: float) -> dict[str, Quantity]:
@@ -302,7 +302,7 @@ def test_an_abstract_prints_only_numbers_of_its_headline(
     claims = {**FINDINGS.claims, "linear": Claim("linear", "supported", "", numbers=("knee",))}
     front = f"---\nheadline: {headline}\nabstract: |\n  {abstract}\n---\n\nIt is {{{{ v.copy }}}}."
     with pytest.raises(TemplateError, match=message) if message else nullcontext():
-        written_paper(tmp_path, front, replace(FINDINGS, claims=claims))
+        render_template(tmp_path, front, replace(FINDINGS, claims=claims))
 
 
 def test_a_binary_template_is_named(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_bounds_round_outward(
     findings = Findings({"x": Value("x", "X", number, unit, "x", style=style)}, {}, {})
 
     def printed(text: str) -> str:
-        paper = written_paper(tmp_path, f"First.\n{text}\n", findings)
+        paper = render_template(tmp_path, f"First.\n{text}\n", findings)
         return re.sub(r"\[(.*?)\]\(#v-x\)\{\.value\}", r"\1", paper.text).split("\n")[1]
 
     text = "Up to {{ v.x.up_to }}, as much as {{ v.x.up_to }}, at least about {{ v.x.from }}."

@@ -331,7 +331,7 @@ def test_records_are_read_oldest_first_and_edits_are_detected(tmp_path: Path) ->
     assert store.read_records("conv_scaling", tmp_path) == ()
     for day in (3, 1, 2):
         path = store.write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
-    factory.edit(path, '"plan": "full"', '"plan": "quick"')
+    factory.replace_text(path, '"plan": "full"', '"plan": "quick"')
     (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
     path.rename(tmp_path / "moved.json")
     path.symlink_to("../moved.json")
@@ -511,7 +511,7 @@ def test_papers_use_imported_records_and_name_the_authors(tmp_path: Path) -> Non
     assert line == "Example 100: measured by Example Author, licence Apache-2.0"
     assert values["records"] == [item.file for item in chosen.files]
     assert [stored.edited for stored in imports] == [False, False]
-    factory.edit(data / imports[0].file, "0.", "1.")
+    factory.replace_text(data / imports[0].file, "0.", "1.")
     assert store.read_record(data / imports[0].file, data, ImportedRecord).edited
 
 

@@ -34,7 +34,7 @@ from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES
 from tests import factory
-from tests.degraded import small
+from tests.degraded import small_record
 
 HUGE, LONG = 10**309, "x" * 10**5
 DATA = factory.ROOT / "data"
@@ -238,7 +238,7 @@ def damaged(document: Any, random: Random) -> Any:
 
 @pytest.mark.parametrize("study", [study for study in STUDIES if study != "gpu_survey"])
 def test_damaged_records_are_refused_or_build_a_paper(study: str, tmp_path: Path) -> None:
-    text, name = encode(small(study)), record_name(small(study))
+    text, name = encode(small_record(study)), record_name(small_record(study))
     for seed in range(8):
         document = damaged(json.loads(text), Random(f"{study} {seed}"))
         data = factory.data_folder(tmp_path / str(seed))
@@ -374,7 +374,7 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
 @pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
 def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path)
-    file = write_changed_record(small(study), data, where, to)
+    file = write_changed_record(small_record(study), data, where, to)
     with pytest.raises(RidgepointError) as caught:
         compute(study, choose(study, data).inputs)
     message = assert_sentence(caught.value, f"data/{file}: ")
@@ -389,7 +389,7 @@ def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_
 def test_records_on_which_a_study_fails_are_left_out(
     fault: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, whole = "conv_scaling", small("conv_scaling")
+    study, whole = "conv_scaling", small_record("conv_scaling")
     machine = msgspec.structs.replace(whole.environment, key="another-machine")
     good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
@@ -413,7 +413,7 @@ def test_records_on_which_a_study_fails_are_left_out(
 
 
 def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = factory.data_folder(tmp_path, small("conv_scaling"))
+    data = factory.data_folder(tmp_path, small_record("conv_scaling"))
     file = str(factory.ROOT / "report" / "theory" / "work.py")
     for error, message in (
         (SyntaxError("bad", (file, 7, 1, "")), "report/theory/work.py:7: bad"),
@@ -425,7 +425,7 @@ def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_misspelt_quantities_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = factory.data_folder(tmp_path, small("conv_scaling"))
+    data = factory.data_folder(tmp_path, small_record("conv_scaling"))
     misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
     queries: tuple[tuple[Callable[[Run], Any], str], ...] = (
         (lambda run: run.series("tiem", {}), misspelt),
@@ -446,7 +446,7 @@ def test_misspelt_quantities_are_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message contains the file's path once, whatever the name of the data folder."""
-    data = factory.data_folder(tmp_path, small("conv_scaling")).rename(tmp_path / "class")
+    data = factory.data_folder(tmp_path, small_record("conv_scaling")).rename(tmp_path / "class")
     plain = factory.record(machine=factory.environment("odd-1t"))
     for record, reason in (
         (msgspec.structs.replace(plain, cases=()), "cases: found none; measure again."),

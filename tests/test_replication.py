@@ -39,7 +39,7 @@ from report.quantity.ranges import Range
 from report.quantity.verdicts import Verdict
 from report.studies import STUDIES
 from tests import factory
-from tests.degraded import of_series
+from tests.degraded import on_every_series
 
 MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
 every_study = pytest.mark.parametrize("study", MEASURED)
@@ -444,7 +444,7 @@ def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
 
     paper, inputs = original("conv_scaling"), inputs_of("conv_scaling")
     (own,) = (item for item in inputs.records if item.file == paper.machines[0].stored.file)
-    wrong = of_series(scrambled)(replace(inputs, records=(replace(own, others=()),)))
+    wrong = on_every_series(scrambled)(replace(inputs, records=(replace(own, others=()),)))
     replicas, _ = replicas_of("conv_scaling", wrong)
     rows = compare(replicas, paper.findings).values()
     assert int(summary(rows, replicas).partition(" ")[0]) <= 1

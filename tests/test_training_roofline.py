@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from operator import itemgetter
 
@@ -28,7 +28,7 @@ from report.theory.networks import layers_of
 from report.theory.roofline import load
 from report.theory.work import macs, parameter_count, training_passes
 from tests import papers
-from tests.degraded import altered, committed
+from tests.degraded import altered_inputs, committed_inputs
 
 STUDY = "training_roofline"
 SMALL, HEAVY, LIGHT = NETWORKS
@@ -38,7 +38,7 @@ CHIP, BUS = 2 * 7424 * 1.665e9, 432e9
 
 @cache
 def full() -> Findings:
-    return findings(committed(STUDY))
+    return findings(committed_inputs(STUDY))
 
 
 def products(layer: Layer) -> float:
@@ -167,7 +167,7 @@ def test_the_table_of_ratios_equals_closed_forms() -> None:
 
 def on(t4_bandwidth: int = 320, **source: float) -> Inputs:
     """Return committed inputs with other numbers in the source and in the data sheet of the T4."""
-    inputs = replace(committed(STUDY), reported=papers.printing(STUDY, **source))
+    inputs = replace(committed_inputs(STUDY), reported=papers.reported_with(STUDY, **source))
     text = msgspec.json.encode(inputs.devices).decode()
     text = text.replace('"memory","value":320.0', f'"memory","value":{t4_bandwidth}')
     devices = msgspec.json.decode(text, type=Devices)
@@ -204,6 +204,7 @@ def test_the_table_of_leaders_equals_ratios_by_hand() -> None:
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     """The verdicts on the published inputs are pinned; these are the other verdicts."""
+    altered = partial(altered_inputs, STUDY)
     cases = (
         ("nearer-roof", on(t4_bandwidth=3_200), "refuted"),
         ("inflated", on(**{"48.7": 10}), "refuted"),
@@ -226,10 +227,10 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         ("averaging-fits", on(_1731=2000), "supported"),
         ("hardware", on(_1107=700), "refuted"),
         ("hardware", on(_1107=720), "supported"),
-        ("needs-most", altered(STUDY, "allocated_peak", whole=tenfold, network=LIGHT), "refuted"),
-        ("averages-overstate", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
-        ("bunches-predict", altered(STUDY, "time", whole=even, subject="loading"), "refuted"),
-        ("averages-overstate", altered(STUDY, "time", whole=uneven, subject="loading"), "refuted"),
+        ("needs-most", altered("allocated_peak", whole=tenfold, network=LIGHT), "refuted"),
+        ("averages-overstate", altered("time", whole=even, subject="loading"), "refuted"),
+        ("bunches-predict", altered("time", whole=even, subject="loading"), "refuted"),
+        ("averages-overstate", altered("time", whole=uneven, subject="loading"), "refuted"),
     )  # fmt: skip
     papers.assert_verdicts(STUDY, cases)
 

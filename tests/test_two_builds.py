@@ -153,7 +153,7 @@ def test_changes_of_text_are_sentences_without_markup() -> None:
 def data(tmp_path: Path) -> Path:
     """Return a committed data folder without records in a git repository."""
     data = factory.data_folder(tmp_path / "project")
-    factory.commit(data.parent)
+    factory.commit_all(data.parent)
     return data
 
 
@@ -243,7 +243,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     template = project / tiny.TEMPLATE
     before, _, after = template.read_text("utf-8").partition("author:\n")
     template.write_text(before + AUTHOR + after.partition("\n")[2], "utf-8")
-    factory.commit(project)
+    factory.commit_all(project)
     ended = tiny.build(project, "--artifact")
     assert ended.code == 0, ended.output
     assert "data/site.yaml: lacks 'url: " in ended.output and "orcid" not in ended.output
@@ -337,13 +337,13 @@ def test_the_pipeline_of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         shutil.copytree(ROOT / name, course / name, ignore=shutil.ignore_patterns(*ignored))
     shutil.copyfile(ROOT / "build.py", course / "build.py")
     factory.write_files(course, {"class/README": b"The records of a class."})
-    factory.commit(course)
+    factory.commit_all(course)
     git = ("git", "-C", str(course))
     subprocess.run([*git, "update-ref", "refs/remotes/origin/main", "HEAD"], check=True)
     record = machine(CLASS_STUDY, 1)
     code = msgspec.structs.replace(record.code, commit="1" * 40, measuring_code="1" * 64)
     write_record(msgspec.structs.replace(record, code=code), course / "class")
-    factory.commit(course)
+    factory.commit_all(course)
     programs = {
         "bin/make": "#!/bin/sh\n",
         "bin/gh": '#!/bin/sh\ncat "$5" > said.txt\n',

@@ -22,7 +22,7 @@ from report.core.records.store import write_record
 from report.engine.steps import ROOT
 from report.studies import STUDIES
 from tests import factory, tiny
-from tests.factory import commit, printed
+from tests.factory import commit_all, output_of
 from tests.test_documents import blocks
 
 #: The study that a reader creates, and the study of the repository that the pages use.
@@ -38,8 +38,8 @@ _LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_DIRS})/[a-z]|.*({EXAMPLE}|/(
 #: Commands that are only parsed, by the program that parses them.
 _PARSED = re.compile(r" (run|doctor|theory) | --(use|diff|verify|verify-against|artifact) ")
 _PARSERS = {
-    "-m experiments": "-m tests.stand_ins read_experiments",
-    "build.py": "-m tests.stand_ins read_build",
+    "-m experiments": "-m tests.stand_ins parse_experiments",
+    "build.py": "-m tests.stand_ins parse_build",
 }
 
 
@@ -55,7 +55,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("torch")
     target = tmp_path_factory.mktemp("walk") / "ridgepoint"
     (target.parent / HOME).mkdir()
-    listed = printed(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
+    listed = output_of(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
     copied = ("report/studies/__init__.py", *(f for f in listed if not _LEFT_OUT.match(f)))
     for name in (name for name in copied if (ROOT / name).is_file()):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(f'python build.py --new {OTHER} "How the time of a convolution grows"', target)
     write_record(factory.record([tiny.case(64), tiny.case(256)], study=OTHER), target / "data")
     run(f"python build.py {OTHER} --html --use latest --accept", target)
-    commit(target)
+    commit_all(target)
     return target
 
 

@@ -1,7 +1,7 @@
-"""A project with one small study and an artificial record, and builds in separate processes.
+"""A copy of this project with one small study and an artificial record, and builds of the copy.
 
-``build.py --new`` writes the study.  A build is a fork of a process that has imported slow
-packages; the build imports the project's code from the copied project.
+``build.py --new`` writes the study.  A build runs in a fork of a process that has imported slow
+packages; it imports ridgepoint's own code from the copy.
 """
 
 import os
@@ -28,9 +28,10 @@ from tests import factory
 
 STUDY = "tiny"
 TEMPLATE = f"templates/papers/{STUDY}.qmd.j2"
-#: Packages that a build imports from the copied project.
+#: Packages that a build imports from the copy.
 _PROJECT_PACKAGES = ("report", "figures", "build")
-_TYPST = ("--engine", "typst", "--jobs", "1")
+#: Options of all builds: PDF by Typst instead of LaTeX, steps one after another.
+_OPTIONS = ("--engine", "typst", "--jobs", "1")
 
 _FORK_SERVER = get_context("forkserver")
 #: Modules that import the slow packages; they are loaded once, before a build is forked.
@@ -52,9 +53,9 @@ class Build(NamedTuple):
     process: BaseProcess
     log: Path
 
-    def kill(self, number: int) -> None:
+    def kill(self, signal_number: int) -> None:
         if self.process.is_alive() and self.process.pid is not None:
-            os.kill(self.process.pid, number)
+            os.kill(self.process.pid, signal_number)
 
     def wait(self) -> BuildResult:
         """Wait for the end of the build; return its exit code and output."""
@@ -65,7 +66,7 @@ class Build(NamedTuple):
 
 
 def write_project(project: Path) -> Path:
-    """Copy the project to a new folder with only the small study and its record."""
+    """Copy the project to a new folder, with the small study and its record as the only ones."""
     studies = [path.parent.name for path in (ROOT / "report" / "studies").glob("*/study.py")]
     templates = [f"{name}.qmd.j2" for name in studies]
     ignored = shutil.ignore_patterns("__pycache__", *studies, *templates)
@@ -79,14 +80,14 @@ def write_project(project: Path) -> Path:
     return project
 
 
-def run_again(project: Path, started: str, time: Callable[[int], float]) -> None:
-    """Write a later record of the same machine; calls last ``time(width)`` seconds."""
+def write_rerun(project: Path, started: str, time: Callable[[int], float]) -> None:
+    """Write a later record of the same machine; calls last about ``time(width)`` seconds."""
     cases = [case(width, time(width)) for width in (64, 256)]
     write_record(factory.record(cases, study=STUDY, started=started), project / "data")
 
 
 def case(width: int, time: float | None = None) -> Case:
-    """Return a case timed in seven processes; a call lasts about ``time`` seconds."""
+    """Return a case timed in seven processes; ``time``: median of a call in s."""
     shape = (64, width)
     layer = Linear(name="layer", input_shape=shape, output_shape=shape, dtype="float32", bias=True)
     median = time or 2e-7 * width
@@ -105,36 +106,40 @@ def record_of(project: Path) -> Path:
     return path
 
 
-def replace(file: str, old: str, new: str) -> Callable[[Path], None]:
-    """Return a function that exchanges ``old`` and ``new`` in a project's file."""
+def exchange_text(file: str, old: str, new: str) -> Callable[[Path], None]:
+    """Return a function that replaces ``old`` by ``new`` in a project's file.
 
-    def change(project: Path) -> None:
+    If the file contains ``new``, the function replaces ``new`` by ``old``, so that a second call
+    undoes the first.  Only the first occurrence is replaced.
+    """
+
+    def exchange(project: Path) -> None:
         path = project / file
         text = path.read_text("utf-8")
         before, after = (old, new) if new not in text else (new, old)
         assert before in text, f"{before!r} is not in {file}"
         path.write_text(text.replace(before, after, 1), "utf-8")
 
-    return change
+    return exchange
 
 
-def start(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> Build:
-    """Start a build with Typst; ``files`` limits the size of each file, in bytes."""
-    # The log lies next to the project, since another test process may be copying the project.
-    opened, log = tempfile.mkstemp(prefix="log-", dir=project.parent)
-    os.close(opened)
+def start_build(project: Path, *arguments: str, file_limit: int = RLIM_INFINITY) -> Build:
+    """Start a build; ``file_limit`` is the greatest size (B) of a file that it may write."""
+    # The log is next to the project, since another test process may be copying the project.
+    descriptor, log = tempfile.mkstemp(prefix="log-", dir=project.parent)
+    os.close(descriptor)
     process = _FORK_SERVER.Process(
-        target=_build, args=(project, Path(log), [*_TYPST, *arguments], files)
+        target=_build, args=(project, Path(log), [*_OPTIONS, *arguments], file_limit)
     )
     process.start()
     return Build(process, Path(log))
 
 
-def build(project: Path, *arguments: str, files: int = RLIM_INFINITY) -> BuildResult:
-    return start(project, *arguments, files=files).wait()
+def build(project: Path, *arguments: str, file_limit: int = RLIM_INFINITY) -> BuildResult:
+    return start_build(project, *arguments, file_limit=file_limit).wait()
 
 
-def ran(project: Path, *arguments: str) -> set[str]:
+def steps_run(project: Path, *arguments: str) -> set[str]:
     """Build with ``--explain``; return the steps that ran."""
     result = build(project, "--explain", *arguments)
     assert result.code == 0, result.output
@@ -146,7 +151,7 @@ def digests(project: Path, out: str = "out") -> dict[str, str]:
     return factory.digests(project / out, {INDEX, ".lock"})
 
 
-def _build(project: Path, log: Path, arguments: Iterable[str], files: int) -> NoReturn:
+def _build(project: Path, log: Path, arguments: Iterable[str], file_limit: int) -> NoReturn:
     """Build in this process, then exit."""
     code = os.EX_SOFTWARE
     with log.open("w", encoding="utf-8", errors="backslashreplace") as stream:
@@ -157,9 +162,9 @@ def _build(project: Path, log: Path, arguments: Iterable[str], files: int) -> No
                     del sys.modules[name]
             os.chdir(project)
             sys.path.insert(0, str(project))
-            setrlimit(RLIMIT_FSIZE, (files, files))
+            setrlimit(RLIMIT_FSIZE, (file_limit, file_limit))
             # With a limit of file sizes, CPython would leave truncated bytecode files.
-            sys.dont_write_bytecode = files != RLIM_INFINITY
+            sys.dont_write_bytecode = file_limit != RLIM_INFINITY
             code = import_module("build").main([*arguments])
         except BaseException:
             traceback.print_exc(file=stream)

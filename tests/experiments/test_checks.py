@@ -186,7 +186,9 @@ def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
         (folder / student).mkdir(parents=True)
         if student not in ("linked", "packed"):
             shutil.copy(FILE, folder / student)
-    factory.edit(folder / "edited" / FILE.name, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z")
+    factory.replace_text(
+        folder / "edited" / FILE.name, "2026-11-26T04:49:24Z", "2026-11-26T04:49:25Z"
+    )
     (folder / "damaged" / FILE.name).write_bytes(FILE.read_bytes()[:-9])
     (folder / "linked" / FILE.name).symlink_to(FILE)
     (folder / "packed" / "run.zip").write_bytes(b"PK")

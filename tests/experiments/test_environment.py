@@ -308,7 +308,7 @@ def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     without_git, missing = code.identify("study", tmp_path)
     assert (without_git.commit, without_git.tree_clean) == (None, None)
     assert set(missing) == {"code.commit", "code.tree_clean"}
-    factory.commit(tmp_path)
+    factory.commit_all(tmp_path)
     write_files(tmp_path / "data", {"record.json": "{}"})
     clean, _ = code.identify("study", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent / "imported"
 ROOT = FOLDER.parents[2]
 TIMM = "benchmark-infer-amp-nchw-pt113-cu117-rtx3090.csv"
 #: A published trace with counters of kernels instead of times.
-COUNTED = factory.published("conv_profiling", "*_924719_*.json.gz")
+COUNTED = factory.imported_attachment("conv_profiling", "*_924719_*.json.gz")
 
 
 def trace_of(*events: dict[str, Any], gpus: tuple[str, ...] = ("some GPU",)) -> bytes:

@@ -139,8 +139,8 @@ def run_until(driver: Driver, size: str, *words: str, saved: int) -> subprocess.
     """Start a run; return when the run waits in case ``size`` and has saved ``saved`` new cases."""
     earlier, earlier_saved = len(driver.measured()), driver.finished()
     process = driver.start(*words, hold=size)
-    factory.until(lambda: size in driver.measured()[earlier:], process)
-    factory.until(lambda: driver.finished() >= earlier_saved + saved, process)
+    factory.wait_until(lambda: size in driver.measured()[earlier:], process)
+    factory.wait_until(lambda: driver.finished() >= earlier_saved + saved, process)
     return process
 
 

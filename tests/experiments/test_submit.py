@@ -42,8 +42,8 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
         return any(b'"kind":"finish","case":0' in content for content in journals)
 
     process = driver.start(*LOCAL, command="submit")
-    factory.until(process_number.exists, process)
-    factory.until(first_case_is_saved, process)
+    factory.wait_until(process_number.exists, process)
+    factory.wait_until(first_case_is_saved, process)
     os.kill(int(process_number.read_text()), signal.SIGKILL)
     code, messages = finished(process)
     assert code == 0, messages
