@@ -453,7 +453,7 @@ def test_bounds_round_outward(
         ("At least {{ v.x.up_to }}.", "down; write .from"),
     ):
         if is_rounded:
-            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* that is rounded {message}"):
+            with pytest.raises(TemplateError, match=rf"{PLACE}:[23]: .* must be rounded {message}"):
                 printed(sentence)
         else:
             printed(sentence)
@@ -548,7 +548,7 @@ def test_valid_entries_are_accepted(content: bytes, tmp_path: Path) -> None:
     (b"title = {Other}", rb"doi = {10.1007/x\_1}", r"doi: found 10.1007/x\_1; expected an address"),
     (b"title = {Other}", b"doi = {javascript:x}", "doi: found javascript:x; expected an address"),
     (b"Other", b"{" * 99 + b"}" * 99, "and a brace that closes it"),
-    (b"% a comment", b"no comment", "line 1, between entries: found text"),
+    (b"% a comment", b"no comment", "before the first entry: found text"),
     (b"@misc{second", b"@string{s", "entry @string{s, title = {Other},}: expected"),
 ])  # fmt: skip
 def test_damaged_entries_are_named(old: bytes, new: bytes, fault: str, tmp_path: Path) -> None:

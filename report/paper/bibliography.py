@@ -13,7 +13,7 @@ from report.core.errors import RecordError
 from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
-#: Deepest allowed nesting of braces in a field.
+#: Deepest allowed nesting of braces within a field.
 _MAXIMUM_DEPTH: Final = 6
 #: Forbidden TeX: commands other than accents, signs, letters and fonts; notations of a backslash.
 _FORBIDDEN_TEX: Final = re.compile(
@@ -26,12 +26,16 @@ _UNESCAPED_SIGN: Final = re.compile(r"(?<!\\)[%&#]|\\\s*\Z")
 #: Fields that no style prints; programs store file names and notes in them.
 _NOT_PRINTED: Final = {"abstract", "annote", "bibsource", "biburl", "file", "keywords", "timestamp"}
 
+#: Empty lines and comments.
 _BLANK: Final = r"(?:[ \t]*(?:%[^\n]*)?(?:\n|\Z))*"
+#: Position before an entry.
 _START: Final = re.compile(r"^(?=@)", re.MULTILINE)
+#: Beginning of an entry with its key, such as ``@article{key``.
 _HEAD: Final = re.compile(
     r"@(?!(?:string|preamble|comment)\{)[A-Za-z]+\{\s*([A-Za-z0-9][\w:./+-]*)\s*(?=,)",
     re.IGNORECASE,
 )
+#: End of an entry, with the lines up to the next entry.
 _END: Final = re.compile(rf"\s*(?:,\s*)?\}}{_BLANK}", re.ASCII)
 
 _URL_COMMAND: Final = re.compile(r"\\url(?![A-Za-z])\s*(?:\{([^{}]*)\})?")
@@ -53,6 +57,7 @@ def _nested(depth: int) -> str:
     return pattern
 
 
+#: Field of an entry: name, and value in braces, as a number, or in quotation marks.
 _FIELD: Final = re.compile(
     rf"\s*,\s*([A-Za-z-]+)\s*=\s*(\{{(?:{_nested(_MAXIMUM_DEPTH)})*+\}}|[0-9]+"
     rf'|"(?:[^{{}}"\\]++|\\[^{{}}]|\{{(?:{_nested(1)})*+\}})*+")',
@@ -61,7 +66,10 @@ _FIELD: Final = re.compile(
 
 
 class Field(NamedTuple):
-    """A field of an entry: lower-case name at ``begin``, and value from ``start`` to ``end``."""
+    """A field of an entry: lower-case name, and value without its braces.
+
+    Positions in the entry: ``begin`` of the name, ``start`` and ``end`` of the value.
+    """
 
     name: str
     value: str
@@ -89,7 +97,7 @@ def fields_of(entry: str) -> tuple[list[Field], int]:
 def check_bibliography(content: bytes, place: str) -> None:
     """Raise ``RecordError`` for the first fault of a bibliography; ``place`` names its file.
 
-    Every entry must begin with an @ at the beginning of a line.
+    The @ of every entry must be the first character of a line.
     """
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
@@ -98,8 +106,8 @@ def check_bibliography(content: bytes, place: str) -> None:
         raise RecordError(f"{place}: line {line}: found {byte_at(error)}; {_REMEDY}.") from error
     before, *entries = entries_of(text)
     if not re.fullmatch(_BLANK, before):
-        fault = "between entries: found text that is neither an entry nor a comment after %"
-        raise RecordError(f"{place}: line 1, {fault}; {_REMEDY}.")
+        fault = "found text that is neither an entry nor a comment after %"
+        raise RecordError(f"{place}: before the first entry: {fault}; {_REMEDY}.")
     line, keys = 1 + before.count("\n"), set[str]()
     for entry in entries:
         head = _HEAD.match(entry)
@@ -145,7 +153,10 @@ def _field_fault(field: Field) -> str:
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
-    """Keep only the entries that the paper ``cites`` and those to which they ``crossref``."""
+    """Return the bibliography with only the entries that a paper ``cites``, by key.
+
+    Entries that a cited entry names in its field ``crossref`` also stay.
+    """
     before, *entries = entries_of(bibliography)
     keys = [head[1] if (head := _HEAD.match(entry)) else "" for entry in entries]
     wanted = set(filter(cites, keys))

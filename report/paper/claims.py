@@ -25,9 +25,10 @@ from report.quantity.ranges import Range
 from report.quantity.verdicts import is_disturbed, joint_verdict, verdict_of
 
 #: Most comparisons of a claim that are printed one by one; more are only counted.
-_FEW: Final = 3
-#: Smaller shares are printed in parts per million, to avoid leading zeros; the factor of ppm.
-_TINY, _MILLION = 1e-4, 1e6
+_MOST_PRINTED: Final = 3
+#: Shares below this limit are printed in parts per million, to avoid leading zeros.
+_TINY_SHARE: Final = 1e-4
+_PPM_PER_UNIT: Final = 1e6
 #: Significant digits of a bound that is not a whole number, such as 1/0.9.
 _BOUND_DIGITS: Final = 4
 #: Most characters of a formula that names a comparison.
@@ -45,7 +46,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
     quantities = [statement.quantity for statement in statements]
     one = quantities[0] if len(quantities) == 1 else None
     verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
-    if len(statements) > _FEW:
+    if len(statements) > _MOST_PRINTED:
         holding, failing = verdicts.count("supported"), verdicts.count("refuted")
         text = f"{holding} of {len(statements)} comparisons hold, {failing} fail; expected all"
     else:
@@ -75,10 +76,10 @@ def _with_range(statement: Statement) -> str:
     result = number(statement.quantity)
     if range == Range():
         return with_interval(result, unit)
-    if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY:
-        millions = replace(range, low=range.low * _MILLION, high=range.high * _MILLION)
-        parts_per_million = quantity_text(result * _MILLION, "ppm")
-        return f"{parts_per_million}; expected {_expected_text(millions)} ppm"
+    if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY_SHARE:
+        low, high = range.low * _PPM_PER_UNIT, range.high * _PPM_PER_UNIT
+        share = quantity_text(result * _PPM_PER_UNIT, "ppm")
+        return f"{share}; expected {_expected_text(replace(range, low=low, high=high))} ppm"
     return f"{with_interval(result, unit)}; expected {_expected_text(range)}"
 
 
@@ -91,7 +92,12 @@ def _undecided_or_missing(statement: Statement) -> str:
 
 
 def measured_text(statements: Sequence[Statement]) -> str:
-    """Print up to three numbers; of more comparisons, how many hold, and the range of numbers."""
+    """Print the numbers of a claim's comparisons, as short as possible.
+
+    Up to three different numbers with one verdict and one expected range are printed with their
+    names.  Otherwise the text says how many comparisons hold, and between which ends their numbers
+    lie; if all hold, it gives the ends alone.
+    """
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
     first, count, names = statements[0], len(statements), _comparison_names(statements)
@@ -101,7 +107,7 @@ def measured_text(statements: Sequence[Statement]) -> str:
         return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
     counts, ranges = Counter(map(verdict_of, statements)), {s.range for s in statements}
     different = len({*names}) == count and len({*numbers}) > 1
-    if count <= _FEW and different and len(counts) == len(ranges) == 1:
+    if count <= _MOST_PRINTED and different and len(counts) == len(ranges) == 1:
         return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
     if counts["supported"] == count:
         return _ranges(statements) or f"all {count} hold"
@@ -112,10 +118,11 @@ def measured_text(statements: Sequence[Statement]) -> str:
 
 
 def _ranges(statements: Sequence[Statement]) -> str:
-    """Print the smallest and largest number of the comparisons with the same expected range.
+    """Print the smallest and the largest number for each expected range.
 
-    Names both, or up to six comparisons; of more with several ranges, nothing.  Returns "" for more
-    than three ranges.
+    The text names the comparisons with these two numbers, or up to six comparisons that share one
+    number.  With several ranges, more than six comparisons are not named.  Returns "" for more than
+    three ranges.
     """
     groups: dict[Range, list[tuple[float, str, str]]] = {}
     for name, statement in zip(_comparison_names(statements), statements, strict=True):
@@ -128,27 +135,28 @@ def _ranges(statements: Sequence[Statement]) -> str:
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
         text = low if low == high else f"{low} to {high}"
         names = [*dict.fromkeys(name for _, _, name in numbers)]
-        if len(groups) == 1 or len(statements) <= 2 * _FEW:
+        if len(groups) == 1 or len(statements) <= 2 * _MOST_PRINTED:
             if low != high and smallest != largest:
                 text = f"{low} ({smallest}) to {high} ({largest})"
-            elif len(names) <= 2 * _FEW:
+            elif len(names) <= 2 * _MOST_PRINTED:
                 text += f" ({'; '.join(names)})"
-        if len(numbers) > 1:
+        if len(numbers) == len(statements) == 2:
+            text = f"both are {text}"
+        elif len(numbers) > 1:
             all_of = "all " if len(numbers) == len(statements) else ""
-            text = (
-                f"both are {text}" if len(statements) == 2 else f"{all_of}{len(numbers)} are {text}"
-            )
+            text = f"{all_of}{len(numbers)} are {text}"
         texts.append(text if len(groups) == 1 else f"{text}, expected {_expected_text(range)}")
-    return "; ".join(texts) if len(groups) <= _FEW else ""
+    return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""
 
 
 def disturbance(claim: Claim) -> str:
-    """Say that series of a claim were measured in disturbed processes alone; "" if none was."""
-    alone = list[bool]()
+    """Say that all processes of all or some series of a claim were disturbed; "" if of none."""
+    all_disturbed = list[bool]()
     for series in chain.from_iterable(statement.sampled for statement in claim.statements):
-        alone.append(all(process.disturbed for process in series.processes))
-    where = "on a busy machine" if all(alone) else "some cases on a busy machine"
-    return where if claim.known and any(alone) else ""
+        all_disturbed.append(all(process.disturbed for process in series.processes))
+    if not claim.known or not any(all_disturbed):
+        return ""
+    return "on a busy machine" if all(all_disturbed) else "some cases on a busy machine"
 
 
 def uncompared(claim: Claim, paper: Claim) -> list[str]:
@@ -158,12 +166,12 @@ def uncompared(claim: Claim, paper: Claim) -> list[str]:
     """
     if claim.known == paper.known and cases_of(claim) and cases_of(paper):
         return []
-    own = Counter(s.quantity.formula for s in claim.statements if s.quantity.missing is None)
-    lacking = []
+    formulas = (s.quantity.formula for s in claim.statements if s.quantity.missing is None)
+    unmatched, lacking = Counter(formulas), []
     names = _comparison_names(paper.statements) if paper.statements else []
     for statement, name in zip(paper.statements, names, strict=True):
-        own[statement.quantity.formula] -= 1
-        if statement.quantity.missing is None and own[statement.quantity.formula] < 0:
+        unmatched[statement.quantity.formula] -= 1
+        if statement.quantity.missing is None and unmatched[statement.quantity.formula] < 0:
             lacking.append(name)
     return lacking
 
@@ -177,7 +185,7 @@ def _number(quantity: Quantity) -> str:
 
 
 def _expected(statements: Sequence[Statement]) -> str:
-    """Print the range of all comparisons; "" for several, which ``measured_text`` prints."""
+    """Print the range in which all comparisons hold; "" if they have different ranges or none."""
     ranges = {statement.range for statement in statements if statement.range != Range()}
     return _expected_text(ranges.pop()) if len(ranges) == 1 else ""
 
@@ -185,15 +193,15 @@ def _expected(statements: Sequence[Statement]) -> str:
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
     names = _comparison_names(statements)
-    # Of a claim that was not measured, only different comparisons need names.
-    named = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
+    # Equal names say nothing about a claim of which no comparison was measured.
+    with_names = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
         reason, value = str(verdict_of(statement)), point(statement.quantity)
         if reason == "supported":
             continue
         if isinstance(value, Missing):
-            groups.setdefault(value.reason, []).extend([name] if named else [])
+            groups.setdefault(value.reason, []).extend([name] if with_names else [])
             continue
         if reason == "undecided":
             reason += f": {undecided_reason(statement)[1]}"
@@ -206,12 +214,12 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
 
 
 def _compared(statement: Statement) -> str:
-    """Print the number of a comparison; an interval over the calls of one process is left out."""
+    """Print the number of a comparison; leave out an interval over the calls of one process."""
     text = _number(statement.quantity)
     if not statement.from_one_process:
         return text
-    in_process = in_the_only_common_process(statement.quantity)
-    text = text.partition(f"{NO_BREAK}[")[0] if in_process is None else f"{in_process:.3g}"
+    value = in_the_only_common_process(statement.quantity)
+    text = text.partition(f"{NO_BREAK}[")[0] if value is None else f"{value:.3g}"
     return f"{text} in one process"
 
 
@@ -232,14 +240,17 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
     judged = []
     for claim, quantities in zip(claims, zip(*means, strict=True), strict=True):
         pairs = zip(claim.statements, quantities, strict=True)
-        means_only = [replace(statement, quantity=mean) for statement, mean in pairs]
-        new = judge(claim.id, means_only)
+        statements = tuple(replace(statement, quantity=mean) for statement, mean in pairs)
+        new = judge(claim.id, statements)
         judged.append(replace(new, title=claim.title, about=claim.about, numbers=claim.numbers))
     return judged
 
 
 def _comparison_names(statements: Sequence[Statement]) -> list[str]:
-    """Name each comparison of a claim by the parts of its formula that are not in all formulas."""
+    """Name each comparison of a claim by the parts of its formula that not all formulas have.
+
+    Parts that only the denominator has come last, after "over".
+    """
     formulas = [statement.quantity.formula for statement in statements]
     parts = [_formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
@@ -261,19 +272,19 @@ def _formula_parts(formula: str) -> list[str]:
     return [part for part in parts if not re.fullmatch(r"[\d.,…]*", part)]
 
 
-def first_few(texts: Sequence[str], most: int = _FEW) -> list[str]:
-    """Return up to ``most`` texts; of more, the first three and a text that counts the others."""
-    if len(texts) <= most:
+def first_few(texts: Sequence[str]) -> list[str]:
+    """Return the first three texts, and a text that counts the others, if any."""
+    if len(texts) <= _MOST_PRINTED:
         return [*texts]
-    return [*texts[:_FEW], f"and {len(texts) - _FEW} more"]
+    return [*texts[:_MOST_PRINTED], f"and {len(texts) - _MOST_PRINTED} more"]
 
 
 def undecided_reason(statement: Statement) -> tuple[str, str]:
-    """Explain an undecided comparison, first briefly, then with the measurement that it needs."""
+    """Explain an undecided comparison: briefly, and with the measurement that would decide it."""
     if is_disturbed(statement):
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.from_one_process:
-        enough = _processes_for_level(1, 0.0)
+        enough = _processes_for_level(1, reached=0.0)
         part = "all series" if statement.sampled[1:] else "it"
         return "one process", f"only one process measured {part}; at least {enough} decide"
     result = estimate(statement.quantity)
@@ -290,23 +301,24 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     processes_needed = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
     deciding = f"at this scatter {processes_needed} would decide"
     ends = (statement.range.low, statement.range.high)
-    inside = [_bound_text(end) for end in ends if result.low <= end <= result.high]
-    if not inside:
+    bounds_inside = [_bound_text(end) for end in ends if result.low <= end <= result.high]
+    if not bounds_inside:
         short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
         return short, f"the interval of {units} holds at {level} only; {deciding}"
     text = with_interval(result, str(statement.quantity.unit), outward=True)
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
-    bounds = f"{'bounds' if inside[1:] else 'bound'} {' and '.join(inside)}"
+    bounds = f"{'bounds' if bounds_inside[1:] else 'bound'} {' and '.join(bounds_inside)}"
     explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
-    return f"interval spans {inside[0]}", explanation
+    return f"interval spans {bounds_inside[0]}", explanation
 
 
 def processes_to_decide(result: Estimate, range: Range, count: int) -> int | None:
     """Estimate how many processes would give an interval that contains no end of ``range``.
 
-    ``result`` comes from ``count`` processes.  Assumes that the value stays, and that the interval
-    shrinks with the root of the number of processes.  None means more than ``_MOST_PROCESSES``.
+    ``result`` comes from ``count`` processes.  We assume that its value would not change, and that
+    its interval shrinks with the root of the number of processes.  None means more than
+    ``_MOST_PROCESSES``.
     """
     needed = float(_processes_for_level(count, result.confidence))
     for end in (range.low, range.high):
@@ -318,9 +330,10 @@ def processes_to_decide(result: Estimate, range: Range, count: int) -> int | Non
 
 
 def _processes_for_level(count: int, reached: float) -> int:
-    """Return how many processes reach the level ``CONFIDENCE``, if ``count`` reach ``reached``.
+    """Return how many processes reach ``CONFIDENCE`` if ``count`` processes reach a lower level.
 
-    The error probability halves with each further process (see ``median_interval``).
+    Returns ``count + 1`` if ``reached`` is high enough.  The error probability halves with each
+    further process (see ``median_interval``).
     """
     error = 1 - reached
     if error <= 1 - CONFIDENCE + _ROUNDING:
@@ -341,6 +354,7 @@ def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str
 
 
 def _expected_text(range: Range) -> str:
+    """Print a range as ``above 1``, ``at most 2``, ``1 to 2`` or, with equal ends, ``1``."""
     low, high = _bound_text(range.low), _bound_text(range.high)
     if math.isinf(range.low):
         return f"{'at most' if range.closed else 'below'} {high}"

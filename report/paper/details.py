@@ -17,22 +17,23 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 
-#: Most series drawn for one value, and most samples drawn for one process.
+#: Most series drawn for one value.
 _MOST_SERIES: Final = 6
+#: Most samples drawn for one process.
 _MOST_SAMPLES: Final = 24
 #: Most claims of the headline that lists of papers show.
 _MOST_CLAIMS: Final = 3
 #: Steps between the positions of the smallest and the largest sample of a series.
 _STEPS: Final = 1000
 #: Fields of a record in ``listing``, with their defaults.
-_DEFAULTS: Final[Mapping[str, Any]] = {
+_LISTED_FIELDS: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "ok": 0, "others": {}, "used": False, "altered": [],
 }  # fmt: skip
 
 
 def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
-    """Collect the details of ``values`` by anchor, and the series and records that they come from.
+    """Collect the details of ``values`` by anchor, and the series and records behind them.
 
     Each series is listed once.  Numbers that a reader sees are text.  Positions of samples are
     whole numbers from 0 (smallest sample) to ``_STEPS`` (largest sample).
@@ -75,7 +76,7 @@ def _value_details(
 
 
 def formula_with_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
-    """Write a formula with numbers in place of its named parts; ``shown`` caches the numbers."""
+    """Write a formula with numbers in place of its named parts; ``shown`` caches their texts."""
 
     def show(part: Quantity) -> str:
         if isinstance(part, Derived) and not part.name:
@@ -89,6 +90,7 @@ def formula_with_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
 
 
 def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
+    """Describe a series of samples; a process is its run's index, 1 if disturbed, and positions."""
     samples = [sample for process in leaf.processes for sample in process.samples]
     low, high, unit = min(samples), max(samples), str(leaf.unit)
     runs = list(dict.fromkeys(process.run for process in leaf.processes))
@@ -106,7 +108,7 @@ def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
 
 
 def _positions(process: Process, low: float, high: float) -> Sequence[int]:
-    """Return the positions of samples; of many samples, only extremes and equally spaced ranks."""
+    """Return the positions of sorted samples, of at most ``_MOST_SAMPLES`` equally spaced ranks."""
     ordered = sorted(process.samples)
     last = len(ordered) - 1
     if last >= _MOST_SAMPLES:
@@ -121,9 +123,10 @@ def summary_of(
 ) -> dict[str, Any]:
     """Summarize a paper for lists: ``question``, first claims of the ``headline``, key ``figure``.
 
-    A claim is shown with the first number that it decides, and left out without a number.
+    A claim is shown with the first number that it decides, and left out without such a number.
     The figure is ``findings.shown_figure``, or None if the ``text`` of the paper lacks that figure.
-    ``front`` is the front matter.  Raises ``TemplateError`` for a headline that names no claim.
+    ``front`` is the front matter.  Raises ``TemplateError`` for an id in ``headline`` that is no
+    claim.
     """
     headline = []
     for id in front.get("headline") or ():
@@ -136,10 +139,14 @@ def summary_of(
             printed = value.in_two_digits()
             # An interval with more digits than the rounded value would not match it.
             bounds = value.parts.bounds if printed == value.plain else ""
-            shown = {"printed": printed, "interval": bounds, "anchor": value.anchor}
-            shown["id"] = value.id
             verdict_note = "" if claim.verdict == "supported" else f" ({claim.verdict})"
-            headline.append({"label": claim.title + verdict_note, **shown})
+            headline.append({
+                "label": claim.title + verdict_note,
+                "printed": printed,
+                "interval": bounds,
+                "anchor": value.anchor,
+                "id": value.id,
+            })  # fmt: skip
     figure = findings.shown_figure
     if figure and f"{{#{figure.id}" not in text:
         figure = None  # the template does not print this figure
@@ -156,7 +163,7 @@ def summary_of(
 def listing(
     listed: Iterable[Stored], choices: Choices, imported: Iterable[StoredImport] = ()
 ) -> list[dict[str, Any]]:
-    """List own records with their use in this build, newest first; then records of others."""
+    """List own records with their use in this build, newest first; then ``imported`` records."""
     newest_first = sorted(listed, key=start_and_file, reverse=True)
     own = [_own_record(item, *use_in_build(choices, item.file)) for item in newest_first]
     return [*own, *map(_imported_record, imported)]
@@ -164,7 +171,7 @@ def listing(
 
 def unusable(file: str, why: str) -> dict[str, Any]:
     """Describe a file that cannot be used as a record, with the fields of ``listing``."""
-    return {**_DEFAULTS, "file": file, "why": why, "left_out": True}
+    return {**_LISTED_FIELDS, "file": file, "why": why, "left_out": True}
 
 
 def _own_record(item: Stored, used: bool, reason: str) -> dict[str, Any]:
@@ -198,7 +205,7 @@ def _list_entry(item: Stored | StoredImport) -> dict[str, Any]:
     """Describe a record by its file and the number of its cases per status."""
     counts = Counter(case.status.replace("_", " ") for case in item.record.cases)
     return {
-        **_DEFAULTS,
+        **_LISTED_FIELDS,
         "file": item.file,
         "ok": counts.pop("ok", 0),
         "others": dict(sorted(counts.items())),

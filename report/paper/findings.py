@@ -52,16 +52,17 @@ class Inputs:
     def record_by_role(self) -> dict[Role, Stored]:
         """Record by role, in the order in which tables list roles.
 
-        Without a record in the role ``cpu``, all roles get default records.
+        If ``roles`` names no existing record for the role ``cpu``, all roles get default records.
         """
         records = {stored.file: stored for stored in self.records}
-        named = {role: records[file] for role, file in self.roles.items() if file in records}
-        return named if "cpu" in named else default_roles(self.records)
+        by_role = {role: records[file] for role, file in self.roles.items() if file in records}
+        return by_role if "cpu" in by_role else default_roles(self.records)
 
     def runs(self, read: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
-        """Return the run by role: the record as ``read``, under its main memory policy."""
-        labelled = zip(self.records, labels(self.records), strict=True)
-        runs = {stored.file: read(stored, label).under_main_policy() for stored, label in labelled}
+        """Return each role's run, made by ``read(record, label)``, under its main memory policy."""
+        runs = {}
+        for stored, label in zip(self.records, labels(self.records), strict=True):
+            runs[stored.file] = read(stored, label).under_main_policy()
         return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 
     def in_roles(self) -> Inputs:
@@ -111,9 +112,9 @@ class Claim:
     ``numbers``: ids of the values that the claim decides.
 
     Replication reports also print the other fields.  ``files``: sources of the numbers.
-    ``effect``: number of a single comparison, in ``unit``.  ``measured``, ``expected``: short
-    texts for tables.  ``reasons``: why comparisons do not hold.  ``known``: number of measured
-    comparisons.  ``statements``: the comparisons, which cannot be pickled.
+    ``effect``: number in ``unit`` of the only comparison, None if there are several.  ``measured``,
+    ``expected``: short texts for tables.  ``reasons``: why comparisons do not hold.  ``known``:
+    number of measured comparisons.  ``statements``: the comparisons, which cannot be pickled.
     """
 
     id: str
@@ -134,7 +135,7 @@ class Claim:
     statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle all fields but the statements."""
+        """Return the fields to pickle, without the statements."""
         return {**self.__dict__, "statements": ()}
 
     def as_json(self) -> dict[str, Any]:
@@ -166,6 +167,7 @@ class Findings:
 
     ``facts``: plain texts and switches, such as device names, but no numbers.  ``audits``: checks
     of the numbers that the source printed.  ``key_figure``: id of the figure in lists of papers.
+    The mappings map ids to their content.
     """
 
     values: Mapping[str, Value]

@@ -16,13 +16,15 @@ from pylatex.utils import dumps_list
 from report.core.text.escape import latex
 from report.paper.tables import Column, Table
 
-#: Characters that fit into a table: in a column of a two-column page, across both columns, and
-#: across a one-column page.
-_NARROW: Final = 62
-_WIDE: Final = 128
-_ONE_COLUMN: Final = 99
-#: Longest headings and texts, in characters, that are never broken into lines.
-_SHORT_NAME: Final = 12
+#: Characters in a line of a table: within a column of a two-column page.
+_NARROW_LINE: Final = 62
+#: Across both columns of a two-column page.
+_WIDE_LINE: Final = 128
+#: On a page with one column.
+_ONE_COLUMN_LINE: Final = 99
+#: Characters of the longest heading that is never broken into lines.
+_SHORT_HEADING: Final = 12
+#: Characters of the longest text that is never broken into lines.
 _SHORT_TEXT: Final = 22
 
 
@@ -32,14 +34,16 @@ def to_latex(table: Table, *, one_column: bool = False) -> str:
     In a table that is too wide, headings are broken into lines first, then long cells.
     ``one_column`` means that the page has one column of text instead of two.
     """
-    line = _ONE_COLUMN if one_column else _WIDE if table.wide else _NARROW
-    names, shares = _layout(table, line)
+    line = _WIDE_LINE if table.wide else _NARROW_LINE
+    if one_column:
+        line = _ONE_COLUMN_LINE
+    names, widths = _layout(table, line)
     types = ""
-    for column, share in zip(table.columns, shares, strict=True):
-        paragraph = rf">{{\raggedright\arraybackslash}}p{{{share / line:.3f}\linewidth}}"
-        types += paragraph if share else _alignment(column)
-    # PyLaTeX cannot derive the width: it would count the letters of a paragraph column's type.
-    tabular = Tabular(types, width=len(shares), booktabs=True)
+    for column, width in zip(table.columns, widths, strict=True):
+        paragraph = rf">{{\raggedright\arraybackslash}}p{{{width / line:.3f}\linewidth}}"
+        types += paragraph if width else _alignment(column)
+    # PyLaTeX would count the letters of a paragraph column's type as further columns.
+    tabular = Tabular(types, width=len(table.columns), booktabs=True)
     tabular.add_row(list(map(_heading, table.columns, names)))
     tabular.add_hline()
     for row in table.texts():
@@ -75,10 +79,11 @@ def _alignment(column: Column) -> str:
 
 
 def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
-    """Return the lines of each heading, and the width (characters) of each broken column, else 0.
+    """Return the lines of each heading, and the width (characters) of each column.
 
-    Broken columns share the remaining width in proportion to the root mean square of the lengths of
-    their texts, so that a single long text is broken before many texts of middle length.
+    The width is 0 for columns whose texts are not broken into lines.  Broken columns share the
+    remaining width in proportion to the root mean square of the lengths of their texts, so that a
+    single long text is broken before many texts of middle length.
     """
     width_left: float = line - 2 * len(table.columns)
     lengths = [[0] for _ in table.columns]
@@ -89,7 +94,7 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     names = [[column.name] for column in table.columns]
     if sum(map(max, widths, (len(column.name) for column in table.columns))) > width_left:
         names = [
-            wrap(column.name, max(width, _SHORT_NAME), break_long_words=False) or [""]
+            wrap(column.name, max(width, _SHORT_HEADING), break_long_words=False) or [""]
             for column, width in zip(table.columns, widths, strict=True)
         ]
     natural = [max(width, *map(len, name)) for width, name in zip(widths, names, strict=True)]
@@ -98,13 +103,13 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
         breaks = not column.numeric and width > _SHORT_TEXT and texts
         weight = math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0
         # The root keeps columns with texts of middle length readable on a one-column page.
-        weights.append(math.sqrt(weight) if line == _ONE_COLUMN else weight)
+        weights.append(math.sqrt(weight) if line == _ONE_COLUMN_LINE else weight)
     if sum(natural) <= width_left or not any(weights):
         return names, [0.0] * len(natural)
     width_left -= sum(n for n, weight in zip(natural, weights, strict=True) if not weight)
     total = sum(weights)
     broken_columns = sum(weight > 0 for weight in weights)
-    least_width = 0 if line == _ONE_COLUMN else min(_SHORT_TEXT, width_left / broken_columns)
+    least_width = 0 if line == _ONE_COLUMN_LINE else min(_SHORT_TEXT, width_left / broken_columns)
     return names, [
         max(width_left * weight / total, least_width) if weight else 0.0 for weight in weights
     ]

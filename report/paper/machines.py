@@ -1,7 +1,7 @@
 """Machines as papers and pages print them: the machines of one paper, and a comparison of many.
 
-A study's ``MachineComparison`` names the measure that is compared; by default, tables compare
-measured peak rates.
+A study's ``MachineComparison`` names the measure by which its machines are compared; by default,
+only their measured peak rates are tabulated.
 """
 
 import math
@@ -31,40 +31,47 @@ from report.quantity.expression import Quantity, absent, exact
 
 #: Most machines that the figure draws.
 DRAWN: Final = 40
-#: Fewest machines that a sentence compares, and that a figure draws: few fit the table better.
-_FEWEST: Final = 3
+#: Fewest machines that a sentence compares.
+_FEWEST_IN_SENTENCE: Final = 3
+#: Fewest machines that a figure compares; the table shows fewer machines better.
 _FEWEST_DRAWN: Final = 6
 #: Operation with a measured peak → name on pages, and heading in the table of all machines.
 _CEILINGS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
     "copy": ("Copy bandwidth", "Memory (GB/s)"),
 }
-#: Properties that the site's list of machines shows.
-_SHOWN: Final = ("Device", "Cores and threads", "Memory", "Framework", "Operating system")
+#: Properties (see ``properties``) that the site's list of machines shows.
+_PROPERTIES_ON_SITE: Final = (
+    "Device",
+    "Cores and threads",
+    "Memory",
+    "Framework",
+    "Operating system",
+)
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def short_name(run: Run) -> str:
-    """Name the device of a run in a sentence."""
+    """Return the name of a run's device as Markdown."""
     return markdown(run.short)
 
 
 def setup(runs: Sequence[Run]) -> Table:
     """Tabulate the machines and settings of ``runs``, without properties that no record has."""
-    facts: dict[str, dict[str, Content]] = {}
+    cells_by_property: dict[str, dict[str, Content]] = {}
     for run in runs:
-        own_facts = properties(run.stored.record.environment) | _measuring(run.stored)
-        # The time of the run says more to readers than the machine's key.
+        described = properties(run.stored.record.environment) | _sampling(run.stored)
+        # Labels may end with the machine's key; the time of the run says more to readers.
         started = run.stored.record.started[:16].replace("T", " ")
         label = run.label.replace(f"({run.key})", f"(run of {started})")
-        for name, fact in own_facts.items():
-            facts.setdefault(name, {})[label] = fact
+        for name, cell in described.items():
+            cells_by_property.setdefault(name, {})[label] = cell
     rows: list[dict[str, Content]] = [] if runs else [{"Property": "No run was made."}]
-    for name, cells in facts.items():
+    for name, cells in cells_by_property.items():
         if not all(isinstance(cell, Missing) for cell in cells.values()):
             rows.append({"Property": name, **cells})
-    files = tuple(own.file for run in runs for own in run.stored.runs)
+    files = tuple(pooled.file for run in runs for pooled in run.stored.runs)
     return replace(table_of("tbl-setup", rows, wide=True), sources=files)
 
 
@@ -104,26 +111,31 @@ def properties(environment: Environment) -> dict[str, TableCell]:
     }
 
 
-def _measuring(stored: Stored) -> dict[str, TableCell]:
+def _sampling(stored: Stored) -> dict[str, TableCell]:
     """Describe how a record was sampled, and count its disturbed measurements."""
     record, protocol = stored.record, stored.record.protocol
-    processes = [f"{n} ({policy})" for policy, n in protocol.processes.items()]
+    processes = [f"{count} ({policy})" for policy, count in protocol.processes.items()]
     return {
         "Processes planned": ", ".join(processes) or Missing("not recorded"),
         "Samples a case": f"{protocol.minimum_samples} to {protocol.maximum_samples}, "
         f"after {protocol.warmup_calls} warm-up calls",
-        "Disturbed": disturbed_of([run.record for run in stored.runs]),
+        "Disturbed": disturbed_count([run.record for run in stored.runs]),
         "Measured": f"{record.started[:10]}, {plan_text(stored)}",
     }
 
 
-def disturbed_of(records: Sequence[Record]) -> TableCell:
-    """Count the disturbed of all timed measurements, or the disturbed if none was timed."""
+def disturbed_count(records: Sequence[Record]) -> TableCell:
+    """Print how many measurements other programs disturbed, such as ``3 of 120``.
+
+    Counts monitored timings, or all rounds of measurement if no timing was monitored.
+    """
     if counts := gates.disturbed(records):
         return "{} of {}".format(*counts)
     rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
-    noted = sum(round_.disturbance is not None for round_ in rounds)
-    return f"{noted:,} of {len(rounds):,}, none timed" if noted else Missing("not monitored")
+    disturbed = sum(round_.disturbance is not None for round_ in rounds)
+    if disturbed:
+        return f"{disturbed:,} of {len(rounds):,}, none timed"
+    return Missing("not monitored")
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
@@ -134,13 +146,13 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
         run, facts = Run(stored, environment.label), properties(environment)
         for operation, (name_on_page, _) in _CEILINGS.items():
             rate = run.peak_rate(operation)
-            best = number(rate)
-            known = "" if isinstance(best, Missing) else quantity_text(best, str(rate.unit))
-            ceilings[name_on_page] = known
+            result = number(rate)
+            text = "" if isinstance(result, Missing) else quantity_text(result, str(rate.unit))
+            ceilings[name_on_page] = text
         entries.append({
             "id": machine_id(environment),
             "label": environment.label,
-            "facts": [(name, facts[name]) for name in _SHOWN],
+            "facts": [(name, facts[name]) for name in _PROPERTIES_ON_SITE],
             "ceilings": ceilings,
             "measured": max(part.record.started for part in stored.runs)[:10],
         })  # fmt: skip
@@ -151,8 +163,8 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
 class MachineComparison(Generic[AnyRun]):
     """How a study compares machines: by the ``measure`` of a run.
 
-    ``run``: makes the run of a record and a label.  ``heading``: column of the measure in tables.
-    ``reference``: number that separates a gain from a loss, such as 1 for a ratio.
+    ``run`` makes a run from a record and a label.  ``heading`` is the column of the measure in
+    tables.  ``reference`` is the number that separates a gain from a loss, such as 1 for a ratio.
     """
 
     run: Callable[[Stored, str], AnyRun]
@@ -163,12 +175,13 @@ class MachineComparison(Generic[AnyRun]):
     @property
     def meaning(self) -> str:
         """Definition of the heading: the first line of the measure's docstring."""
-        line = (self.measure.__doc__ or "" if self.measure else "").partition("\n")[0].rstrip(".")
+        docstring = (self.measure and self.measure.__doc__) or ""
+        line = docstring.partition("\n")[0].rstrip(".")
         return line[:1].lower() + line[1:]
 
 
 class MeasuredMachine(NamedTuple):
-    """A machine: name, record file, cells of its row by heading, and the compared measure."""
+    """A machine: name, record file, cells of its table row by heading, and compared measure."""
 
     name: str
     file: str
@@ -187,8 +200,8 @@ def with_all_machines(
 ) -> Findings:
     """Add a comparison of all machines of ``everything`` to ``findings``.
 
-    ``detailed`` are the data of the machines that the paper treats in detail.  A machine with
-    several records counts once, by the first.
+    ``detailed`` are the data of the machines that the paper treats in detail.  Of several records
+    of one machine, only the first is compared.
     """
     by_machine: dict[str, Stored] = {}
     for stored in (*detailed.records, *everything.records):
@@ -197,23 +210,24 @@ def with_all_machines(
     machines = []
     for stored, label in zip(records, labels(records), strict=True):
         key, day = stored.record.environment.key, stored.record.started[:10]
-        machines.append(measure(stored, label.replace(f"({key})", f"(run of {day})"), comparison))
+        name = label.replace(f"({key})", f"(run of {day})")
+        machines.append(evaluate_machine(stored, name, comparison))
     machines.sort(key=attrgetter("sort_key"), reverse=True)
     known = [machine for machine in machines if machine.sort_key > -math.inf]
-    in_roles = {stored.file for stored in detailed.records}
-    in_detail = [machine for machine in machines if machine.file in in_roles]
-    file, *files = (machine.file for machine in machines)
+    detailed_files = {stored.file for stored in detailed.records}
+    in_detail = [machine for machine in machines if machine.file in detailed_files]
+    first_file, *other_files = (machine.file for machine in machines)
     values, compared = {}, dict[str, Any]()
     counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
-        count = exact("records of the paper", "1", len(group), file, tuple(files))
+        count = exact("records of the paper", "1", len(group), first_file, tuple(other_files))
         values[id] = declare(id, count)
-    ends = {"highest": known[0], "lowest": known[-1]} if known else {}
-    for end, machine in ends.items():
-        values[f"machines_{end}"] = declare(f"machines_{end}", machine.measured)
-        compared[end] = markdown(machine.name)
+    extremes = {"highest": known[0], "lowest": known[-1]} if known else {}
+    for extreme, machine in extremes.items():
+        values[f"machines_{extreme}"] = declare(f"machines_{extreme}", machine.measured)
+        compared[extreme] = markdown(machine.name)
     compared["left_out"] = len(known) > DRAWN
-    compared["ordered"] = len(known) >= _FEWEST
+    compared["ordered"] = len(known) >= _FEWEST_IN_SENTENCE
     compared["detailed"] = [markdown(machine.name) for machine in in_detail]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     table = replace(table, sources=everything.files)
@@ -230,20 +244,22 @@ def with_all_machines(
     )
 
 
-def measure(stored: Stored, name: str, comparison: MachineComparison[Any]) -> MeasuredMachine:
+def evaluate_machine(
+    stored: Stored, name: str, comparison: MachineComparison[Any]
+) -> MeasuredMachine:
     """Evaluate one machine; the measure is missing if the record does not fit the study."""
-    # All runs get the same label, so that equal reasons share one note of the table.
+    # All runs get the same label, so that equal reasons of missing cells share one note.
     run, environment = comparison.run(stored, "this machine"), stored.record.environment
     cells: dict[str, Content] = {
         "Machine": name.replace(environment.threads_text, "", 1),
         "Processor or GPU": environment.gpu.model if environment.gpu else environment.cpu.model,
         "Threads": environment.threads,
     }
-    # Cells show no intervals; papers about the machine print them.
+    # Peak rates are shown without intervals, which papers about the machine print.
     for operation, (_, heading) in _CEILINGS.items():
         rate = run.peak_rate(operation)
-        best = point(rate)
-        cells[heading] = best if isinstance(best, Missing) else exact(heading, str(rate.unit), best)
+        peak = point(rate)
+        cells[heading] = peak if isinstance(peak, Missing) else exact(heading, str(rate.unit), peak)
     measured: Quantity = absent("measure", "1", "none is named")
     try:
         if comparison.measure:
@@ -260,10 +276,13 @@ def drawing_of(
     in_detail: Sequence[MeasuredMachine],
     comparison: MachineComparison[Any],
 ) -> Drawing:
-    """Draw a row per machine; of more than ``DRAWN``, detailed and then extreme machines."""
+    """Draw a row per machine of ``known``, which are sorted by their measure.
+
+    Of more than ``DRAWN`` machines, those ``in_detail`` are drawn first, then the extreme ones.
+    """
     ranked = [machine for machine in known if machine in in_detail]
-    for pair in zip(known, reversed(known), strict=True):
-        ranked += pair
+    for highest_and_lowest in zip(known, reversed(known), strict=True):
+        ranked += highest_and_lowest
     names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]
     drawn = [machine for machine in known if machine.name in names]
     unit = str(known[0].measured.unit)

@@ -1,4 +1,4 @@
-"""Manuscript of a paper: render findings and template to the ``.qmd`` from which formats come."""
+"""Manuscript of a paper: the ``.qmd``, rendered from findings and template, behind all formats."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from report.paper.prose import MARK, Fault, faults, line_of, mark_of, read_print
 from report.paper.templating import ANCHORS, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
 
-#: Folder of texts that every paper needs.  ``opening.qmd.j2`` names edited records and records
-#: chosen by --use; ``ending.qmd.j2`` credits imported records.
+#: Folder of texts that every paper needs: ``opening.qmd.j2`` names edited records and records
+#: chosen by --use, ``ending.qmd.j2`` credits imported records.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 #: Most characters of a formula in the list of provenance.
@@ -38,7 +38,7 @@ _TAG: Final = re.compile(r"\{%.*?%\}\n?|\{#.*?#\}\n?", re.DOTALL)
 class Manuscript:
     """A rendered template: its text, and the findings with captions from the template.
 
-    ``unsupported`` has a warning for each sentence that its claim no longer supports.
+    ``unsupported`` has a warning for each sentence that the data no longer support.
     """
 
     text: str
@@ -54,14 +54,14 @@ def render_manuscript(
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
-    The template can use ``v`` (values), ``facts``, ``claims``, the names of ``tables`` and
-    ``figures``, and the tags of ``templating``.  ``origin`` describes the records: ``altered`` are
-    edited records (file, reason), ``asked`` are files chosen by --use, ``imported`` are
-    attributions, and ``byline`` is the subtitle.  ``measured`` lists the cases of own records; it
-    is None for data other than the project's.
+    The template can use ``v`` (values), ``facts``, ``claims``, the ids of ``tables`` and
+    ``figures``, the table ``provenance`` of all values, and the tags of ``templating``.  ``origin``
+    describes the records: ``altered`` are edited records (file, reason), ``asked`` are files chosen
+    by --use, ``imported`` are attributions, and ``byline`` is the subtitle.  ``measured`` lists the
+    cases of own records; it is None for data other than the project's.
 
-    Raises ``TemplateError`` with the template's line for an unknown name, a syntax error, or a
-    number that is typed into the prose.
+    Raises ``TemplateError`` with the template's line, such as for an unknown name, a syntax error,
+    a number that is typed into the prose, or a number of the abstract that no main claim decides.
     """
     source = _read(template)
     shared = for_template({"altered": (), "asked": (), "imported": (), **origin})
@@ -86,9 +86,8 @@ def render_manuscript(
         empty = not findings.facts.get("measured", True)
         opening = environment.get_template("opening.qmd.j2").render(shared, empty=empty)
         ending = environment.get_template("ending.qmd.j2").render(shared)
-    except Exception as error:
-        # Code in a template can raise any error.
-        raise _refusal(template, error) from error
+    except Exception as error:  # Code in a template can raise any error.
+        raise _template_error(template, error) from error
     match = _FRONT_MATTER.match(text)
     front = match[0] if match else ""
     body = opening + text.removeprefix(front) + ending
@@ -103,11 +102,12 @@ def render_manuscript(
 
 
 def _place(template: Path) -> str:
+    """Return the path of a template as messages print it."""
     return f"templates/{'shared' if template.parent == _SHARED else 'papers'}/{template.name}"
 
 
 def _read(template: Path) -> str:
-    """Read the text of a template; raises ``TemplateError`` if it is not UTF-8."""
+    """Read a template; raises ``TemplateError`` if it is not UTF-8 or has private characters."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
@@ -130,7 +130,7 @@ def front_of(template: Path) -> Mapping[str, Any]:
 
 
 def _fields(front: str) -> Mapping[str, Any]:
-    """Parse front matter; ``read_source`` reports the faults of one without fields."""
+    """Parse front matter; return no fields if it is faulty, which ``read_source`` reports."""
     try:
         fields, _ = parse_yaml(front.removeprefix("---\n").removesuffix("---\n"))
     except SyntaxFaultError:
@@ -139,7 +139,7 @@ def _fields(front: str) -> Mapping[str, Any]:
 
 
 def _check_printed(front: str, body: str, page: Page, source: str) -> None:
-    """Raise ``TemplateError`` if a printed number is typed or ambiguous."""
+    """Raise ``TemplateError`` if a number is typed, or reads differently beside other text."""
     texts = [body, *(ANCHORS.sub("", text) for text in page.outside_body)]
     names, printed = read_printed(front, texts, page.template)
     try:
@@ -175,13 +175,13 @@ def _check_abstract(front_matter: str, page: Page) -> None:
             )
 
 
-def _refusal(template: Path, error: Exception) -> TemplateError:
+def _template_error(template: Path, error: Exception) -> TemplateError:
     """Describe an error with the template's line, which Jinja keeps in the traceback."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         line: int | None = error.lineno
     else:
-        frames = reversed(traceback.extract_tb(error.__traceback__))
-        line = next((f.lineno for f in frames if Path(f.filename) == template), None)
+        innermost_first = reversed(traceback.extract_tb(error.__traceback__))
+        line = next((f.lineno for f in innermost_first if Path(f.filename) == template), None)
     why = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     if isinstance(error, RecursionError | SyntaxError):
         why = "a macro or an included file calls itself without end, or tags are nested too deeply"
@@ -200,11 +200,12 @@ def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
         "| :--- | ---: | :--- | ---: | :--- |",
     ]
     for value in values:
-        reason, n = (value.as_json()[key] for key in ("reason", "n"))
+        content = value.as_json()
+        reason, count = content["reason"], content["n"]
         files = (f"{file} (chosen by --use)" if file in asked else file for file in value.sources)
         ending = " … (whole in values.json)"
         formula = textwrap.shorten(value.formula, _LONGEST_FORMULA, placeholder=ending)
         source = ", ".join(files) or ("none" if reason else "theory")
-        cells = map(markdown, (reason or value.plain, formula, str(n or ""), source))
+        cells = map(markdown, (reason or value.plain, formula, str(count or ""), source))
         lines.append(f"| [{markdown(value.name)}]{{#{value.anchor}}} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -20,14 +20,14 @@ from report.paper.findings import Claim, Figure, Findings
 from report.paper.tables import Table
 from report.paper.values import Evaluated
 
-#: Pinned fields of one number, cell, series or claim.
+#: Pinned fields of one claim, value, cell, series, table or text.
 Item: TypeAlias = dict[str, Any]
 
-_DIGITS: Final = 9
+_SIGNIFICANT_DIGITS: Final = 9
 #: Relative difference up to which two numbers of nine digits count as equal.
 TOLERANCE: Final = 2e-8
-#: Most numbers of a claim that are pinned one by one; more are summarized (``_summary``).
-_FEW: Final = 3
+#: Most numbers of a claim that are pinned one by one; of more, count, extremes and sum are pinned.
+_MOST_LISTED: Final = 3
 #: Kind of items → name in sentences, in the order in which differences are listed.
 KINDS: Final[Mapping[str, str]] = {
     "claims": "claim",
@@ -43,7 +43,8 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The pinned numbers of a paper.
 
     ``records``: names of the records behind the numbers (time, device, hash of the content).
-    ``audits``: reported values that are known to fail their audit.  Other fields: item by name.
+    ``audits``: reported values that are known to fail their audit.  The other fields map the name
+    of an item to the item.
     """
 
     records: tuple[str, ...] = ()
@@ -58,19 +59,20 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def as_text(self) -> str:
         """Write sorted JSON with one item per line, so that version control shows changed items."""
         sections = []
-        for kind, items in sorted(msgspec.to_builtins(self).items()):
-            opening, closing = "{}" if isinstance(items, dict) else "[]"
-            lines = []
-            for item in sorted(items):
-                content = f": {_json(items[item])}" if isinstance(items, dict) else ""
-                lines.append(f" {_json(item)}{content}")
+        for field, items in sorted(msgspec.to_builtins(self).items()):
+            if isinstance(items, dict):
+                opening, closing = "{}"
+                lines = [f" {_json(name)}: {_json(items[name])}" for name in sorted(items)]
+            else:
+                opening, closing = "[]"
+                lines = [f" {_json(name)}" for name in sorted(items)]
             body = "\n".join([opening, ",\n".join(lines), closing]) if lines else opening + closing
-            sections.append(f"{_json(kind)}: {body}")
+            sections.append(f"{_json(field)}: {body}")
         return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
 class Move(NamedTuple):
-    """A pinned item that differs from the item ``now``; None on a side that lacks the item."""
+    """An item whose ``pinned`` content differs from its content ``now``; None if it is absent."""
 
     kind: str
     name: str
@@ -79,7 +81,10 @@ class Move(NamedTuple):
 
     @property
     def outside(self) -> bool:
-        """True if the number left its pinned interval, or differs from a value without interval."""
+        """True if the number of the item left its pinned interval, or changed without an interval.
+
+        Also true if the item or its number is new or gone; false for items without a number.
+        """
         if self.pinned is None or self.now is None:
             return True
         old, new = self.pinned.get("number"), self.now.get("number")
@@ -88,16 +93,19 @@ class Move(NamedTuple):
             return old is not new
         return not (low <= new <= high or _same(old, new))
 
+    def _changed_fields(self) -> list[str]:
+        old, new = self.pinned or {}, self.now or {}
+        fields = dict.fromkeys((*new, *old))
+        return [field for field in fields if not _same(old.get(field), new.get(field))]
+
     @property
     def sides(self) -> tuple[str, str]:
-        """Fields that differ, as pinned and as now; empty for a side that lacks the item."""
-        pinned, now = [], []
-        old, new = self.pinned or {}, self.now or {}
-        for field in dict.fromkeys((*new, *old)):
-            if not _same(old.get(field), new.get(field)):
-                pinned += [f"{field} {_json(old[field])}"] if field in old else []
-                now += [f"{field} {_json(new[field])}"] if field in new else []
-        return ", ".join(pinned), ", ".join(now)
+        """Changed fields as pinned, and as they are now; "" if the item is absent."""
+        fields, texts = self._changed_fields(), []
+        for item in (self.pinned or {}, self.now or {}):
+            contents = [f"{field} {_json(item[field])}" for field in fields if field in item]
+            texts.append(", ".join(contents))
+        return texts[0], texts[1]
 
     @property
     def sentence(self) -> str:
@@ -106,12 +114,11 @@ class Move(NamedTuple):
         if self.pinned is None or self.now is None:
             content = _json(self.pinned or self.now)
             return f"{item} is {'new' if self.pinned is None else 'gone'}: {content}."
-        differing = []
-        for field in dict.fromkeys((*self.now, *self.pinned)):
+        changes = []
+        for field in self._changed_fields():
             new, old = self.now.get(field), self.pinned.get(field)
-            if not _same(old, new):
-                differing.append(f"{field} {_json(new)} (pinned {_json(old)})")
-        return f"{item}: {', '.join(differing)}."
+            changes.append(f"{field} {_json(new)} (pinned {_json(old)})")
+        return f"{item}: {', '.join(changes)}."
 
 
 def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
@@ -138,7 +145,7 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
 
 
 def moves(pinned: Pins, now: Pins) -> list[Move]:
-    """List the items that differ; items outside their pinned interval come first."""
+    """List the items that differ, those outside their pinned interval (``Move.outside``) first."""
     moved: list[Move] = []
     for kind in KINDS:
         old, new = getattr(pinned, kind), getattr(now, kind)
@@ -163,7 +170,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
-    """Pin a number with unit and interval, a missing number with its reason, or a text."""
+    """Pin a number with unit, interval and ``printed`` text, the reason of a gap, or a text."""
     if isinstance(content, str):
         return {"text": printed}
     if isinstance(content, Missing):
@@ -179,23 +186,31 @@ def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
 
 def _claim(claim: Claim) -> Item:
     """Pin the verdict, the compared numbers, and the bounds of the ranges in which it holds."""
-    numbers = [_item(number, "", "").get("number") for number, _, _ in claim.compared]
-    item: Item = {"verdict": claim.verdict, "because": claim.because}
-    return item | {
-        "numbers": _few_or_summary([n for n in numbers if n is not None]),
-        "above": _few_or_summary([low for _, low, _ in claim.compared if math.isfinite(low)]),
-        "below": _few_or_summary([high for _, _, high in claim.compared if math.isfinite(high)]),
+    numbers, lows, highs = list[float](), list[float](), list[float]()
+    for result, low, high in claim.compared:
+        if not isinstance(result, Missing):
+            value = result.value if isinstance(result, Estimate) else result
+            numbers.append(_rounded(value))
+        lows += [low] if math.isfinite(low) else []
+        highs += [high] if math.isfinite(high) else []
+    return {
+        "verdict": claim.verdict,
+        "because": claim.because,
+        "numbers": _list_or_summary(numbers),
+        "above": _list_or_summary(lows),
+        "below": _list_or_summary(highs),
     }
 
 
 def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
     """Yield the cells of all tables, named by table, first cell of the row, and heading."""
     for table in tables:
-        rows = _numbered(row[0][0] for row in table.texts())
-        for name, cells in zip(rows, table.rows, strict=True):
+        first_cells = [row[0] for row in table.texts()]
+        row_names = _distinct(text for text, _ in first_cells)
+        for row_name, cells in zip(row_names, table.rows, strict=True):
             for column, cell in zip(table.columns, cells, strict=True):
-                place = f"{table.id}, {name}, {column.heading}"
-                yield place, _item(cell, column.unit, column.text(cell))
+                name = f"{table.id}, {row_name}, {column.heading}"
+                yield name, _item(cell, column.unit, column.text(cell))
 
 
 def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
@@ -203,45 +218,46 @@ def _all_series(figures: Iterable[Figure]) -> Iterator[tuple[str, Item]]:
     for figure in figures:
         series: dict[tuple[Any, ...], list[Sequence[Any]]] = defaultdict(list)
         for panel, label, *point in figure.drawing.data():
-            _, over, _, unit, *_ = point
-            series[panel, label, over, unit].append(point)
-        names = _numbered(", ".join(filter(None, (figure.id, *key[:2]))) for key in series)
-        for name, points in zip(names, series.values(), strict=True):
+            _, x_label, _, y_label, *_ = point
+            series[panel, label, x_label, y_label].append(point)
+        names = [", ".join(filter(None, (figure.id, *key[:2]))) for key in series]
+        for name, points in zip(_distinct(names), series.values(), strict=True):
             yield name, _series(points)
 
 
 def _series(points: Sequence[Sequence[Any]]) -> Item:
     """Pin one series; a point has the columns of ``figures.panels.COLUMNS`` from ``name`` on."""
-    names, over, places, unit, values, lows, highs = zip(*points, strict=True)
-    item: Item = {"unit": unit[0]}
-    if over[0]:
-        item["over"] = over[0]
-    known = _known(values)
+    names, x_label, xs, y_label, ys, lows, highs = zip(*points, strict=True)
+    item: Item = {"unit": y_label[0]}
+    if x_label[0]:
+        item["over"] = x_label[0]
+    known = _rounded_numbers(ys)
     item |= _summary(known)
     if known:
         item |= {"first": known[0], "last": known[-1]}
-    for kind, numbers in {"places": places, "lows": lows, "highs": highs}.items():
-        if any(number is not None for number in numbers):
-            item[f"sum of {kind}"] = _summary(_known(numbers))["sum"]
+    for kind, column in {"places": xs, "lows": lows, "highs": highs}.items():
+        if numbers := _rounded_numbers(column):
+            item[f"sum of {kind}"] = _summary(numbers)["sum"]
     if any(names):
         item["names"] = list(dict.fromkeys(filter(None, names)))
     return item
 
 
-def _known(numbers: Iterable[float | None]) -> list[float | int]:
-    return [_rounded(number) for number in numbers if number is not None]
+def _rounded_numbers(column: Iterable[float | None]) -> list[float | int]:
+    """Round the numbers of a column, and drop its missing numbers."""
+    return [_rounded(number) for number in column if number is not None]
 
 
-def _numbered(names: Iterable[str]) -> Iterator[str]:
-    """Make names distinct by numbering repeated ones from (2) on."""
+def _distinct(names: Iterable[str]) -> Iterator[str]:
+    """Make names distinct: a repeated name gets the number (2), (3), …"""
     seen: Counter[str] = Counter()
     for name in names:
         seen[name] += 1
         yield name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _few_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
-    return [*map(_rounded, numbers)] if len(numbers) <= _FEW else _summary(numbers)
+def _list_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
+    return [*map(_rounded, numbers)] if len(numbers) <= _MOST_LISTED else _summary(numbers)
 
 
 def _summary(numbers: Sequence[float]) -> Item:
@@ -257,8 +273,8 @@ def _summary(numbers: Sequence[float]) -> Item:
 
 
 def _rounded(number: float) -> float | int:
-    """Round to ``_DIGITS`` significant digits; leave integers as they are."""
-    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+    """Round to ``_SIGNIFICANT_DIGITS``; leave integers as they are."""
+    return number if isinstance(number, int) else float(f"{number:.{_SIGNIFICANT_DIGITS}g}")
 
 
 def _json(content: Any) -> str:

@@ -28,18 +28,18 @@ def points(
     Levels whose quantity is missing are dropped; the result is empty if all are missing.  A line
     joins the points if ``joined`` is set and no level between the first and the last is missing.
     """
-    known = {}
+    ends_by_level = {}
     for level, quantity in over.items():
         if ends := _ends(quantity, shown):
-            known[level] = ends
-    if not known:
+            ends_by_level[level] = ends
+    if not ends_by_level:
         return ()
-    lows, values, highs = zip(*known.values(), strict=True)
+    lows, values, highs = zip(*ends_by_level.values(), strict=True)
     intervals = ((), ()) if lows == highs else (lows, highs)
-    levels = list(over)
-    first = levels.index(next(iter(known)))
-    unbroken = joined and levels[first : first + len(known)] == list(known)
-    return (Points(label, tuple(known), values, *intervals, series, hollow, unbroken),)
+    levels, known_levels = list(over), list(ends_by_level)
+    first = levels.index(known_levels[0])
+    unbroken = joined and levels[first : first + len(known_levels)] == known_levels
+    return (Points(label, tuple(known_levels), values, *intervals, series, hollow, unbroken),)
 
 
 def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
@@ -51,9 +51,9 @@ def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, 
 def dot_series(
     label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
 ) -> DotSeries:
-    """Draw one point with its interval per row, in the unit ``shown``; skip missing quantities.
+    """Draw a point with its interval for each quantity of ``rows`` that is not missing.
 
-    ``look`` are further fields of ``DotSeries``.
+    ``shown`` is the unit of the axis; ``look`` are further fields of ``DotSeries``.
     """
     ends = [_ends(quantity, shown) or (None, None, None) for quantity in rows]
     lows, values, highs = zip(*ends, strict=True) if ends else ((), (), ())
@@ -61,6 +61,7 @@ def dot_series(
 
 
 def _ends(quantity: Quantity, shown: str) -> _Ends | None:
+    """Evaluate a quantity in the unit ``shown``; return None if it is missing."""
     value = number(quantity)
     if isinstance(value, Missing):
         return None

@@ -20,16 +20,18 @@ from report.core.system.programs import pandoc_path, run
 
 _READER: Final = Path(__file__).resolve().parents[2] / "templates" / "filter" / "parsed.lua"
 _TIME_LIMIT_S: Final = 10.0
+#: Columns between tab stops.
 _TAB: Final = 4
 
 #: Private characters that serve as marks.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 MARK: Final = re.compile(f"[{MARKS}]")
+#: Pattern that no text matches.
 _NO_MATCH: Final = re.compile("(?!)")
 #: Characters in place of code, a formula or a picture: without a number in it, and with a number.
 _PLACEHOLDER, _PLACEHOLDER_NUMBER = "\ufffc", "\ufffd"
-#: Kind of text outside paragraphs → its name in messages, and characters that break such text.
+#: Kind of text outside paragraphs → its name in messages, and characters that would end such text.
 _ELSEWHERE: Final = {
     "code": ("code", re.compile(r"\A\[|`|~~~")),
     "link": ("a link", re.compile(r"[\[\]()`]")),
@@ -62,7 +64,7 @@ _FREE_AFTER: Final = re.compile(
     rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_PLACEHOLDER}{_PLACEHOLDER_NUMBER}])|’s\b"
     rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
 )
-#: A percent sign or word after a number, which would divide the number by a hundred.
+#: A percent sign or word, which would divide the number before it by a hundred.
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
 #: Text that changes the number before it: "million", "k", another number.
 _CHANGING_AFTER: Final = re.compile(rf"[\s×·-]+(?:{_MULTIPLE}|[kKMGT]\b|{_PLACEHOLDER_NUMBER})")
@@ -74,22 +76,26 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Parts of a formula that print nothing or space; a space behind a comma separates numbers.
+#: Parts of a formula that print nothing or space, but not a space behind a comma, which separates
+#: numbers.
 _UNPRINTED: Final = re.compile(r"\\(?:[,;:!> ]|q?quad(?![A-Za-z]))|~|\{\}|(?<!,)\s+")
-#: Parts of laws whose digits may be typed: the 2 of 2n, and exponents and indices.
+#: Coefficient in a law, such as the 2 of 2n.
 _COEFFICIENT: Final = re.compile(r"(?<![\w.,])\d{1,2}(?=(?:\\cdot)?(?:[A-Za-z](?![A-Za-z])|\())")
+#: Exponent or index.
 _INDEX: Final = re.compile(r"(?<=[\w)\]}|'])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
+#: Commands that print words in a formula.
 _WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*"
-#: Digits that are no part of a law, and so must not be typed in a formula.
-_IN_LAW: Final = re.compile(
+#: Digits that must not be typed in a formula, since they are no part of a law.
+_RESULT_IN_LAW: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
 #: A formula that consists of one number.
-_ALONE: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text allowed directly before and after a study's number in a formula.  "!" stands behind each
+_ONLY_NUMBER: Final = re.compile(r"[-+−]?([\d.,]+)")
+#: Text that may stand directly before a study's number in a formula.  "!" was put behind each
 #: command, so that the command's last letter is not taken for a variable.
 _LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
+#: Text that may stand directly after a study's number in a formula.
 _LAW_AFTER: Final = re.compile(
     rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])"
     rf"|(?!\\%|(?:\\cdot|\\times)?{_WORDS}\{{\s*{_MULTIPLE})\\"
@@ -120,7 +126,7 @@ class Mark(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Reason to refuse a template; its line, or else a typed number and the words around it."""
+    """Reason to refuse a template, with its ``line`` or a typed number and the words around it."""
 
     why: str
     around: str = ""
@@ -132,7 +138,8 @@ def read_printed(front: str, texts: Sequence[str], place: str) -> tuple[list[str
     """Let pandoc read the front matter ``front`` and the documents ``texts``.
 
     Returns the names that the front matter declares, and the printed texts as pairs of kind (words,
-    code, math, link or author) and text.  Raises ``TemplateError`` if pandoc cannot read them.
+    code, math, link or author) and text.  Raises ``TemplateError``, with the ``place`` of the
+    template, if pandoc cannot read them.
     """
     job = json.dumps({"front": front, "texts": [text.expandtabs(_TAB) for text in texts]})
     try:
@@ -153,18 +160,20 @@ def faults(
     names: Iterable[str],
     marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """Yield the faults of ``documents`` in the order of their printed ``texts``.
+    """Yield the faults of ``documents`` in the order of ``texts``, their printed texts by kind.
 
-    Raises ``ValueError`` for a declared name that could be a result.
+    Typed digits are allowed in the declared ``names``.  Raises ``ValueError`` for a declared name
+    that could be a result.
     """
     allowed = _allowed_names(names)
+    # Marks that pandoc does not print, as in addresses and attributes.
     hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
         if kind == "math":
             yield from _typed_in_formula(text)
         elif kind == "words":
-            unnamed = allowed.sub(lambda name: "x" * len(name[0]), _ascii_digits(text))
-            for match in _NUMBER.finditer(unnamed):
+            without_names = allowed.sub(lambda name: "x" * len(name[0]), _ascii_digits(text))
+            for match in _NUMBER.finditer(without_names):
                 start, end = match.span()
                 before, number = text[max(0, start - _AROUND) : start], text[start:end]
                 around = before + text[start : end + _AROUND]
@@ -175,9 +184,10 @@ def faults(
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
-    """Find the line of ``source`` that has the fault's number and shares most words with the fault.
+    """Return the line of a fault: its own, or the line of ``source`` that resembles it most.
 
-    If no line has the number, search the texts that expressions printed (``typed``: text, line).
+    Lines resemble it that have the fault's number, and words of the text around the number.  If no
+    line has the number, the texts that expressions printed (``typed``: text, line) come first.
     """
     if fault.line:
         return fault.line
@@ -194,6 +204,7 @@ def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
 
 
 def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of addresses and ``names``; raises ``ValueError`` as ``faults``."""
     patterns = [_ADDRESS]
     for name in sorted(names, key=len, reverse=True):
         if not _NAME.fullmatch(name):
@@ -208,9 +219,11 @@ def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
     """Yield a fault for each number of a formula that is not part of a law."""
     printed = _UNPRINTED.sub("", tex).replace("{,}", ",")
-    alone = _ALONE.fullmatch(printed)
     law = _INDEX.sub("", _COEFFICIENT.sub("n", printed))
-    numbers = [alone[1]] if alone else [first or other for first, other in _IN_LAW.findall(law)]
+    if only_number := _ONLY_NUMBER.fullmatch(printed):
+        numbers = [only_number[1]]
+    else:
+        numbers = [in_words or digits for in_words, digits in _RESULT_IN_LAW.findall(law)]
     numbers += [char for char in tex if not char.isascii() and _is_numeric(char)]
     for number in numbers:
         yield _typed_fault(number, tex)
@@ -244,15 +257,15 @@ def _faults_at(
 
 
 def _wrong_bound(before: str, mark: Mark) -> str:
-    """Return a message if the words before a number make it a bound against its rounding.
+    """Return a message if the words ``before`` a number do not fit the direction of its rounding.
 
-    "At most" needs a number that was rounded up, "at least" a number that was rounded down.
+    A number after "at most" must be rounded up, a number after "at least" must be rounded down.
     """
     words = _BOUND.search(before)
     if not words or mark.rounding in ("exact", "up" if words["upper"] else "down"):
         return ""
     side, form = ("up", "up_to") if words["upper"] else ("down", "from")
-    return f"«{words[1]}» needs a number that is rounded {side}; write .{form} of the value"
+    return f"a number after «{words[1]}» must be rounded {side}; write .{form} of the value"
 
 
 def _reads_differently(
@@ -264,8 +277,8 @@ def _reads_differently(
         return not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after.lstrip("}")))
     if mark.value or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         last_character = before.rstrip()[-1:]
-        joined = MARK.match(last_character) and mark_of(last_character, marks).ends_in_digit
-        if joined or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
+        after_digit = MARK.match(last_character) and mark_of(last_character, marks).ends_in_digit
+        if after_digit or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
             return True
     if not mark.ends_in_digit:
         return False
@@ -275,6 +288,7 @@ def _reads_differently(
 
 
 def mark_of(char: str, marks: Sequence[Mark]) -> Mark:
+    """Look up the mark for which a private character stands."""
     return marks[ord(char) - FIRST_MARK]
 
 
@@ -286,5 +300,6 @@ def _ascii_digits(text: str) -> str:
 
 @cache
 def _is_numeric(char: str) -> bool:
+    """Return whether a character is or contains a digit or number, such as ½."""
     shown = char + unicodedata.normalize("NFKC", char)
     return any(unicodedata.category(part).startswith("N") for part in shown)

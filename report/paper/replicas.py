@@ -1,7 +1,7 @@
 """Compare the claims of a paper with the same claims on other machines.
 
-The record of a machine is evaluated by the parts of the study that are about its kind of machine.
-Claims that do not read the record are left out, such as claims about the source or pairs of runs.
+Only the claims about a machine's kind, CPU or GPU, are evaluated, from its record alone.  Claims
+that do not read the record are left out, such as claims about pairs of runs.
 """
 
 import re
@@ -28,10 +28,14 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "P": "same in part",
     "B": "by construction",
 }
-#: The outcome on many machines is the first of these letters that any machine has.
+#: The outcome of a claim on many machines is the first of these letters that any machine has.
 _OUTCOMES: Final = "CPADUBN"
-#: Order of claims in reports, by outcome.
-_ORDER: Final = "CUPDABN"
+#: Order of claims in reports, by their outcome.
+_ORDER_OF_CLAIMS: Final = "CUPDABN"
+#: Order of counts in summaries, by the outcome of the counted claims.
+_ORDER_OF_COUNTS: Final = "ABPCUND"
+#: Letters whose counts are printed even if they are 0.
+_ALWAYS_COUNTED: Final = "ACUN"
 _DECIDED: Final = ("supported", "refuted")
 
 
@@ -50,7 +54,7 @@ class Replica:
 
     @property
     def shards(self) -> list[Stored]:
-        """Measured shards of the record and of all records pooled with it."""
+        """Measured files behind the record: its shards, and those of records pooled with it."""
         return [shard for run in self.stored.runs for shard in run.shards]
 
     @property
@@ -60,7 +64,7 @@ class Replica:
 
     @property
     def machine(self) -> str:
-        """Identity of the machine: a host with a number of threads; may have several records."""
+        """Identity of the machine, which may have several records: a host and its threads."""
         return machine_id(self.stored.record.environment)
 
     @cached_property
@@ -76,7 +80,7 @@ class Replica:
         return 2 * sum(round_.disturbance is not None for round_ in rounds) > len(rounds)
 
     def decides(self, claim: Claim) -> bool:
-        """Tell whether a claim reads this record."""
+        """Return whether a claim reads this record."""
         return not self.files.isdisjoint(claim.files)
 
     def reasons(self, claim: Claim) -> list[str]:
@@ -88,10 +92,10 @@ class Replica:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim of the paper, and the same claim on each machine of its kind, by label.
+    """A claim of the paper, and the same claim on other machines by their label.
 
-    ``cases``: common cases of the paper and all these machines, over which means are compared.
-    ``busy``: labels of machines with mostly disturbed measurements.
+    ``cases``: cases over which means are compared, since the paper and all machines have them.
+    ``busy``: labels of machines on which other programs disturbed most measurements.
     """
 
     paper: Claim
@@ -121,19 +125,25 @@ class Row:
 
     @property
     def disturbed(self) -> list[str]:
-        """For each machine that measured the claim, what disturbed it; "" if nothing did."""
-        claims = [(label, claim) for label, claim in self.claims.items() if claim.known]
-        busy = "on a busy machine"
-        return [busy if label in self.busy else disturbance(claim) for label, claim in claims]
+        """For each machine that measured the claim, its disturbance in words, "" without one."""
+        texts = []
+        for label, claim in self.claims.items():
+            if claim.known:
+                texts.append("on a busy machine" if label in self.busy else disturbance(claim))
+        return texts
 
     @property
     def effects(self) -> list[tuple[float, str]]:
-        """Effects of the claim on the machines that measured it, sorted, each also as printed."""
+        """Effects of the claim as (number, text) on the machines that measured it, sorted."""
         return sorted((c.effect, c.measured) for c in self.known if isinstance(c.effect, float))
 
     @property
     def measured(self) -> str:
-        """Numbers of the claim: equal ones once, the range of effects, or of all comparisons."""
+        """Numbers of the claim on all machines, in words.
+
+        Equal numbers are printed once.  Otherwise the text gives the range of the effects or, for a
+        claim of several comparisons, the range of their numbers.
+        """
         texts = {claim.measured for claim in self.known}
         if len(texts) == 1:
             return texts.pop()
@@ -156,6 +166,7 @@ class Row:
 
 
 def _letter(claim: Claim, paper: Claim) -> str:
+    """Return the letter of ``AGREEMENTS`` for a claim on a machine, compared with the paper's."""
     if claim.verdict not in _DECIDED:
         return "U" if claim.verdict == "undecided" else "N"
     if paper.verdict not in _DECIDED:
@@ -175,43 +186,44 @@ def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
         for id, claim in replica.claims.items():
             claims.setdefault(id, {})[replica.label] = claim
     rows = [(id, _row(paper.claims[id], by_label, busy)) for id, by_label in claims.items()]
-    return dict(sorted(rows, key=lambda item: _ORDER.index(item[1].outcome)))
+    return dict(sorted(rows, key=lambda item: _ORDER_OF_CLAIMS.index(item[1].outcome)))
 
 
 def _row(paper: Claim, claims: Mapping[str, Claim], busy: Collection[str]) -> Row:
-    """Make the row of a claim; means are taken over the common cases of paper and machines."""
+    """Make the row of a claim; take means over the cases that the paper and all machines have."""
     measured = {label: claim for label, claim in claims.items() if claim.known}
-    common, *others = on_common_cases([paper, *measured.values()])
-    compared = dict(zip(measured, others, strict=True))
-    cases = cases_of(common) if len({*map(cases_of, (common, *others))}) == 1 else ""
-    return Row(common, {**claims, **compared}, cases, busy)
+    new_paper, *new_claims = on_common_cases([paper, *measured.values()])
+    by_label = dict(zip(measured, new_claims, strict=True))
+    have_same_cases = len({*map(cases_of, (new_paper, *new_claims))}) == 1
+    cases = cases_of(new_paper) if have_same_cases else ""
+    return Row(new_paper, {**claims, **by_label}, cases, busy)
 
 
 def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
     """Count claims by agreement for each kind of machine, and name the contrary claims."""
-    lines = []
+    sentences = []
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
-        of_kind = [row for row in rows if row.paper.about == about]
+        rows_of_kind = [row for row in rows if row.paper.about == about]
         where = "every machine that decides them" if labels[1:] else labels[0]
-        claims = f"of {len(of_kind)} claims that a record of {about} tests"
+        claims = f"of {len(rows_of_kind)} claims that a record of {about} tests"
         same = f"{claims}: same verdict as the paper on {where}"
         counts = []
-        for letter in "ABPCUND":
-            having = [row for row in of_kind if row.outcome == letter]
-            notes = [row.paper.title for row in having if letter == "C"]
-            disturbed = [row for row in having if row.known and all(row.disturbed)]
+        for letter in _ORDER_OF_COUNTS:
+            counted = [row for row in rows_of_kind if row.outcome == letter]
+            notes = [row.paper.title for row in counted if letter == "C"]
+            disturbed = [row for row in counted if row.known and all(row.disturbed)]
             notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
-            if having or letter in "ACUN":
+            if counted or letter in _ALWAYS_COUNTED:
                 note = f" ({'; '.join(notes)})" if notes else ""
                 text = same if letter == "A" else AGREEMENTS[letter]
-                counts.append(f"{len(having)} {text}{note}")
-        lines.append("; ".join(counts))
-    return ". ".join(lines) or "0 of 0 claims are decided, without a record"
+                counts.append(f"{len(counted)} {text}{note}")
+        sentences.append("; ".join(counts))
+    return ". ".join(sentences) or "0 of 0 claims are decided, without a record"
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:
-    """Return the replicas without copies of other records; give the reasons by file of a copy."""
+    """Drop replicas that copy other records; also return, by file, why each was dropped."""
     unique, copies, detector = list[Replica](), dict[str, str](), gates.CopyDetector()
     for replica in replicas:
         reasons = [detector.reason(replica.label, shard.record) for shard in replica.shards]

@@ -1,6 +1,6 @@
 """The replication report: which claims of a paper hold on other machines.
 
-One template prints the reports of all studies, without sentences of the studies.
+One template, ``replication.qmd.j2``, prints the reports of all studies.
 """
 
 import re
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from figures.panels import Drawing, Grid, Roofline, Scaling
 from report.core.missing import Missing
+from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import printed, scale_for
@@ -24,9 +25,9 @@ from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
     MeasuredMachine,
-    disturbed_of,
+    disturbed_count,
     drawing_of,
-    measure,
+    evaluate_machine,
     properties,
     setup,
 )
@@ -35,26 +36,29 @@ from report.paper.study import NO_CASES
 from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import over_common_terms, range_of_terms
 
-#: Height (inches) of a row of panels in which an axis fits its name.
+#: Smallest height (inches) of a row of panels; in a lower row, names of axes would be cut.
 _LEAST_HEIGHT: Final = 2.1
 #: Properties in the table of many hosts.
-_OF_HOSTS: Final = (
+_HOST_PROPERTIES: Final = (
     "Identity", "Cores and threads", "Memory", "C library", "Operating system", "Framework"
 )  # fmt: skip
 #: Fields of an environment whose absence is not reported, since no result depends on them.
-_NO_PARTS: Final = ("cpu.governor", "gpu", "load_after", "name")
-#: Group of such fields → words for a field of it.
-_GROUPS: Final = {"ceilings": "peak rates {} the run", "policies": "memory policy {}"}
+_IGNORED_FIELDS: Final = ("cpu.governor", "gpu", "load_after", "name")
+#: Group of fields of an environment → phrase for one of its fields, such as "peak rates before".
+_GROUP_PHRASES: Final = {"ceilings": "peak rates {} the run", "policies": "memory policy {}"}
 #: Tables, drawings by id, and facts of a report.
 _Contents: TypeAlias = tuple[list[Table], dict[str, Drawing], dict[str, Any]]
+#: Row of a table: heading → cell.
 _Cells: TypeAlias = dict[str, Content]
 
 
 @dataclass(frozen=True)
 class Original:
-    """The paper: findings, title, machines in its roles, their comparison, and records by file.
+    """The paper with which machines are compared.
 
-    ``headline``: ids of the claims that are its title and abstract.
+    ``headline`` are the ids of its main claims, from title and abstract.  ``machines`` are those
+    that it describes, the main one first.  ``compared`` says by which measure machines are
+    compared.  ``records`` are all its records by file.
     """
 
     findings: Findings
@@ -68,46 +72,46 @@ class Original:
 def report(
     original: Original, replicas: Sequence[Replica], left_out: Iterable[str] = ()
 ) -> Findings:
-    """Compute the findings of the report; ``left_out`` says why records are not used."""
+    """Compute the findings of the report; ``left_out`` says why records are not used.
+
+    A row compares one claim on all machines; its outcome is a letter of ``AGREEMENTS``.
+    """
     rows = compare(replicas, original.findings)
     measured = {id: row for id, row in rows.items() if row.outcome != "N"}
-    marks, reasons = _reasons(original, replicas, measured)
+    reason_numbers, reasons = _reasons(original, replicas, measured)
     no_interval = _reason_against_interval(replicas, measured.values())
     if len(replicas) == 1:
         machines, drawings, facts = _of_one(original, replicas[0], measured.values())
     else:
-        machines, drawings, facts = _of_many(original, replicas, measured.values(), marks)
+        machines, drawings, facts = _of_many(original, replicas, measured.values(), reason_numbers)
     claims = _claims_table(original, measured, predict=not no_interval)
-    others = [replica for replica in replicas if replica.stored.file not in original.records]
+    not_in_paper = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
     tested = [row for row in main if row.known]
+    # The letters leave out claims that were tested in part or with the paper's own records.
     quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbed)]
     untested = "no main claim of the paper was tested in full on a quiet machine"
-    against = {
-        f"the paper uses {'these records' if replicas[1:] else 'this record'}": not others,
+    objections = {
+        f"the paper uses {'these records' if replicas[1:] else 'this record'}": not not_in_paper,
         untested: original.headline and not quiet,
         "other programs disturbed most measurements": all(r.busy for r in replicas),
     }
     environments = [stored.record.environment for stored in original.records.values()]
     machines_of_paper, hosts = {*map(machine_id, environments)}, {*map(hardware, environments)}
-    others_about = {c.about for id, c in original.findings.claims.items() if id not in rows}
+    untestable = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
         "count": str(len(replicas)),
         "of_paper": original.machines[0].label if original.machines else "",
-        "used": str(len(replicas) - len(others) or "none"),
-        "owned": any(replica.machine in machines_of_paper for replica in others),
-        "hosts": any(hardware(r.stored.record.environment) in hosts for r in others),
-        "against": [text for text, is_true in against.items() if is_true and replicas],
+        "used": str(len(replicas) - len(not_in_paper) or "none"),
+        "owned": any(replica.machine in machines_of_paper for replica in not_in_paper),
+        "hosts": any(hardware(r.stored.record.environment) in hosts for r in not_in_paper),
+        "against": [text for text, is_true in objections.items() if is_true and replicas],
         "cells": str(claims.rows),
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
         "level": f"{100 * CONFIDENCE:.0f} %",
-        "measured": [  # for the abstract
-            (row.paper.title, _verdict(row.over_all) + _behind(row), _in_paper(original, row))
-            for row in sorted(measured.values(), key=lambda r: (r not in main, -len(r.effects)))
-            if (row in main or row.paper.expected) and row.outcome != "P"
-        ][:2],
+        "measured": _shown_in_abstract(original, measured.values(), main),
         "headline": str(len(original.headline) or ""),
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
@@ -116,16 +120,15 @@ def report(
         "no_interval": no_interval,
         "reasons": reasons,
         "untested": _untested(original, replicas, rows),
-        "others": sorted(others_about),
+        "others": sorted(untestable),
         "missing": _missing_parts(replicas),
         "left_out": list(left_out),
         "commands": _commands(replicas),
     }
+    tables = [replace(table, outward=True) for table in (claims, *machines) if table.rows]
     return Findings(
         values={},
-        tables={
-            table.id: replace(table, outward=True) for table in (claims, *machines) if table.rows
-        },
+        tables={table.id: table for table in tables},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
@@ -133,19 +136,36 @@ def report(
     )
 
 
+def _shown_in_abstract(
+    original: Original, rows: Iterable[Row], main: Collection[Row]
+) -> list[tuple[str, str, str]]:
+    """Return title, result and the paper's result of two claims, of ``main`` claims if possible."""
+    shown = []
+    for row in sorted(rows, key=lambda row: (row not in main, -len(row.effects))):
+        if (row in main or row.paper.expected) and row.outcome != "P":
+            result = _verdict(row.over_all) + _conditions(row)
+            shown.append((row.paper.title, result, _in_paper(original, row)))
+    return shown[:2]
+
+
 def _untested(
     original: Original, replicas: Iterable[Replica], rows: Mapping[str, Row]
 ) -> dict[str, list[str]]:
-    """List claims that no record measures, and main claims that none can, by what they need."""
+    """List the claims that no record measured, by what would measure them.
+
+    Claims that no single record can test are listed only if they are main claims.
+    """
     untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
-        note, row = " (main)" if id in original.headline else "", rows.get(id)
-        needs = [f"about {claim.about}, which no single record tests"] if note else []
-        if row:
+        row, is_main = rows.get(id), id in original.headline
+        if row and not row.known:
             needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
-        if needs and not (row and row.known):
-            titles = untested.setdefault("; ".join(dict.fromkeys(needs)), [])
-            titles.append(f"{claim.title}{note}")
+        elif not row and is_main:
+            needs = [f"about {claim.about}, which no single record tests"]
+        else:
+            continue
+        titles = untested.setdefault("; ".join(dict.fromkeys(needs)), [])
+        titles.append(f"{claim.title}{' (main)' if is_main else ''}")
     return untested
 
 
@@ -156,31 +176,40 @@ def _reasons(
 
     Returns the number of the reason by claim and machine, and the reasons with their claims.
     """
-    marks, claims = dict[tuple[str, str], str](), dict[str, list[str]]()
-    for (n, (id, row)), replica in product(enumerate(rows.items(), start=1), replicas):
-        letter, reason = row.letters.get(replica.label, ""), ""
-        if letter in ("C", "U"):
-            own = replica.reasons(row.claims[replica.label])
-            reason = "; ".join(first_few(own or ["supported"]))
-        elif letter == "P":
-            claim = row.claims[replica.label]
-            lacking, count = uncompared(claim, row.paper), row.paper.known
-            reason = f"{count - len(lacking)} of the paper's {count} comparisons; the others: "
-            reason += "; ".join(first_few(lacking))
-        elif letter == "N":
-            reason = _need(original, replica, row)
-        if reason:
-            claims.setdefault(reason, []).append(str(n))
-            marks[id, replica.label] = str([*claims].index(reason) + 1)
+    reason_numbers, claims = dict[tuple[str, str], str](), dict[str, list[str]]()
+    for (claim_number, (id, row)), replica in product(enumerate(rows.items(), start=1), replicas):
+        if reason := _reason(original, replica, row):
+            claims.setdefault(reason, []).append(str(claim_number))
+            reason_numbers[id, replica.label] = str([*claims].index(reason) + 1)
     texts = []
-    for n, (reason, names) in enumerate(claims.items(), start=1):
-        where = f"claim{'s' if len({*names}) > 1 else ''} {', '.join(dict.fromkeys(names))}"
-        texts.append(f"Reason {n} ({where}): {reason}")
-    return marks, texts
+    for reason_number, (reason, claim_numbers) in enumerate(claims.items(), start=1):
+        numbers = [*dict.fromkeys(claim_numbers)]
+        where = f"claim{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+        texts.append(f"Reason {reason_number} ({where}): {reason}")
+    return reason_numbers, texts
+
+
+def _reason(original: Original, replica: Replica, row: Row) -> str:
+    """Explain the verdict of one machine on a claim; "" for the paper's verdict."""
+    match row.letters.get(replica.label, ""):
+        case "C" | "U":
+            reasons = replica.reasons(row.claims[replica.label])
+            return "; ".join(first_few(reasons or ["supported"]))
+        case "P":
+            lacking = uncompared(row.claims[replica.label], row.paper)
+            count = row.paper.known
+            compared = f"{count - len(lacking)} of the paper's {count} comparisons"
+            return f"{compared}; the others: {'; '.join(first_few(lacking))}"
+        case "N":
+            return _need(original, replica, row)
+    return ""
 
 
 def _need(original: Original, replica: Replica, row: Row) -> str:
-    """Say what would measure a claim: options of the paper's run, a full run, or another reason."""
+    """Say what would measure a claim that ``replica`` did not measure.
+
+    This is the run of the paper with its options, a full run, or else the reason of the gap.
+    """
     runs = [original.records[file] for file in row.paper.files if file in original.records]
     run = max(runs, key=lambda stored: len(_options(stored)), default=None)
     if run and _options(run):
@@ -194,36 +223,44 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
 
 
 def _options(stored: Stored) -> str:
-    """Return the options of a run that select its cases and its pairs of processes."""
+    """Return the options --set and --pairs of a run, which select its cases and processes."""
+    # Arguments may contain spaces, but no null character.
     options = re.findall("(--(?:set|pairs))[\0=]([^\0]*)", "\0".join(stored.record.command))
     return " ".join(chain.from_iterable(options))
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
-    """List the missing parts of records, grouped by reason; of many records, also where."""
-    where: dict[str, list[str]] = {}
+    """List what records lack, grouped by reason; if there are several records, also name them."""
+    digests: dict[str, list[str]] = {}
     for replica in replicas:
-        record, reasons = replica.stored.record, dict[str, dict[str, None]]()
-        for field, why in record.environment.missing.items():
-            group, _, part = field.rpartition(".")
-            name = words(_GROUPS.get(group, "{}").format(part))
-            if part.startswith(("lackey_", "ncu_", "perf_")):
-                name = f"counts of executed work ({part.partition('_')[0]})"
-            reason = "the system shows no such counters" if why.startswith("perf: ") else why
-            if field not in _NO_PARTS:
-                reasons.setdefault(reason, {})[name] = None
-        for case in record.cases:
-            if case.status != "ok":
-                # The name of a series leaves out the factor subject.
-                factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
-                names = reasons.setdefault(case.reason or case.status, {})
-                names[described("case ", factors)] = None
-        for why, names in reasons.items():
+        for why, names in _missing_by_reason(replica.stored.record).items():
             reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
-            text = f"{', '.join(first_few([*names]))}: {reason.rstrip('.')}"
-            where.setdefault(text, []).append(replica.stored.short_digest)
-    many = len(replicas) > 1
-    return [f"{text} ({', '.join(own)})" if many else text for text, own in where.items()]
+            text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
+            digests.setdefault(text, []).append(replica.stored.short_digest)
+    if len(replicas) == 1:
+        return [*digests]
+    return [f"{text} ({', '.join(records)})" for text, records in digests.items()]
+
+
+def _missing_by_reason(record: Record) -> dict[str, list[str]]:
+    """Return the names of a record's missing fields and cases, without repetition, by reason."""
+    missing: dict[str, dict[str, None]] = {}
+    for field, why in record.environment.missing.items():
+        if field in _IGNORED_FIELDS:
+            continue
+        group, _, part = field.rpartition(".")
+        name = words(_GROUP_PHRASES.get(group, "{}").format(part))
+        if part.startswith(("lackey_", "ncu_", "perf_")):
+            name = f"counts of executed work ({part.partition('_')[0]})"
+        reason = "the system shows no such counters" if why.startswith("perf: ") else why
+        missing.setdefault(reason, {})[name] = None
+    for case in record.cases:
+        if case.status != "ok":
+            # Names of series leave out the factor subject, so it gets another name.
+            factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
+            names = missing.setdefault(case.reason or case.status, {})
+            names[described("case ", factors)] = None
+    return {reason: [*names] for reason, names in missing.items()}
 
 
 def _records(original: Original, replica: Replica) -> str:
@@ -240,20 +277,23 @@ def _records(original: Original, replica: Replica) -> str:
 
 def _commands(replicas: Iterable[Replica]) -> list[str]:
     """Return the commands that measured the records, each below its records and their digests."""
-    blocks: dict[str, list[str]] = {}
+    comments: dict[str, list[str]] = {}
     for shard in chain.from_iterable(replica.shards for replica in replicas):
         record, code = shard.record, shard.record.code
         # Backslashes quote, since quotation marks would be curved.
         command = " ".join(re.sub(r"([^\w@%+=:,./-])", r"\\\1", part) for part in record.command)
         command = re.sub(" --(?!device|threads)", " \\\\\n  --", command)
         changes = "# with local changes\n" if code.tree_clean is False else ""
-        block = blocks.setdefault(f"{changes}git checkout {code.commit}\n{command}", [])
-        block += (f"# {Path(shard.file).name}, {record.minutes} min", f"# {shard.sha256}")
-    return ["\n".join((*files, command)) for command, files in blocks.items()]
+        own = comments.setdefault(f"{changes}git checkout {code.commit}\n{command}", [])
+        own += (f"# {Path(shard.file).name}, {record.minutes} min", f"# {shard.sha256}")
+    return ["\n".join((*lines, command)) for command, lines in comments.items()]
 
 
 def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool) -> Table:
-    """Tabulate the measured claims beside the paper's; predict the next machine if asked to."""
+    """Tabulate the measured claims beside the paper's.
+
+    ``predict`` adds the interval in which the effect on one more machine is expected.
+    """
     cells = list[_Cells]()
     for n, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
@@ -261,7 +301,7 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
         cells.append({
             "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.over_all) + _behind(row),
+            "Measured": _verdict(row.over_all) + _conditions(row),
             "Paper": _in_paper(original, row),
         })  # fmt: skip
         if predict:
@@ -269,35 +309,39 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
     return table_of("tbl-claims", cells, wide=True)
 
 
-def _behind(row: Row) -> str:
-    """Name the cases of a mean, count the processes of each case, and mark disturbed machines."""
+def _conditions(row: Row) -> str:
+    """Print the cases of a mean, the processes of each case, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
-    disturbed = [*filter(None, row.disturbed)]
-    count = f"{len(disturbed)} of {len(row.known)} " if len(row.known) > 1 else ""
-    busy = f", {count}{disturbed[0]}" if disturbed else ""
+    disturbances = [*filter(None, row.disturbed)]
+    count = f"{len(disturbances)} of {len(row.known)} " if len(row.known) > 1 else ""
+    busy = f", {count}{disturbances[0]}" if disturbances else ""
     return f"{cases}{_processes(row.known)}{busy}"
 
 
 def _processes(claims: Iterable[Claim]) -> str:
-    """Count the processes that measured a case of the claims."""
+    """Print how many processes measured a case of the claims; "" for claims without samples."""
     statements = chain.from_iterable(claim.statements for claim in claims)
     series = chain.from_iterable(statement.sampled for statement in statements)
-    counts = sorted({len(leaf.processes) for leaf in series})
-    ends = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
-    return f", {ends} process{'es' if ends != '1' else ''} a case" if ends else ""
+    counts = {len(leaf.processes) for leaf in series}
+    if not counts:
+        return ""
+    if len(counts) > 1:
+        return f", {min(counts)} to {max(counts)} processes a case"
+    count = counts.pop()
+    return f", {count} process{'es' if count != 1 else ''} a case"
 
 
 def _in_paper(original: Original, row: Row) -> str:
-    """Print the paper's numbers, or that they are the same, with the machines behind them."""
+    """Print the paper's verdict, or "the same"; name its machines unless only the main one."""
     names = [machine.label for machine in original.machines if machine.decides(row.paper)]
     text = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
-    own = original.machines and names == [original.machines[0].label]
-    where = f" on {'; '.join(names)}" if names and not own else ""
+    only_main = original.machines and names == [original.machines[0].label]
+    where = f" on {'; '.join(names)}" if names and not only_main else ""
     return f"{text}{where}{_processes([row.paper])}"
 
 
 def _agreement(row: Row) -> str:
-    """Name the agreement of one machine with the paper, or count machines by its letter."""
+    """Print the agreement of one machine with the paper, or the number of machines per letter."""
     if len(row.claims) == 1:
         return AGREEMENTS[row.outcome]
     counts = Counter(row.letters.values())
@@ -311,10 +355,16 @@ def _verdict(claim: Claim) -> str:
 
 
 def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
-    """Draw the key figure, describe the machines, and take over the tables of the paper."""
+    """Return the contents of a report on one machine.
+
+    These are the key figure, the description of the machines, and the tables of the paper with the
+    numbers of this machine.
+    """
+    # The paper's first machine of the same kind, CPU or GPU.
     paper = next((machine for machine in original.machines if machine.about == one.about), one)
     figures, beside = _beside(one, paper)
-    tables = one.findings.tables.values()  # the report has tables of some of these names
+    # The report has tables of its own with some of the paper's ids.
+    tables = one.findings.tables.values()
     of_paper = [replace(t, id=t.id.replace("tbl-", "tbl-paper-", 1)) for t in tables]
     facts: dict[str, Any] = {
         "single": True,
@@ -323,40 +373,45 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         "vectors": [],
         "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
     }
-    compared = {"This machine": one}
+    by_heading = {"This machine": one}
     for machine in original.machines:
         is_compared = machine is paper or any(machine.decides(row.paper) for row in rows)
         if is_compared and machine.stored.file != one.stored.file:
-            compared[f"The paper's {machine.label}"] = machine
-    table = setup([Run(machine.stored, label) for label, machine in compared.items()])
-    unshown = ("Processes planned", "Samples a case")
-    cells = [row for row in table.rows if row[0] not in unshown]
-    texts = ["Record"]
-    for machine in compared.values():
+            by_heading[f"The paper's {machine.label}"] = machine
+    table = setup([Run(machine.stored, heading) for heading, machine in by_heading.items()])
+    omitted = ("Processes planned", "Samples a case")
+    table_rows = [cells for cells in table.rows if cells[0] not in omitted]
+    record_row = ["Record"]
+    for machine in by_heading.values():
         capability = machine.stored.record.environment.torch.cpu_capability
         facts["vectors"].append(f"{capability} on {machine.label}")
-        texts.append(_records(original, machine))
-    return [replace(table, rows=(*cells, tuple(texts))), *of_paper], figures, facts
+        record_row.append(_records(original, machine))
+    return [replace(table, rows=(*table_rows, tuple(record_row))), *of_paper], figures, facts
 
 
 def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str, str]]:
-    """Draw the key figure in two columns: this machine on the left, the paper's on the right."""
+    """Draw the key figure in two columns: this machine on the left, the paper's on the right.
+
+    Returns the drawing by id, and its facts: the name of the figure and the title on the right.
+    Both are empty without a key figure; the title is empty if the right column is left out.
+    """
     figure = one.findings.shown_figure
     if figure is None:
         return {}, {}
-    published, columns = paper.findings.figures.get(figure.id), {one.label: figure.drawing.panels}
-    other = published.drawing.panels if published else ()
-    label = f"{paper.label}, paper"
-    if paper.stored.file != one.stored.file and len(other) == len(figure.drawing.panels):
-        columns[label] = other
-    panels = []
-    for drawn in zip(*columns.values(), strict=True):
-        for title, panel in zip(columns, drawn, strict=True):
-            panels.append(replace(panel, title=title))
-            if isinstance(panel, Scaling):  # only the paper explains points without a name
-                named = tuple(filter(attrgetter("label"), panel.points))
-                panels[-1] = replace(panel, title=title, points=named)
+    columns, paper_title = {one.label: figure.drawing.panels}, f"{paper.label}, paper"
+    paper_figure = paper.findings.figures.get(figure.id)
+    paper_panels = paper_figure.drawing.panels if paper_figure else ()
     rows = len(figure.drawing.panels)
+    if paper.stored.file != one.stored.file and len(paper_panels) == rows:
+        columns[paper_title] = paper_panels
+    panels = []
+    for panels_of_row in zip(*columns.values(), strict=True):
+        for title, panel in zip(columns, panels_of_row, strict=True):
+            if isinstance(panel, Scaling):  # only the paper explains points without a label
+                labelled = tuple(filter(attrgetter("label"), panel.points))
+                panels.append(replace(panel, title=title, points=labelled))
+            else:
+                panels.append(replace(panel, title=title))
     drawing = replace(
         figure.drawing,
         panels=tuple(panels),
@@ -365,7 +420,8 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
         height=rows * max(figure.drawing.height / figure.drawing.rows, _LEAST_HEIGHT),
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    facts = {"name": figure.name.replace("-", " "), "paper": label if label in columns else ""}
+    title = paper_title if paper_title in columns else ""
+    facts = {"name": figure.name.replace("-", " "), "paper": title}
     return {"fig-beside": drawing}, facts
 
 
@@ -373,11 +429,12 @@ def _of_many(
     original: Original,
     replicas: Sequence[Replica],
     rows: Collection[Row],
-    marks: Mapping[tuple[str, str], str],
+    reason_numbers: Mapping[tuple[str, str], str],
 ) -> _Contents:
-    """Compare the measure of many machines, or of none, and map their agreement on the claims.
+    """Return the contents of a report on several machines, or on none.
 
-    ``marks``: number of the reason for a letter of the map, by claim and machine.
+    These are a map of their agreement with the paper, the compared measure, and tables of machines
+    and hosts.  ``reason_numbers``: number of the reason of a letter, by claim and machine.
     """
     compared, (machines, cases) = original.compared, _machines(original, replicas)
     count = len({replica.machine for replica in replicas})
@@ -385,8 +442,11 @@ def _of_many(
     if rows:
         names, cells = tuple(machine.name for machine in machines), []
         for name in names:
-            letters = [(row.letters.get(name, ""), (row.paper.id, name)) for row in rows]
-            cells.append(tuple(letter + marks.get(key, "") for letter, key in letters))
+            texts = []
+            for row in rows:
+                number = reason_numbers.get((row.paper.id, name), "")
+                texts.append(row.letters.get(name, "") + number)
+            cells.append(tuple(texts))
         numbers, place = map(str, range(1, len(rows) + 1)), f"{__name__}._of_many"
         grid = Grid(names, (*numbers,), (*cells,), "".join(AGREEMENTS), "Claim")
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
@@ -396,8 +456,9 @@ def _of_many(
     environments = {replica.label: replica.stored.record.environment for replica in replicas}
     hosts = list[_Cells]()
     for machine in machines:
-        known_of = properties(environments[machine.name])
-        hosts.append({"Machine": machine.name, **{name: known_of[name] for name in _OF_HOSTS}})
+        described = properties(environments[machine.name])
+        cells_of_host = {name: described[name] for name in _HOST_PROPERTIES}
+        hosts.append({"Machine": machine.name, **cells_of_host})
     facts = {
         "single": False,
         "vectors": [],
@@ -414,14 +475,17 @@ def _of_many(
 
 
 def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[MeasuredMachine], str]:
-    """Return the machines by the compared measure, and the common cases of its means."""
+    """Return the machines, sorted by the compared measure, and the common cases of its means.
+
+    Machines without the measure come last.
+    """
     known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
     for replica in replicas:
-        machine = measure(replica.stored, replica.label, original.compared)
+        machine = evaluate_machine(replica.stored, replica.label, original.compared)
         del machine.cells["Processor or GPU"], machine.cells["Threads"]
-        machine.cells["Machine"] = replica.label  # which has both
+        machine.cells["Machine"] = replica.label  # names processor and threads
         machine.cells["Record"] = _records(original, replica)
-        machine.cells["Disturbed"] = disturbed_of([shard.record for shard in replica.shards])
+        machine.cells["Disturbed"] = disturbed_count([shard.record for shard in replica.shards])
         (unknown if machine.measured.missing else known).append(machine)
     means = over_common_terms([machine.measured for machine in known])
     machines = []
@@ -445,14 +509,16 @@ def _next_machine(row: Row) -> str:
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
     """Say why the effect on a further machine cannot be predicted; "" if it can be."""
     environments = [replica.stored.record.environment for replica in replicas]
-    libraries = {properties(environment)["C library"] for environment in environments}
-    allocators = set[frozenset[tuple[str, str]]]()
-    for environment in environments:
-        variables = environment.variables.items()
-        allocators.add(frozenset(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
         return f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
     if len({*map(hardware, environments)}) < len(replicas):
         return "several records are of one host"
-    several = Missing in map(type, libraries) or len(libraries) > 1 or len(allocators) > 1
-    return "the machines differ, or may, in their C library or allocator" if several else ""
+    libraries, allocators = set[Content](), set[frozenset[tuple[str, str]]]()
+    for environment in environments:
+        libraries.add(properties(environment)["C library"])
+        variables = environment.variables.items()
+        allocators.add(frozenset(v for v in variables if re.search("MALLOC|^LD_PRELOAD$", v[0])))
+    unknown = any(isinstance(library, Missing) for library in libraries)
+    if unknown or len(libraries) > 1 or len(allocators) > 1:
+        return "the machines differ, or may, in their C library or allocator"
+    return ""

@@ -37,7 +37,7 @@ Data = TypeVar("Data")
 Subject = TypeVar("Subject")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Kind of a part → words for the subject of its claims.
+#: Kind of a part → what its claims are about, in words.
 _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "cpu": "a CPU",
     "gpu": "a GPU",
@@ -48,18 +48,19 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "": "all data of the paper",
 }
 
+#: Value of a part without a subject.
 _NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
 #: Reason for a claim without comparisons.
 NO_CASES: Final = "needed cases or counts are missing"
-_UNKNOWN: Final = Statement(absent("no run", "1", NO_CASES), Range())
+_NO_COMPARISON: Final = Statement(absent("no run", "1", NO_CASES), Range())
 
 
 @dataclass(frozen=True)
 class _Declared:
     """A function of the subject of ``part``; templates print its result by the ``id``.
 
-    Claims have a ``title`` and ``numbers``; tables and figures have layout ``options``.  ``key``
-    marks the key figure.
+    Claims have a ``title`` and ``numbers``, the ids of the values that they decide; tables and
+    figures have layout ``options``.  ``key`` marks the figure that lists of papers show.
     """
 
     part: Part[Any]
@@ -80,9 +81,10 @@ class Part(Generic[Subject]):
     """One part of a study's data, and the decorators that declare functions of it."""
 
     def __init__(self, name: str, kind: str, declarations: _Declarations) -> None:
-        """Set the attribute ``name`` of the paper's data, and the ``kind`` of subject in it.
+        """Make the part whose subject is the attribute ``name`` of the paper's data.
 
-        The attribute is None if the data lack the subject.  Kinds: ``_SUBJECT_IN_WORDS``.
+        The attribute is None if the data lack the subject.  ``kind`` is a key of
+        ``_SUBJECT_IN_WORDS``.
         """
         self.name, self.kind, self._declarations = name, kind, declarations
 
@@ -157,18 +159,18 @@ class Part(Generic[Subject]):
     ) -> Callable[[Function], Function]:
         """Return a decorator that declares a function in a ``section`` of ``Findings``."""
 
-        def declared(function: Function) -> Function:
+        def decorator(function: Function) -> Function:
             self._add(section, id_of(function), function, **fields)
             return function
 
-        return declared
+        return decorator
 
     def _add(self, section: str, id: str, function: Callable[..., Any], **fields: Any) -> None:
         """Add a declaration; raise ``StudyError`` for an id that is declared already."""
-        declared = self._declarations.setdefault(section, {})
-        if id in declared:
-            raise _declared_twice(id)
-        declared[id] = _Declared(self, id, function, **fields)
+        declarations = self._declarations.setdefault(section, {})
+        if id in declarations:
+            raise _duplicate_error(id)
+        declarations[id] = _Declared(self, id, function, **fields)
 
 
 def _no_items(data: Any) -> tuple[()]:
@@ -190,8 +192,8 @@ class Study(Part[Data]):
         """Set the functions of the study.
 
         ``data`` makes the paper's data.  ``check`` raises ``StudyError`` for a record that does not
-        fit the study.  ``compared`` says how all machines are compared, by default by measured peak
-        rates.  ``reconciliations`` makes the paper's reconciliations, and ``audits`` the checks of
+        fit the study.  ``compared`` says by which measure all machines are compared, by default by
+        none.  ``reconciliations`` makes the paper's reconciliations, and ``audits`` the checks of
         the numbers that its source printed.
         """
         super().__init__("", "", {})
@@ -208,10 +210,10 @@ class Study(Part[Data]):
 
     def show(self, name: str, *ids: str) -> None:
         """Declare the values ``ids`` again, as ``name_id``, for the run in attribute ``name``."""
-        other = Part[Any](name, "pair", self._declarations)
+        part = Part[Any](name, "pair", self._declarations)
         for id in ids:
             value = self._declarations["values"][id]
-            other._add("values", f"{name}_{id}", value.function, style=value.style)
+            part._add("values", f"{name}_{id}", value.function, style=value.style)
 
     def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
         """Declare numbers that follow from theory alone."""
@@ -219,10 +221,10 @@ class Study(Part[Data]):
             self._add("values", id, partial(_constant, quantity), style=style)
 
     def findings(self, everything: Inputs) -> Findings:
-        """Evaluate all declarations on the records in roles, and compare all machines.
+        """Evaluate all declarations on the records that have a role in the paper.
 
-        The sources of a table are the files of its quantities, or else of all these records.
-        Raises ``StudyError`` for records that do not fit the study.
+        If there are other records, also compares all machines.  Raises ``StudyError`` for records
+        that do not fit the study.
         """
         self._check_all(everything.records)
         inputs = everything.in_roles()
@@ -234,7 +236,7 @@ class Study(Part[Data]):
     def evaluate(
         self, everything: Inputs, stored: Stored, *, claims_only: bool = False
     ) -> Findings:
-        """Evaluate the declarations on parts of a CPU or GPU, from the record ``stored`` alone.
+        """Evaluate the declarations about one CPU or GPU, from its record ``stored`` alone.
 
         Raises ``StudyError`` for a record that does not fit the study.
         """
@@ -246,6 +248,7 @@ class Study(Part[Data]):
         return self._evaluate(inputs, kind)
 
     def _check_all(self, records: Iterable[Stored]) -> None:
+        """Raise ``StudyError`` for the first record that does not fit the study."""
         for stored in records:
             for run in stored.runs:
                 self._check(run)
@@ -274,13 +277,16 @@ class Study(Part[Data]):
         )
 
     def _results(
-        self, section: str, data: Data, otherwise: Any, kind: str
+        self, section: str, data: Data, without_subject: Any, kind: str
     ) -> Iterator[tuple[_Declared, Any]]:
-        """Yield each declaration with its result, or with ``otherwise`` if it has no subject."""
+        """Yield each declaration on parts of a ``kind`` with its result.
+
+        A part that has no subject in these data yields the result ``without_subject``.
+        """
         for item in self._declarations.get(section, {}).values():
             if kind in ("", item.part.kind):
                 subject = getattr(data, item.part.name) if item.part.name else data
-                yield item, otherwise if subject is None else item.function(subject)
+                yield item, without_subject if subject is None else item.function(subject)
 
     def _values(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Value]:
         """Evaluate values; raise ``StudyError`` for a mapping on a part without a subject."""
@@ -294,13 +300,13 @@ class Study(Part[Data]):
             quantities = result if isinstance(result, Mapping) else {item.id: result}
             for id, quantity in quantities.items():
                 if id in values:
-                    raise _declared_twice(id)
+                    raise _duplicate_error(id)
                 value = declare(id, quantity, item.style)
                 values[id] = replace(value, sources=inputs.shards(value.sources))
         return values
 
     def _tables(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Table]:
-        """Make the tables that have rows; the sources of one without quantities are all records."""
+        """Make the tables that have rows; a table without quantities names all files as sources."""
         tables: dict[str, Table] = {}
         for item, result in self._results("tables", data, (), kind):
             table = result
@@ -313,10 +319,10 @@ class Study(Part[Data]):
 
     def _claims(self, data: Data, kind: str) -> dict[str, Claim]:
         claims = {}
-        for item, result in self._results("claims", data, _UNKNOWN, kind):
+        for item, result in self._results("claims", data, _NO_COMPARISON, kind):
             statements = (result,) if isinstance(result, Statement) else tuple(result)
             claims[item.id] = replace(
-                judge(item.id, statements or (_UNKNOWN,)),
+                judge(item.id, statements or (_NO_COMPARISON,)),
                 title=item.title,
                 about=_SUBJECT_IN_WORDS[item.part.kind],
                 numbers=item.numbers,
@@ -342,11 +348,11 @@ def _prefixed(prefix: str, name: str, function: Callable[..., Any]) -> str:
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:
-    """Return module and name of a function: its id if templates do not print its result."""
+    """Return module and name of a function, which identify results that templates do not name."""
     return f"{function.__module__}.{function.__name__}"
 
 
-def _declared_twice(id: str) -> StudyError:
+def _duplicate_error(id: str) -> StudyError:
     return StudyError(f"The study declares {id} twice; rename one of the two.")
 
 

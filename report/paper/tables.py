@@ -23,7 +23,7 @@ from report.paper.values import Evaluated
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
-#: A cell as evaluated.
+#: An evaluated cell: a number, an estimate with interval, the reason of its absence, or a text.
 TableCell: TypeAlias = Evaluated | str
 #: A cell as a study declares it: a quantity, or an evaluated cell.
 Content: TypeAlias = Quantity | TableCell
@@ -68,7 +68,10 @@ class Column:
         return self.unit != ""
 
     def text(self, cell: TableCell, *, outward: bool = False) -> str:
-        """Print a cell as plain text, without the mark of its note."""
+        """Print a cell as plain text, without the letter of its note.
+
+        Ends of intervals are rounded to the nearest decimal, or ``outward``.
+        """
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -102,16 +105,16 @@ class Table:
 
     @property
     def marks(self) -> dict[str, str]:
-        """Reasons of missing cells, each once, with the letter of its note."""
+        """Reason of missing cells → letter of its note; z is followed by aa."""
         marks: dict[str, str] = {}
         for cell in chain(*self.rows):
             if isinstance(cell, Missing):
-                rounds, letter = divmod(len(marks), len(ascii_lowercase))  # z is followed by aa
-                marks.setdefault(cell.reason, ascii_lowercase[letter] * (rounds + 1))
+                repeats, letter = divmod(len(marks), len(ascii_lowercase))
+                marks.setdefault(cell.reason, ascii_lowercase[letter] * (repeats + 1))
         return marks
 
     def texts(self) -> list[list[tuple[str, str]]]:
-        """Print all cells as plain text; add the letter of its note to a missing cell."""
+        """Print all cells as (text, letter of the note); only missing cells have a note."""
         marks, rows = self.marks, []
         for row in self.rows:
             texts = []
@@ -122,7 +125,7 @@ class Table:
         return rows
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
-        """List all notes as (mark, text): unmarked notes first, then reasons of missing cells."""
+        """List all notes as (letter, text): first those without letter, then reasons of gaps."""
         unmarked = (("", note) for note in (*self.notes, *self._level_note()))
         return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
 
@@ -138,7 +141,10 @@ class Table:
         return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
-        """Columns and rows of raw numbers, with two further columns for the ends of intervals."""
+        """Content of the table in JSON, with raw numbers.
+
+        A column with intervals is followed by two columns for their ends.
+        """
         rows: list[list[Number | str | None]] = [[] for _ in self.rows]
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):
@@ -168,7 +174,8 @@ def table_of(
 ) -> Table:
     """Make a table from rows that map headings to cells (see ``Part.table``).
 
-    Raises ``StudyError`` for rows with different headings, and for a column with two units.
+    Raises ``StudyCodeError`` for rows with different headings, and for a column with two units or
+    with a heading whose unit does not fit.
     """
     headings = list(rows[0]) if rows else []
     cells, sources = [], dict[str, None]()
@@ -187,27 +194,30 @@ def table_of(
                 evaluated.append(content)
         cells.append(tuple(evaluated))
     columns = []
-    for head in headings:
-        contents = [row[head] for row in rows]
-        columns.append(_column(head, contents, digits.get(head)))
+    for heading in headings:
+        contents = [row[heading] for row in rows]
+        columns.append(_column(heading, contents, digits.get(heading)))
     return Table(id, tuple(columns), tuple(cells), sources=tuple(sources), wide=wide)
 
 
-def _column(head: str, contents: Sequence[Content], digits: int | None) -> Column:
-    """Derive a column from its heading and cells; raises ``StudyError`` for two units."""
+def _column(heading: str, contents: Sequence[Content], digits: int | None) -> Column:
+    """Derive a column from its heading and cells; raises ``StudyCodeError`` as ``table_of``."""
     units = {_unit(content) for content in contents if not isinstance(content, Missing)}
     if len(units) > 1:
         raise StudyCodeError(
-            f"the column {head!r} has cells in {' and '.join(sorted(units))}; use one unit."
+            f"the column {heading!r} has cells in {' and '.join(sorted(units))}; use one unit."
         )
-    unit, shown = "".join(units), _HEADING_WITH_UNIT.fullmatch(head)
-    if unit and shown:
-        try:
-            scale_to(shown[2], unit)
-        except ValueError as error:
-            raise StudyCodeError(f"the heading {head!r}: {error}") from error
-        return Column(shown[1], unit, shown[2], digits)
-    return Column(head, unit if units else "1", None, digits)
+    if not units:  # All cells are missing.
+        return Column(heading, unit="1", digits=digits)
+    unit, parts = units.pop(), _HEADING_WITH_UNIT.fullmatch(heading)
+    if not unit or not parts:
+        return Column(heading, unit, digits=digits)
+    name, shown = parts.groups()
+    try:
+        scale_to(shown, unit)
+    except ValueError as error:
+        raise StudyCodeError(f"the heading {heading!r}: {error}") from error
+    return Column(name, unit, shown, digits)
 
 
 def _unit(content: Content) -> str:
@@ -219,21 +229,19 @@ def _unit(content: Content) -> str:
 
 def to_markdown(table: Table, caption: str) -> str:
     """Write the table as a Quarto cross-reference div; ``caption`` is markdown."""
-    lines = [
+    rows = [
         [markdown(column.heading) for column in table.columns],
         ["---:" if column.numeric else ":---" for column in table.columns],
     ]
     for row in table.texts():
-        lines.append([markdown(text) + (f"^{mark}^" if mark else "") for text, mark in row])
+        rows.append([markdown(text) + (f"^{mark}^" if mark else "") for text, mark in row])
     notes = [(f"^{mark}^ " if mark else "") + markdown(text) for mark, text in table.note_texts()]
-    return "\n".join([
-        f"::: {{#{table.id}{' .wide' if table.wide else ''}}}",
-        *(f"| {' | '.join(line)} |" for line in lines),
-        "",
-        *(["::: {.table-notes}", " ".join(notes), ":::", ""] if notes else []),
-        caption,
-        ":::",
-    ])  # fmt: skip
+    lines = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}"]
+    lines += [f"| {' | '.join(cells)} |" for cells in rows]
+    lines += [""]
+    if notes:
+        lines += ["::: {.table-notes}", " ".join(notes), ":::", ""]
+    return "\n".join([*lines, caption, ":::"])
 
 
 def to_csv(table: Table) -> str:

@@ -17,8 +17,9 @@ Its tags, which ``docs/adding-a-study.md`` explains:
     The sentence, while the project's data have no such case; afterwards the build warns.
 
 A template cannot change data or read attributes with an underscore, so reviewers of a contribution
-need to read only Python code.  Each text of the study is printed whole, as a mark (``prose``);
-digits that a template computes, or cuts out of a text, count as typed.
+need to read only Python code.  While a template is rendered, each text of the study is one private
+character, its mark (see ``prose``).  Digits that a template computes, or cuts out of a text, count
+as typed.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ from report.paper.values import FORMS, NOT_MEASURED, Value
 _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 #: Methods of mappings that a template may call.
 _SAFE_CALLS: Final = ("get", "items", "keys", "values")
-_OPPOSITE: Final = {"supported": "refuted", "refuted": "supported"}
+_OPPOSITE_VERDICT: Final = {"supported": "refuted", "refuted": "supported"}
 _END_TAG: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
-#: Private characters, other than marks, that stand at the beginning of a claim's text; beginning of
-#: a text within a paragraph.
+#: Anchor of the first claim: a private character, other than a mark, before the claim's text.
 _FIRST_ANCHOR: Final = 0xE000
 ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
+#: Beginning of a text that is part of a paragraph, not a block such as a list or a table.
 _IN_PARAGRAPH: Final = re.compile(rf"[\w\[“*@{MARKS}]")
-_MISSING: Final = f"[{NOT_MEASURED}](#v-"
+#: Beginning of a printed value that is missing.
+_MISSING_VALUE: Final = f"[{NOT_MEASURED}](#v-"
 
 
 class StudyText(str):
@@ -88,7 +90,8 @@ class PrintedNumber(str):
 class Page:
     """State of rendering one template: findings that tags print, and collected warnings.
 
-    ``unsupported`` has a warning with a place for each sentence that the data do not support.
+    ``template`` is its path in messages.  ``unsupported`` has a warning for each sentence that the
+    data do not support.
     """
 
     template: str
@@ -99,7 +102,8 @@ class Page:
     #: Cases in own records; None for data other than the project's.
     measured: Sequence[CoveredCase] | None = None
     marks: list[Mark] = field(default_factory=list)
-    #: Alternative texts, and texts that are printed only with other data; they are checked, too.
+    #: Alternative texts, and texts that are printed only with other data; their numbers are checked
+    #: like those of the body.
     outside_body: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines in the template.
     typed: list[tuple[str, int]] = field(default_factory=list)
@@ -113,7 +117,7 @@ class Page:
         return chr(FIRST_MARK + len(self.marks) - 1)
 
     def anchored(self, id: str, text: str) -> str:
-        """Add the anchor of a claim at the beginning of its text, unless the text is a block."""
+        """Put the anchor of claim ``id`` before its text, unless the text is a block."""
         words = text.lstrip()
         if not _IN_PARAGRAPH.match(words):
             return text
@@ -179,7 +183,8 @@ class PaperTags(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         """Parse a tag up to its end; pass its optional parts as macros to the tag's method.
 
-        A variable that is set in a part is local to that part.
+        The method of a tag is called ``_`` and its name.  A variable that is set in a part is local
+        to that part.
         """
         token = next(parser.stream)
         line, kind = token.lineno, token.value
@@ -237,13 +242,13 @@ class PaperTags(Extension):
         return f"![{caption.strip()}](figures/{figure.name}){{{attributes}}}"
 
     def _known(self, line: int, caller: Callable[[], str]) -> str:
-        page, before = self._page, len(self._page.unsupported)
+        page, earlier_warnings = self._page, len(self._page.unsupported)
         page.lacking.append(False)
         text = caller()
-        if not page.lacking.pop() and _MISSING not in page.resolved(text):
+        if not page.lacking.pop() and _MISSING_VALUE not in page.resolved(text):
             return text
         page.outside_body.append(text)
-        del page.unsupported[before:]
+        del page.unsupported[earlier_warnings:]
         return ""
 
     def _unmeasured(
@@ -255,9 +260,9 @@ class PaperTags(Extension):
             record = newest_record_with(page.measured, selectors, factors)
             if not record:
                 return sentence
-            named = ", ".join((*selectors, *(f"{name}={factors[name]}" for name in factors)))
+            case = ", ".join((*selectors, *(f"{name}={factors[name]}" for name in factors)))
             page.unsupported.append(
-                f"{page.template}:{line}: the sentence says that {named} was not measured, but "
+                f"{page.template}:{line}: the sentence says that {case} was not measured, but "
                 f"data/{record} has it; write what the record shows."
             )
         page.outside_body.append(sentence)
@@ -266,11 +271,12 @@ class PaperTags(Extension):
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
         page, rows = self._page, []
         for row in filter(None, map(str.strip, caller().splitlines())):
-            name, colon, sentence = row.partition(": ")
+            claim_id, colon, sentence = row.partition(": ")
             if not colon:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {row!r}")
             page.outside_body.append(markdown(sentence))
-            claim = page.claims[name] = replace(page.claim(name), sentence=page.plain(sentence))
+            claim = replace(page.claim(claim_id), sentence=page.plain(sentence))
+            page.claims[claim_id] = claim
             rows.append((claim.sentence, claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
         page.tables[id] = Table(id, columns, tuple(rows), wide=True)
@@ -281,7 +287,7 @@ class PaperTags(Extension):
         **parts: Callable[[], str],
     ) -> str:  # fmt: skip
         page, claim, sentence = self._page, self._page.claim(id), caller()
-        if verdict not in _OPPOSITE:
+        if verdict not in _OPPOSITE_VERDICT:
             raise TemplateRuntimeError(
                 f"no sentence rests on the verdict {verdict}; write supported or refuted"
             )
@@ -290,7 +296,7 @@ class PaperTags(Extension):
         page.claims[id] = replace(claim, sentence=claim.sentence or page.plain(sentence))
         if claim.verdict == verdict:
             chosen = "sentence"
-        elif "else_" in texts and claim.verdict == _OPPOSITE[verdict]:
+        elif "else_" in texts and claim.verdict == _OPPOSITE_VERDICT[verdict]:
             chosen = "else_"
         else:
             chosen = "undecided_"
@@ -307,7 +313,7 @@ class PaperTags(Extension):
 
 
 def for_template(content: Any) -> Any:
-    """Convert texts and whole numbers of the study to ``StudyText``, also within containers."""
+    """Convert texts and whole numbers to ``StudyText``, also within mappings and sequences."""
     if isinstance(content, Mapping):
         return {for_template(key): for_template(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -321,10 +327,10 @@ class Unknown(jinja2.StrictUndefined):
 
     @property
     def _undefined_message(self) -> str:
-        name, of = str(self._undefined_name), self._undefined_obj
-        if self._undefined_hint or of is jinja2.utils.missing:
+        name, owner = str(self._undefined_name), self._undefined_obj
+        if self._undefined_hint or owner is jinja2.utils.missing:
             return str(super()._undefined_message)
-        keys = of if isinstance(of, Mapping) else getattr(of, "__dict__", ())
+        keys = owner if isinstance(owner, Mapping) else getattr(owner, "__dict__", ())
         known = [key for key in keys if isinstance(key, str) and not key.startswith("_")]
         similar = get_close_matches(name, known, n=3, cutoff=0.5)
         return f"{name} is unknown" + (f"; near it: {', '.join(similar)}" if similar else "")
@@ -346,9 +352,10 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
 @jinja2.pass_context
 def _printed(context: Context, item: Any) -> Any:
-    """Return the mark of a text of the study, or the text of a template as it is.
+    """Return the mark of a text of the study; return a text of the template as it is.
 
-    Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text.
+    Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text, such as a number that
+    the template computes.
     """
     page = context.environment.page  # type: ignore[attr-defined]
     if isinstance(item, PrintedNumber | StudyText):
@@ -363,7 +370,7 @@ def _printed(context: Context, item: Any) -> Any:
     return item
 
 
-def _study_text(content: Any) -> StudyText:
+def _checked(content: Any) -> StudyText:
     """Return ``content``; raise ``TemplateRuntimeError`` unless it is a text of the study."""
     if not isinstance(content, StudyText):
         raise TemplateRuntimeError(f"a filter needs a text of the study, not {content}")
@@ -371,14 +378,14 @@ def _study_text(content: Any) -> StudyText:
 
 
 def _md(text: Any) -> StudyText:
-    return StudyText(markdown(_study_text(text)))
+    return StudyText(markdown(_checked(text)))
 
 
 def _join(texts: Any, between: str = " ") -> StudyText:
     """Join texts of the study by a separator that keeps numbers apart."""
     if between not in (" ", ", ", "; "):
         raise TemplateRuntimeError("join separates texts by a space, a comma or a semicolon")
-    return StudyText(between.join(map(_study_text, texts)))
+    return StudyText(between.join(map(_checked, texts)))
 
 
 def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:

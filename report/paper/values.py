@@ -21,7 +21,7 @@ from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
 
 NOT_MEASURED: Final = "not measured"
-#: Forms in which a template can print a value; the default form is number and unit.
+#: Further forms in which a template can print a value (``Value.form``), besides number and unit.
 FORMS: Final = ("about", "bare", "from", "interval", "math", "plain", "range", "up_to")
 
 #: Direction in which a printed number was rounded.
@@ -49,7 +49,7 @@ class Value:
     quantity: Quantity | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle all fields but the quantity."""
+        """Return the fields to pickle, without the quantity."""
         return {**self.__dict__, "quantity": None}
 
     @property
@@ -59,7 +59,7 @@ class Value:
 
     @property
     def parts(self) -> PrintedParts:
-        """Number, bounds, unit and level as plain text."""
+        """Number, bounds of its interval, unit and confidence level, as plain text."""
         if isinstance(self.number, Missing):
             return PrintedParts(NOT_MEASURED, "", "", "")
         return printed(self.number, scale_for(self.number, self.unit, self.style))
@@ -74,9 +74,9 @@ class Value:
 
         ``about``: two significant digits.  ``up_to``, ``from``: rounded up or down to two digits.
         ``bare``: without unit, for a sentence that names the unit.  ``interval``: with the
-        interval, if any.  ``range``: both ends of the interval alone, for a sentence that names
-        their assumptions.  ``plain``: text without link.  ``math``: TeX without link.  No name:
-        number and unit.
+        interval, if any.  ``range``: both ends of a range without a confidence level, for a
+        sentence that names their assumptions.  ``plain``: text without link.  ``math``: TeX without
+        link.  An empty ``name``: number and unit.
         """
         parts, text = self.parts, self.plain
         match name:
@@ -88,8 +88,9 @@ class Value:
             case "about" | "up_to" | "from":
                 text = self.in_two_digits(name)
             case "bare":
-                in_words = parts.unit.partition(NO_BREAK)[0] in LARGE.values()
-                text = (replace(self, style="exact") if in_words else self).parts.number
+                # Of "4.5 million images", 4.5 alone would be another number.
+                in_millions = parts.unit.partition(NO_BREAK)[0] in LARGE.values()
+                text = (replace(self, style="exact") if in_millions else self).parts.number
             case "interval":
                 text = f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
             case "range":
@@ -98,7 +99,10 @@ class Value:
         return f"[{markdown(text)}](#{self.anchor}){{.value}}"
 
     def in_two_digits(self, form: str = "about") -> str:
-        """Print two significant digits; print whole, missing and bimodal numbers as ``plain``."""
+        """Print two significant digits, rounded as the form ``about``, ``up_to`` or ``from``.
+
+        Whole, missing, bimodal and zero numbers are printed as ``plain``.
+        """
         value = self.number.value if isinstance(self.number, Estimate) else self.number
         bimodal = isinstance(self.number, Estimate) and self.number.bimodal
         if not isinstance(value, float) or not value or bimodal:
@@ -112,7 +116,7 @@ class Value:
         return quantity_text(float(rounded), self.unit, self.style)
 
     def rounding(self, form: str) -> Rounding:
-        """Return the direction in which a form rounds; "exact" if the form prints all digits."""
+        """Return the direction in which a ``form`` rounds; "exact" if it prints all digits."""
         if not isinstance(self.number, float | Estimate):
             return "exact"
         if form in ("up_to", "from"):
@@ -123,10 +127,10 @@ class Value:
         """Content of the value in ``out/values/<study>.json``."""
         result = self.number
         estimate = result if isinstance(result, Estimate) else None
-        number = estimate.value if estimate else result
+        value = estimate.value if estimate else result
         return {
             "name": self.name,
-            "number": None if isinstance(number, Missing) else number,
+            "number": None if isinstance(value, Missing) else value,
             "unit": self.unit,
             "interval": [estimate.low, estimate.high] if estimate else None,
             "confidence": estimate.level if estimate else None,
