@@ -23,7 +23,7 @@ _DRAW_WRAPPER: Final = """
 _draw_before_{turn} = draw
 
 
-def draw(panel: Bars, axes: Axes) -> Drawn:
+def draw(panel: Bars, axes: Axes) -> DrawnSeries:
     axes.set_facecolor((1, 1, 0.9{turn}))
     return _draw_before_{turn}(panel, axes)
 """

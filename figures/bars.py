@@ -1,7 +1,7 @@
 """Draw named rows of stacked horizontal bars.
 
 Each series has a hatching, so that series can be distinguished without colours.  A row without
-measurements is labelled, since a bar of length 0 would be a measured zero.
+measurements is labelled, since a bar of length 0 would look like a measured zero.
 """
 
 from typing import Final
@@ -9,18 +9,19 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.labels import Drawn, legend_above, name_rows
+from figures.labels import DrawnSeries, legend_above, name_rows
 from figures.panels import Bars
 
 #: Height of a bar as a share of the row's height.
-_BAR_HEIGHT: Final = 0.78 * 0.9
+_BAR_HEIGHT: Final = 0.702
 _LEGEND_COLUMNS: Final = 3
 
 
-def draw(panel: Bars, axes: Axes) -> Drawn:
+def draw(panel: Bars, axes: Axes) -> DrawnSeries:
     """Draw the series; in each row the bar of a series begins where the previous bar ends.
 
-    Positive bars are stacked to the right of zero, negative bars to the left.
+    Positive bars are stacked to the right of zero, negative bars to the left.  Returns an empty
+    list, since pages show values only for points and curves.
     """
     right_ends = [0.0] * len(panel.names)
     left_ends = [0.0] * len(panel.names)
@@ -41,11 +42,11 @@ def draw(panel: Bars, axes: Axes) -> Drawn:
             lengths,
             left=starts,
             height=_BAR_HEIGHT,
-            facecolor=style.colour(series.series),
+            facecolor=style.colour(series.style_number),
             alpha=0.85,
             edgecolor="white",
             linewidth=0.3,
-            hatch=style.hatching(series.series),
+            hatch=style.hatching(series.style_number),
             label=style.legend_label(series.label),
         )
         for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
@@ -74,6 +75,6 @@ def _say_not_measured(row: int, axes: Axes) -> None:
         xytext=(3.0, 0.0),
         textcoords="offset points",
         va="center",
-        fontsize=style.SMALL,
+        fontsize=style.SMALL_PT,
         color=style.THEORY,
     )

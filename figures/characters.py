@@ -11,7 +11,7 @@ _HIDDEN: Final = re.compile(
     "\\u2060-\\u206f\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufeff\\ufff0-\\ufffb\\ufffe\\uffff"
     "\\U000e0000-\\U0010ffff]+"
 )
-#: Joiners, selectors and accents, which belong to the preceding character.
+#: Joiners, variation selectors and accents, which modify the preceding character.
 _ATTACHED: Final = "\u200c\u200d\ufe00-\ufe0f\u0300-\u036f"
 
 
@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 
 
 def visible_in(content: Any) -> Any:
-    """Apply ``visible`` to every text in JSON content."""
+    """Apply ``visible`` to every text and every key in JSON content."""
     if isinstance(content, str):
         return visible(content)
     if isinstance(content, Mapping):
@@ -33,12 +33,12 @@ def visible_in(content: Any) -> Any:
 
 def printable(text: str, has_glyph: Callable[[str], bool]) -> str:
     """Apply ``visible``, and replace characters without a glyph by code points too."""
-    shown = visible(text)
-    lacking = "".join(sorted(char for char in set(shown) if not has_glyph(char)))
-    if not lacking:
-        return shown
-    characters = re.escape(lacking)
-    return re.sub(f"[{characters}][{characters}{_ATTACHED}]*", _code_points, shown)
+    text = visible(text)
+    without_glyph = sorted(char for char in set(text) if not has_glyph(char))
+    if not without_glyph:
+        return text
+    characters = re.escape("".join(without_glyph))
+    return re.sub(f"[{characters}][{characters}{_ATTACHED}]*", _code_points, text)
 
 
 def _code_points(match: re.Match[str]) -> str:

@@ -9,19 +9,21 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.labels import Drawn, legend_above, name_rows, plain_log_ticks, say_not_measured
+from figures.labels import DrawnSeries, legend_above, name_rows, plain_log_ticks, say_not_measured
 from figures.panels import Dots, DotSeries
 
-#: Line widths (pt) of an interval, and of the inner part of a distribution.
-_INTERVAL_WIDTH, _INNER_WIDTH = 1.0, 2.6
+_INTERVAL_LINE_WIDTH_PT: Final = 1.0
 _LEGEND_COLUMNS: Final = 3
 _BAND_OPACITY: Final = 0.2
 
 
-def draw(panel: Dots, axes: Axes) -> Drawn:
-    """Draw the bands, the reference line, the points, and the names of the rows."""
+def draw(panel: Dots, axes: Axes) -> DrawnSeries:
+    """Draw the bands, the reference line, the points, and the names of the rows.
+
+    Returns an empty list, since pages show values only for points over a factor and curves.
+    """
     for band in panel.bands:
-        colour = style.colour(band.series)
+        colour = style.colour(band.style_number)
         axes.axvspan(band.low, band.high, color=colour, alpha=_BAND_OPACITY, linewidth=0)
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
@@ -31,16 +33,16 @@ def draw(panel: Dots, axes: Axes) -> Drawn:
         _draw_series(series, axes)
     if not any(_points(series) for series in panel.series):
         say_not_measured(axes)
-    name_rows(panel.names if panel.named else [""] * len(panel.names), axes)
+    name_rows(panel.names if panel.show_names else [""] * len(panel.names), axes)
     axes.set_ylim(len(panel.names) - 0.4, -0.6)
     if panel.x_top is not None:
-        axes.set_xlim(-panel.x_top / 25, panel.x_top)  # so that a marker at 0 is not clipped
+        axes.set_xlim(-panel.x_top / 25, panel.x_top)  # below 0, so that a marker at 0 is whole
     axes.set_xlabel(panel.x_label)
     return []
 
 
 def finish(panel: Dots, axes: Axes) -> None:
-    """Draw the ticks, and the legend with the title."""
+    """Draw the ticks and the title, and a legend if at least two series have labels."""
     if panel.log:
         plain_log_ticks(axes.xaxis)
     if panel.x_ticks:
@@ -59,27 +61,20 @@ def _points(series: DotSeries) -> list[tuple[float, float]]:
 
 def _draw_series(series: DotSeries, axes: Axes) -> None:
     """Draw the intervals of a series, then the points."""
-    colour = style.colour(series.series)
+    colour = style.colour(series.style_number)
     for row, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
         if low is not None and high is not None:
             y = row + series.shift
-            axes.plot([low, high], [y, y], color=colour, linewidth=_INTERVAL_WIDTH, label="_")
-    for row, inner in enumerate(series.inner):
-        if inner is not None:
-            y = row + series.shift
-            axes.plot(inner, [y, y], color=colour, linewidth=_INNER_WIDTH, label="_")
+            axes.plot([low, high], [y, y], color=colour, linewidth=_INTERVAL_LINE_WIDTH_PT)
     points = _points(series)
-    filling = "none" if series.hollow else colour
-    if series.inner:
-        filling = "white"  # a coloured marker would not stand out from the thick inner line
     axes.plot(
         [x for x, _ in points],
         [y for _, y in points],
         linestyle="none",
-        marker=style.marker(series.series),
+        marker=style.marker(series.style_number),
         color=colour,
-        markerfacecolor=filling,
-        markersize=style.RING if series.hollow else None,
+        markerfacecolor="none" if series.hollow else colour,
+        markersize=style.RING_PT if series.hollow else None,
         markeredgewidth=0.9,
         label=style.legend_label(series.label),
     )

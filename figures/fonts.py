@@ -1,4 +1,4 @@
-"""The fonts of figures: available characters, and registration with matplotlib."""
+"""The fonts of figures: their characters, and their registration with matplotlib."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,13 +9,13 @@ from figures import characters, style
 
 #: Fonts of the project; with them figures are the same on every machine.
 FOLDER: Final = Path(__file__).resolve().parents[1] / "templates" / "fonts"
-#: File name, without its suffix, of the font that suffices for most texts.
+#: File name without suffix of the first font, which has the characters of most texts.
 _FIRST_FONT_FILE: Final = style.FAMILIES[0].replace(" ", "")
 
 
 @cache
 def _code_points(pattern: str = "*") -> frozenset[int]:
-    """Return the code points with a glyph in any font whose file name matches ``pattern``."""
+    """Return the code points with a glyph in any font whose file name matches ``pattern``.ttf."""
     from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 
     codes: set[int] = set()
@@ -27,9 +27,9 @@ def _code_points(pattern: str = "*") -> frozenset[int]:
 
 
 def families(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return only the first font if it has all characters of ``texts``, else all fonts.
+    """Return the fonts for ``texts``: the first if it has all characters, else all fonts.
 
-    Fewer fonts save time, since matplotlib searches all given fonts for every text.
+    A single font saves time, since matplotlib searches all given fonts for every text.
     """
     used = {ord(char) for char in "".join(texts)} - {ord("\n")}
     if used <= _code_points(_FIRST_FONT_FILE):
@@ -46,7 +46,7 @@ def _is_printable(char: str) -> bool:
     """Tell whether a font of the project has a glyph for a character."""
     if char in "\n\r\t" or ord(char) in _code_points(_FIRST_FONT_FILE):
         return True
-    # The other fonts are large and few texts need them, so they are read last.
+    # All fonts are read only for a character that the first lacks, since some are large.
     return ord(char) in _code_points()
 
 
@@ -55,7 +55,7 @@ def register() -> None:
     """Add the project's fonts to matplotlib, before the fonts of the system."""
     from matplotlib.font_manager import fontManager
 
-    # Sorted, since this determines the order of the fonts in a PDF.
+    # Sorted, since the order of registration determines the order of the fonts in a PDF.
     for path in sorted(FOLDER.glob("*.ttf")):
         fontManager.addfont(path)
         fontManager.ttflist.insert(0, fontManager.ttflist.pop())

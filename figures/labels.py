@@ -12,23 +12,27 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from figures import style
 
-#: Pairs of a series (with ``label``, ``x`` and ``y``) and the artists that draw it.
-Drawn: TypeAlias = list[tuple[Any, Sequence[Artist]]]
+#: Pairs of a series (``Points`` or ``Curve``) and the artists that draw this series.
+DrawnSeries: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
-#: Distances (pt): between two names, and from the axes to a name.
-_NAME_SPACING, _NAME_OFFSET = 1.25 * style.SMALL, 4.0
-#: Height of the axes as a share of the height of a row of panels, before the layout.
+#: Least vertical distance between two names of series at the right edge.
+_NAME_SPACING_PT: Final = 1.25 * style.SMALL_PT
+#: Distance of these names from the axes.
+_NAME_OFFSET_PT: Final = 4.0
+#: Estimated height of the axes, as a share of the height of a row of panels.
 _AXES_SHARE: Final = 0.72
+_POINTS_PER_INCH: Final = 72
 
 #: Length (decades) of a logarithmic axis from which ticks at 1, 2 and 5 would be too close.
 _MANY_DECADES: Final = 2.5
-#: Length (decades) below which the ticks have equal distances, and the number of these distances.
+#: Length (decades) of a logarithmic axis below which the ticks have equal distances.
 _FEW_DECADES: Final = 0.5
+#: Most distances between such ticks.
 _EQUAL_STEPS: Final = 5
 
 
 def name_rows(names: Sequence[str], axes: Axes) -> None:
-    """Name the rows from top to bottom, without ticks."""
+    """Name the rows 0, 1, 2 … of the y axis from top to bottom, without ticks."""
     axes.set_yticks(range(len(names)), labels=list(names))
     axes.set_ylim(len(names) - 0.45, -0.55)
     axes.tick_params(axis="y", length=0)
@@ -40,9 +44,10 @@ def say_not_measured(axes: Axes) -> None:
 
 
 def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> Legend:
-    """Draw a legend above the axes, in the most columns from ``fewest`` to ``columns`` that fit.
+    """Draw a legend above the axes in at most ``columns`` columns, or fewer if these do not fit.
 
-    The labels of the axes must be final.  ``options`` go to matplotlib's ``legend``.
+    ``fewest`` columns are drawn even if they do not fit.  The labels of the axes must be final.
+    ``options`` are arguments of matplotlib's ``legend``.
     """
     for count in range(columns, fewest - 1, -1):
         legend: Legend = axes.legend(
@@ -59,7 +64,7 @@ def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> L
 
 
 def fits(legend: Legend, axes: Axes) -> bool:
-    """Tell whether a legend fits between the labels of the axes and the panel's right end."""
+    """Tell whether a legend is at most as wide as its panel without the labels of the y axis."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
     y_labels = axes.yaxis.get_tightbbox()
@@ -72,40 +77,42 @@ def fits(legend: Legend, axes: Axes) -> bool:
 def label_ends(series: Sequence[tuple[str, float, int]], axes: Axes) -> None:
     """Write names of series at the right edge beside the last values, in the series' colours.
 
-    ``series`` are (name, last value, number of the series).  Limits and scales must be final.
+    ``series`` are (name, last value, style number).  Limits and scales of the axes must be final.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
     grid = axes.get_subplotspec()
     rows = grid.get_gridspec().nrows if grid else 1
-    height = figure.get_figheight() / rows * 72 * _AXES_SHARE
+    axes_height_pt = figure.get_figheight() / rows * _POINTS_PER_INCH * _AXES_SHARE
     to_axes = axes.transData + axes.transAxes.inverted()
     x = axes.get_xlim()[1]
-    # Heights of the last values as shares of the axes, and heights (pt) of the names.
+    # Heights of the last values, as shares of the axes.
     shares = [float(to_axes.transform((x, y))[1]) for _, y, _ in series]
-    name_heights = spread([share * height for share in shares], _NAME_SPACING, height)
-    for (name, _, number), share, name_height in zip(series, shares, name_heights, strict=True):
+    value_heights = [share * axes_height_pt for share in shares]
+    name_heights = spread(value_heights, _NAME_SPACING_PT, axes_height_pt)
+    for index, (name, _, style_number) in enumerate(series):
         axes.annotate(
             name,
-            (1.0, share),
-            (_NAME_OFFSET, name_height - share * height),
+            (1.0, shares[index]),
+            (_NAME_OFFSET_PT, name_heights[index] - value_heights[index]),
             xycoords="axes fraction",
             textcoords="offset points",
-            fontsize=style.SMALL,
-            color=style.colour(number),
+            fontsize=style.SMALL_PT,
+            color=style.colour(style_number),
             va="center",
             annotation_clip=False,
         )
 
 
 def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
-    """Move heights apart to distances of at least ``gap``, in the same order, all below ``top``.
+    """Move heights apart to distances of at least ``gap``, in the same order, none above ``top``.
 
-    Overlapping neighbours become a group around the common middle; overlapping groups are joined.
+    Heights that are too close form a group with distances ``gap`` around their mean; groups that
+    are too close are joined.
     """
 
     def lowest(group: Sequence[int]) -> float:
-        """Return the new height of the first member of a group of indices."""
+        """Return the new height of the lowest member of a group (indices of ``heights``)."""
         length = gap * (len(group) - 1)
         middle = sum(heights[i] for i in group) / len(group)
         return min(middle - length / 2, top - length)
@@ -128,7 +135,8 @@ def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
 def plain_log_ticks(axis: Axis, many_decades: float = _MANY_DECADES) -> None:
     """Set the ticks of a logarithmic axis, with numbers such as 0.5 and 20 instead of powers.
 
-    An axis of ``many_decades`` or more has ticks only at powers of ten.
+    An axis of ``many_decades`` or more gets ticks only at powers of ten, a shorter axis at 1, 2 and
+    5 times powers of ten, and an axis below ``_FEW_DECADES`` ticks with equal distances.
     """
     low, high = axis.get_view_interval()
     decades = math.log10(high / low)
@@ -143,4 +151,5 @@ def plain_log_ticks(axis: Axis, many_decades: float = _MANY_DECADES) -> None:
 
 
 def _plain_number(value: float, _: object) -> str:
+    """Format the value at a tick; matplotlib also passes the tick's position."""
     return f"{value:,.10g}"

@@ -13,7 +13,8 @@ from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
 #: Columns of a figure's data, one row per point.  ``at`` is the x position of a point, ``value``
-#: its y position with the interval from ``low`` to ``high``.  Points of named rows have no ``at``.
+#: its y position, with an interval from ``low`` to ``high``.  In panels of named rows ``value`` is
+#: the x position, and ``at`` is empty.
 COLUMNS: Final = (
     "panel", "series", "name", "at_label", "at", "value_label", "value", "low", "high",
 )  # fmt: skip
@@ -22,12 +23,16 @@ DataRow: TypeAlias = tuple[str | float | None, ...]
 #: A peak rate or a bandwidth with its interval, as (low, middle, high).
 RoofLimit: TypeAlias = tuple[float, float, float]
 
-#: Heights (inches) of a row of dots, of a row of letters, and of title, ticks and x label together.
-_DOT_ROW, _LETTER_ROW, _TITLE_AND_X_AXIS = 0.155, 0.19, 0.75
+#: Height (inches) of a named row of dots.
+_DOT_ROW: Final = 0.155
+#: Height (inches) of a row of letters in a grid.
+_LETTER_ROW: Final = 0.19
+#: Height (inches) of a panel's title, ticks and x label together.
+_TITLE_AND_X_AXIS: Final = 0.75
 
 
 class Panel(ABC):
-    """A panel of a figure, with numbers in the units of its labels.
+    """A panel of a figure, with numbers in the units of its axis labels.
 
     Subclasses are frozen dataclasses of texts, numbers and tuples.
     """
@@ -36,15 +41,16 @@ class Panel(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[DataRow]:
-        """Yield the drawn numbers in the columns of ``DataRow``."""
+        """Yield the drawn numbers as rows of the figure's data."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a paper: panels in ``rows``, and the ``height`` in inches.
+    """A figure of a paper, with its panels in ``rows`` rows.
 
-    ``wide``: spans both columns of a page.  ``same_axes``: the axes of all panels in a row have one
-    range.  ``place``: name of the function that describes the figure, printed on the figure's page.
+    ``wide``: the figure spans both columns of a page.  ``height``: in inches.  ``same_axes``: all
+    panels in a row have axes with the same limits.  ``place``: name of the function that describes
+    the figure, printed on the figure's page.
     """
 
     panels: tuple[Panel, ...]
@@ -56,11 +62,11 @@ class Drawing:
 
     @property
     def card(self) -> Drawing:
-        """The first panel alone, legible in the small size of a list of papers."""
+        """A figure of the first panel alone, legible in the small size of a list of papers."""
         height = self.height / self.rows
         panel = self.panels[0]
         if isinstance(panel, (Dots, Scaling)):
-            panel = replace(panel, legend=True)
+            panel = replace(panel, legend=True)  # another panel may have shown the legend
         return replace(self, panels=(panel,), wide=False, height=height, rows=1)
 
     def data(self) -> Iterator[DataRow]:
@@ -72,12 +78,13 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Points:
-    """Measured or reported points, ``joined`` by lines if the factor is ordered and complete.
+    """A series of measured or reported points.
 
-    ``low``, ``high``: ends of the intervals; empty without intervals.  ``series``: number that
-    determines colour and marker.  ``names``: labels beside the points; may be empty.  ``many``:
-    draw small points, which show only a distribution; ``pale``: draw in grey.  ``shift``: added to
-    ``x`` when the points are drawn, so that series do not cover each other.
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``style_number``: determines
+    colour and marker.  ``hollow``: draw rings.  ``joined``: connect the points by lines.
+    ``small``: draw small points that show only a distribution.  ``pale``: draw in grey.
+    ``names``: labels beside the points; may be empty.  ``shift``: distance along the x axis by
+    which the points are moved, so that series do not cover each other.
     """
 
     label: str
@@ -85,16 +92,16 @@ class Points:
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    series: int = 0
+    style_number: int = 0
     hollow: bool = False
     joined: bool = False
-    many: bool = False
+    small: bool = False
     pale: bool = False
     names: tuple[str, ...] = ()
     shift: float = 0.0
 
     def rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
-        """Yield the points as data rows of a panel with these labels."""
+        """Yield one row of data per point, for a panel with these axis labels."""
         points = zip_longest(self.x, self.y, self.low, self.high, self.names)
         for x, y, low, high, name in points:
             yield self.label, name, x_label, x, y_label, y, low, high
@@ -102,17 +109,17 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of predicted values; dotted if it shows only a ``part`` of a prediction.
+    """A line of predicted values; ``dotted`` if it shows only a part of a prediction.
 
-    ``series``: the points that the line predicts.  The line has the colour of these points, and a
-    panel with ``direct`` writes the name of these points at the end of the line.
+    ``style_number``: number of the points that the line predicts.  The line has the colour of these
+    points, and a panel with ``names_at_ends`` writes the points' name at the end of the line.
     """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    part: bool = False
-    series: int | None = None
+    dotted: bool = False
+    style_number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,17 +130,17 @@ class Band:
     low: float
     middle: float
     high: float
-    series: int = 0
+    style_number: int = 0
 
 
 @dataclass(frozen=True)
 class Scaling(Panel):
     """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
 
-    ``direct``: write names of series at the right ends of lines instead of a legend; hollow points
-    without a line have no name.  ``legend``: false if the neighbouring panel has the legend.
-    ``y_top``, ``y_bottom``: ends of the y axis.  ``regions``: (name, x, y) of labels inside the
-    panel; a band or a curve with the name of a region has no other label.
+    ``names_at_ends``: write the names of series at the right ends of lines instead of a legend;
+    hollow points without a line get no name.  ``legend``: false if the neighbouring panel has the
+    legend.  ``y_top``, ``y_bottom``: limits of the y axis.  ``regions``: (name, x, y) of labels
+    inside the panel; a band or a curve with the name of a region gets no other label.
     """
 
     x_label: str
@@ -146,7 +153,7 @@ class Scaling(Panel):
     y_scale: Literal["linear", "log"] = "log"
     y_from_zero: bool = False
     title: str = ""
-    direct: bool = False
+    names_at_ends: bool = False
     legend: bool = True
     y_top: float | None = None
     y_bottom: float | None = None
@@ -164,8 +171,8 @@ class Scaling(Panel):
 
 
 @dataclass(frozen=True)
-class RoofLine:
-    """A roof: ``peak`` in the unit of rates, ``bandwidth`` in this unit per unit of intensity."""
+class DrawnRoof:
+    """A roof: ``peak`` in the unit of the y axis, ``bandwidth`` per unit of intensity."""
 
     label: str
     peak: RoofLimit
@@ -173,7 +180,7 @@ class RoofLine:
 
     @property
     def ridge(self) -> float:
-        """The intensity at which both limits are equal."""
+        """The intensity at which the bandwidth allows the peak rate."""
         _, peak, _ = self.peak
         _, bandwidth, _ = self.bandwidth
         return peak / bandwidth
@@ -184,12 +191,12 @@ class Roofline(Panel):
     """Achieved rate over arithmetic intensity under the roofs of a device.
 
     All intensities and rates of ``marks`` must be above 0, since the axes are logarithmic.  A roof
-    without a label gets the labels "memory" and "arithmetic" on its two parts.
+    without a label gets the label "memory" on its slope and "arithmetic" on its horizontal part.
     """
 
     x_label: str
     y_label: str
-    roofs: tuple[RoofLine, ...]
+    roofs: tuple[DrawnRoof, ...]
     marks: tuple[Points, ...] = ()
     title: str = ""
 
@@ -215,7 +222,7 @@ class BarSeries:
 
     label: str
     x: tuple[float | None, ...]
-    series: int = 0
+    style_number: int = 0
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
 
@@ -224,8 +231,8 @@ class BarSeries:
 class Bars(Panel):
     """Named rows from top to bottom, with bars.
 
-    Positive bars are stacked to the right of zero, negative bars to the left.  ``reference``: value
-    with a vertical line.
+    Positive bars are stacked to the right of zero, negative bars to the left.  ``reference``: x
+    position of a vertical line.
     """
 
     names: tuple[str, ...]
@@ -245,18 +252,16 @@ class Bars(Panel):
 class DotSeries:
     """One point or None per row; ``hollow`` points are rings.
 
-    ``low``, ``high``: ends of the intervals; empty without intervals.  ``inner``: ends of a thicker
-    line, such as quartiles within outer quantiles.  ``shift``: distance downwards, as a share of a
-    row, so that series do not overlap.
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``shift``: distance by which
+    the points are moved downwards, as a share of a row, so that series do not overlap.
     """
 
     label: str
     x: tuple[float | None, ...]
-    series: int = 0
+    style_number: int = 0
     hollow: bool = False
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
-    inner: tuple[tuple[float, float] | None, ...] = ()
     shift: float = 0.0
 
 
@@ -264,10 +269,11 @@ class DotSeries:
 class Dots(Panel):
     """Named rows from top to bottom, with points.
 
-    ``reference``: value with a vertical line.  ``log``: a logarithmic scale, on which a ratio and
-    its inverse have equal distances from 1.  ``named``: false if the panel to the left has the same
-    rows and prints their names.  ``x_top``: end of a linear scale from zero.  ``bands``: ranges of
-    the x axis for comparison with all rows.  ``legend``: false if the caption names the series.
+    ``reference``: x position of a vertical line.  ``log``: a logarithmic scale, on which a ratio
+    and its inverse have equal distances from 1.  ``show_names``: false if the panel to the left has
+    the same rows and prints their names.  ``x_top``: end of a linear scale from zero.  ``bands``:
+    ranges of the x axis to compare all rows with.  ``legend``: false if the caption names the
+    series.
     """
 
     names: tuple[str, ...]
@@ -276,7 +282,7 @@ class Dots(Panel):
     reference: float | None = None
     title: str = ""
     log: bool = False
-    named: bool = True
+    show_names: bool = True
     x_top: float | None = None
     bands: tuple[Band, ...] = ()
     legend: bool = True
@@ -316,7 +322,7 @@ class Grid(Panel):
         return round(_TITLE_AND_X_AXIS + _LETTER_ROW * len(self.names), 2)
 
     def rows(self) -> Iterator[DataRow]:
-        """Yield the position of each letter in ``letters``, cell by cell."""
+        """Yield the position of each cell's letter in ``letters``; skip empty cells."""
         for name, cells in zip(self.names, self.cells, strict=True):
             for heading, letter in zip(self.headings, cells, strict=True):
                 if letter:

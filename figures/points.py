@@ -8,20 +8,23 @@ from matplotlib.axes import Axes
 from figures import style
 from figures.panels import Points
 
-#: Diameter (pt) of the points of a series with ``many``.
-_SMALL: Final = 2.2
+#: Diameter of the points of a series with ``small``.
+_SMALL_DIAMETER_PT: Final = 2.2
 
 
 def draw_points(
     points: Points, axes: Axes, *, label: str, alpha: float | None = None
 ) -> list[Artist]:
-    """Draw the points with ``label``.
+    """Draw the points as a series with ``label``.
 
-    Returns the artists whose values a page shows; empty for a series with ``many`` points.
+    Returns the artists whose values a page shows when a reader points at them; empty for a series
+    with ``small`` points, which are too many.
     """
-    colour = style.PALE if points.pale else style.colour(points.series)
-    if points.many:
-        (marks,) = axes.plot(points.x, points.y, "o", color=colour, markersize=_SMALL, alpha=0.6)
+    colour = style.PALE if points.pale else style.colour(points.style_number)
+    if points.small:
+        (marks,) = axes.plot(
+            points.x, points.y, "o", color=colour, markersize=_SMALL_DIAMETER_PT, alpha=0.6
+        )
         marks.set(markeredgewidth=0, label=style.legend_label(label))
         return []
     errors = None
@@ -34,9 +37,9 @@ def draw_points(
         points.y,
         yerr=errors,
         color=colour,
-        marker=style.marker(points.series),
+        marker=style.marker(points.style_number),
         markerfacecolor="white" if points.hollow else colour,
-        markersize=style.RING if points.hollow else None,
+        markersize=style.RING_PT if points.hollow else None,
         zorder=2.0 if points.hollow else 2.1,
         markeredgewidth=0.9,
         linestyle="-" if points.joined else "none",

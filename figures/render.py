@@ -17,14 +17,13 @@ from matplotlib.figure import Figure
 
 from figures import bars, dots, grid, roofline, scaling, style
 from figures.fonts import families, printable, register
-from figures.labels import Drawn
+from figures.labels import DrawnSeries
 from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling
 from figures.svg import shorten
 
 #: A panel, or a part of a panel: a dataclass, tuple, text or number.
 _Part = TypeVar("_Part")
-#: Kind of panel → module with ``draw`` for marks, and an optional ``finish`` for labels whose place
-#: depends on the final limits of the axes.
+#: Kind of panel → module with the functions ``draw`` and, if needed, ``finish`` (see below).
 _DRAWING_MODULES: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
@@ -32,9 +31,9 @@ _DRAWING_MODULES: Final[Mapping[type[Panel], ModuleType]] = {
     Roofline: roofline,
     Scaling: scaling,
 }
-#: Longest line of a text (characters); longer lines leave no room for the axes.
+#: Longest line (characters) of a wrapped text; longer lines leave no room for the axes.
 _LONGEST_LINE: Final = 45
-#: Resolution that publishers require (dots per inch).
+#: Resolution (dots per inch) that publishers require.
 _PNG_DPI: Final = 300
 
 
@@ -42,7 +41,8 @@ _PNG_DPI: Final = 300
 class Series:
     """A series of a panel: ids of the elements in the SVG, and points.
 
-    A point is (distance from the left, from the top, description), as shares of the figure.
+    A point is (distance from the left, distance from the top, description); the distances are
+    shares of the figure's width and height.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A rendered figure by format (PNG empty unless for Word), and the series in the SVG."""
+    """A figure in each format, and the series in the SVG; ``png`` is empty unless requested."""
 
     pdf: bytes
     svg: bytes
@@ -61,10 +61,10 @@ class Rendered:
 
 
 def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
-    """Render ``drawing`` in all formats; in PNG only for ``word``.
+    """Render ``drawing`` in all formats; as PNG only if ``word`` is set.
 
-    ``salt`` is the figure's id; matplotlib derives the ids of SVG elements from this salt, so that
-    they are unique on a page with several figures.
+    ``salt`` is the figure's id (``<study>/<figure>``); matplotlib derives the ids of SVG elements
+    from this salt, so that the ids are unique on a page with several figures.
     """
     with _laid_out(drawing, salt) as (figure, drawn):
         panels = zip(drawing.panels, figure.axes, drawn, strict=True)
@@ -86,47 +86,47 @@ def render_svg(drawing: Drawing, salt: str) -> bytes:
 
 
 @contextmanager
-def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[Drawn]]]:
-    """Draw and lay out ``drawing``; provide the figure, and the series of each panel.
+def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[DrawnSeries]]]:
+    """Draw and lay out ``drawing``; provide the figure, and the drawn series of each panel.
 
-    The project's settings of matplotlib apply until the context is left.
+    The project's settings of matplotlib apply within the context.
     """
     register()
     texts: list[str] = []
     panels = tuple(_escaped(panel, texts) for panel in drawing.panels)
-    specific = {"svg.hashsalt": salt, "font.family": families(texts)}
+    of_figure = {"svg.hashsalt": salt, "font.family": families(texts)}
     # Begin with matplotlib's defaults, so that a user's matplotlibrc has no effect.
-    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **specific}
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **of_figure}
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
         FigureCanvasPdf(figure)  # the layout uses text sizes of the PDF
-        rows = min(drawing.rows, len(panels))  # data may lack a panel
+        rows = min(drawing.rows, len(panels))  # fewer panels than rows if data are missing
         table = figure.subplots(rows, len(panels) // rows, squeeze=False)
         drawn = [draw(panel, axes) for panel, axes in zip(panels, table.flat, strict=True)]
         if drawing.same_axes:
             for row in table:
-                _equalise(row)
+                _equalise_limits(row)
         for panel, axes in zip(panels, table.flat, strict=True):
             finish(panel, axes)
         _lay_out(figure)
         yield figure, drawn
 
 
-def draw(panel: Panel, axes: Axes) -> Drawn:
-    """Draw the marks of a panel; return the series whose values a page shows."""
-    drawn: Drawn = _DRAWING_MODULES[type(panel)].draw(panel, axes)
+def draw(panel: Panel, axes: Axes) -> DrawnSeries:
+    """Draw the marks of a panel; return the series whose values a page shows on request."""
+    drawn: DrawnSeries = _DRAWING_MODULES[type(panel)].draw(panel, axes)
     return drawn
 
 
 def finish(panel: Panel, axes: Axes) -> None:
-    """Draw the names and legends whose places depend on the final limits of the axes."""
+    """Draw the names, ticks and legends that depend on the final limits of the axes."""
     module = _DRAWING_MODULES[type(panel)]
     if hasattr(module, "finish"):
         module.finish(panel, axes)
 
 
-def _equalise(panels: Sequence[Axes]) -> None:
-    """Set the axes of all panels to the smallest range that contains all ranges."""
+def _equalise_limits(panels: Sequence[Axes]) -> None:
+    """Set the axes of all panels to the smallest range that contains all their ranges."""
     for axis in ("x", "y"):
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
         if len(set(ranges)) == 1:
@@ -142,25 +142,25 @@ def _equalise(panels: Sequence[Axes]) -> None:
 
 
 def _escaped(part: _Part, texts: list[str]) -> _Part:
-    """Escape and wrap all texts in ``part`` for matplotlib; add the texts to ``texts``."""
-    changed: Any = part
+    """Escape all texts in ``part`` for matplotlib, wrap long ones, and append them to ``texts``."""
+    escaped: Any = part
     if isinstance(part, str):
-        changed = printable(part).replace("$", r"\$")
-        if len(changed) > 2 * _LONGEST_LINE:
-            changed = textwrap.fill(changed, _LONGEST_LINE)
-        texts.append(changed)
+        escaped = printable(part).replace("$", r"\$")  # $ would begin a formula
+        if len(escaped) > 2 * _LONGEST_LINE:
+            escaped = textwrap.fill(escaped, _LONGEST_LINE)
+        texts.append(escaped)
     elif isinstance(part, tuple):
-        changed = tuple(_escaped(member, texts) for member in part)
+        escaped = tuple(_escaped(member, texts) for member in part)
     elif is_dataclass(part) and not isinstance(part, type):
         members = {}
         for field in fields(part):
             members[field.name] = _escaped(getattr(part, field.name), texts)
-        changed = replace(part, **members)
-    return changed  # type: ignore[no-any-return]
+        escaped = replace(part, **members)
+    return escaped  # type: ignore[no-any-return]
 
 
 def _lay_out(figure: Figure) -> None:
-    """Lay the panels out once, for the PDF, so that all formats show the same picture.
+    """Compute the layout once, for the PDF, so that all formats show the same picture.
 
     By default matplotlib computes the layout again for each format, which takes time.
     """
@@ -168,11 +168,14 @@ def _lay_out(figure: Figure) -> None:
     assert engine is not None
     engine.execute(figure)
     figure.set_layout_engine("none")
-    figure.dpi = dpi
+    figure.dpi = dpi  # which the engine may have changed
 
 
 def _printed(print_canvas: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
-    """Return the bytes that a canvas prints; restore the resolution, which printing changes."""
+    """Return the bytes that a canvas prints; restore the resolution, which printing changes.
+
+    ``metadata`` of None are left out of the file.
+    """
     dpi, stream = figure.dpi, io.BytesIO()
     print_canvas(stream, metadata=metadata)
     figure.dpi = dpi
@@ -185,11 +188,14 @@ def _print_svg(figure: Figure) -> bytes:
     return shorten(svg.decode("utf-8")).encode("utf-8")
 
 
-def _series(panels: Iterable[tuple[Panel, Axes, Drawn]], prefix: str) -> Iterator[Series]:
-    """Set the ids of all artists, and yield the series of all panels; call after the layout."""
+def _series(panels: Iterable[tuple[Panel, Axes, DrawnSeries]], prefix: str) -> Iterator[Series]:
+    """Set ids that begin with ``prefix`` for all artists; yield the series of all panels.
+
+    The layout must be final.  A point outside the figure is left out.
+    """
     for panel_number, (panel, axes, drawn) in enumerate(panels):
-        visible = [(series, artists) for series, artists in drawn if artists]
-        for series_number, (series, artists) in enumerate(visible):
+        with_artists = [(series, artists) for series, artists in drawn if artists]
+        for series_number, (series, artists) in enumerate(with_artists):
             ids = []
             for artist_number, artist in enumerate(artists):
                 id = f"{prefix}-{panel_number}-{series_number}-{artist_number}"
@@ -217,7 +223,7 @@ def _positions(series: Any, axes: Axes) -> Iterator[tuple[float, float]]:
 
 
 def _descriptions(series: Any, panel: Any) -> Iterator[str]:
-    """Yield a description of each point: label, name, value, interval, position."""
+    """Yield a description of each point: label, name, y value with interval, x value."""
     low, high = getattr(series, "low", ()), getattr(series, "high", ())
     names = getattr(series, "names", ())
     for number, (x, y) in enumerate(zip(series.x, series.y, strict=True)):

@@ -1,6 +1,7 @@
 """Draw rooflines: achieved rates over arithmetic intensity under the roofs of a device.
 
-After Williams, Waterman and Patterson (CACM 2009).  A roof is a line; its interval is a band.
+After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with a horizontal part at the
+peak rate and a slope at the bandwidth; a band shows the intervals of both.
 """
 
 from itertools import cycle
@@ -9,30 +10,30 @@ from typing import Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.labels import Drawn, plain_log_ticks, say_not_measured
-from figures.panels import Points, RoofLine, Roofline
+from figures.labels import DrawnSeries, plain_log_ticks, say_not_measured
+from figures.panels import DrawnRoof, Points, Roofline
 from figures.points import draw_points
 
 #: Factor by which the axes extend beyond marks and roofs.
 _MARGIN: Final = 2.5
-#: Height of a line of the legend, as a share of the axis (in decades).
-_LEGEND_LINE: Final = 0.07
+#: Height of a line of the legend, as a share of the logarithmic axis.
+_LEGEND_LINE_SHARE: Final = 0.07
 #: Length (decades) of an axis from which only powers of ten have ticks.
 _MANY_DECADES: Final = 1.9
 #: Line styles that distinguish roofs, since all roofs have one colour.
 _LINE_STYLES: Final = ("solid", "dashed", "dotted")
 #: Position of the label "memory" as a share of the visible slope, from its lower end to the ridge.
-_MEMORY_LABEL: Final = 0.45
-#: Offsets (pt) of a name from its mark, for even and odd series.  Names are below marks, where no
+_MEMORY_LABEL_SHARE: Final = 0.45
+#: Offsets of a name from its mark, for even and odd style numbers.  Names are below marks, where no
 #: roof can be; the offsets differ, so that the names of two near marks do not overlap.
-_NAME_OFFSETS: Final = ((4, -1), (-3, -5))
+_NAME_OFFSETS_PT: Final = ((4, -1), (-3, -5))
 
 
-def draw(panel: Roofline, axes: Axes) -> Drawn:
-    """Draw the marks, and set limits of the axes with room for roofs and legend."""
+def draw(panel: Roofline, axes: Axes) -> DrawnSeries:
+    """Draw the marks, and set the limits of the axes with room for the roofs and the legend."""
     axes.set_xscale("log")
     axes.set_yscale("log")
-    drawn: Drawn = []
+    drawn: DrawnSeries = []
     for marks in panel.marks:
         drawn.append((marks, draw_points(marks, axes, label=marks.label, alpha=0.85)))
     x: list[float] = []
@@ -48,7 +49,7 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
         axes.set_xlim(min(x) / _MARGIN, max(x) * _MARGIN)
         low, high = min(y) / _MARGIN, max(y) * _MARGIN
         # The legend is above the roofs, where no marks are; extend the logarithmic axis for it.
-        legend_share = _LEGEND_LINE * _entries(panel)
+        legend_share = _LEGEND_LINE_SHARE * _legend_lines(panel)
         axes.set_ylim(low, high * (high / low) ** legend_share)
     else:
         say_not_measured(axes)
@@ -58,8 +59,8 @@ def draw(panel: Roofline, axes: Axes) -> Drawn:
     return drawn
 
 
-def _entries(panel: Roofline) -> int:
-    """Count the lines of the legend; a single series needs no legend."""
+def _legend_lines(panel: Roofline) -> int:
+    """Count the lines of the legend; 0 if there is only one label, which needs no legend."""
     labels = [roof.label for roof in panel.roofs if roof.label]
     labels += [marks.label for marks in panel.marks if marks.label]
     return len(labels) if len(labels) > 1 else 0
@@ -86,26 +87,26 @@ def finish(panel: Roofline, axes: Axes) -> None:
             _name_parts(roof, axes)
     for marks in panel.marks:
         _write_names(marks, axes)
-    if _entries(panel):
+    if _legend_lines(panel):
         axes.legend(loc="upper left", borderaxespad=0.2, handletextpad=0.4, labelspacing=0.25)
     plain_log_ticks(axes.xaxis, _MANY_DECADES)
     plain_log_ticks(axes.yaxis, _MANY_DECADES)
 
 
-def _name_parts(roof: RoofLine, axes: Axes) -> None:
-    """Label the parts of a roof that has no name: arithmetic and memory."""
+def _name_parts(roof: DrawnRoof, axes: Axes) -> None:
+    """Label the horizontal part of a roof "arithmetic" and its slope "memory"."""
     left, right = axes.get_xlim()
     bottom, _ = axes.get_ylim()
     _, peak, _ = roof.peak
     _, bandwidth, _ = roof.bandwidth
-    axes.text(right, peak, "arithmetic", fontsize=style.SMALL, ha="right", va="bottom")
-    visible_from = max(left, bottom / bandwidth)
-    x = visible_from * (roof.ridge / visible_from) ** _MEMORY_LABEL
+    axes.text(right, peak, "arithmetic", fontsize=style.SMALL_PT, ha="right", va="bottom")
+    slope_start = max(left, bottom / bandwidth)  # where the slope enters the axes
+    x = slope_start * (roof.ridge / slope_start) ** _MEMORY_LABEL_SHARE
     axes.text(
         x,
         bandwidth * x,
         "memory",
-        fontsize=style.SMALL,
+        fontsize=style.SMALL_PT,
         ha="center",
         va="center",
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
@@ -116,15 +117,15 @@ def _name_parts(roof: RoofLine, axes: Axes) -> None:
 def _roof_line(
     peak: float, bandwidth: float, x_limits: tuple[float, float]
 ) -> tuple[list[float], list[float]]:
-    """Return the x and y coordinates of a roof between ``x_limits``, with a visible ridge."""
+    """Return the x and y coordinates of a roof between ``x_limits``, including a visible ridge."""
     left, right = x_limits
     ridge = peak / bandwidth
     x = [left, ridge, right] if left < ridge < right else [left, right]
     return x, [min(peak, intensity * bandwidth) for intensity in x]
 
 
-def _fill_interval(roof: RoofLine, x_limits: tuple[float, float], axes: Axes) -> None:
-    """Fill the area between the lower and the upper ends of a roof's intervals."""
+def _fill_interval(roof: DrawnRoof, x_limits: tuple[float, float], axes: Axes) -> None:
+    """Fill the area between the roofs of the lower and of the upper ends of the intervals."""
     low_peak, _, high_peak = roof.peak
     low_bandwidth, _, high_bandwidth = roof.bandwidth
     if low_peak < high_peak or low_bandwidth < high_bandwidth:
@@ -136,15 +137,15 @@ def _fill_interval(roof: RoofLine, x_limits: tuple[float, float], axes: Axes) ->
 
 
 def _write_names(marks: Points, axes: Axes) -> None:
-    """Write the names of marks below the marks."""
+    """Write the names of marks below them, if they have names."""
     for x, y, name in zip(marks.x, marks.y, marks.names, strict=False):
         axes.annotate(
             name,
             (x, y),
-            _NAME_OFFSETS[marks.series % 2],
+            _NAME_OFFSETS_PT[marks.style_number % 2],
             textcoords="offset points",
-            fontsize=style.SMALL,
-            color=style.colour(marks.series),
+            fontsize=style.SMALL_PT,
+            color=style.colour(marks.style_number),
             ha="left",
             va="top",
             zorder=1.9,  # below all marks, so that names cover no mark

@@ -6,44 +6,52 @@ from typing import Any, Final
 from matplotlib.axes import Axes
 
 from figures import style
-from figures.labels import Drawn, fits, label_ends, legend_above, plain_log_ticks, say_not_measured
+from figures.labels import (
+    DrawnSeries,
+    fits,
+    label_ends,
+    legend_above,
+    plain_log_ticks,
+    say_not_measured,
+)
 from figures.panels import Scaling
 from figures.points import draw_points
 
 #: Most ticks of an axis; with more levels of the factor only every second or third has a tick.
 _MOST_TICKS: Final = 24
 _LEGEND_COLUMNS: Final = 2
-#: Length of dashes and of gaps in lines that have the colour of points.  The dashes of series 1
-#: fill the gaps of series 0, so that both lines are visible where they coincide.
+#: Length of dashes and gaps (line widths) of curves that have the colour of points.  The dashes of
+#: style number 1 fill the gaps of number 0, so that both curves are visible where they coincide.
 _DASH: Final = 3
 #: Height of a line of the legend, as a share of the axis.
-_LEGEND_LINE: Final = 0.13
+_LEGEND_LINE_SHARE: Final = 0.13
 
 
-def draw(panel: Scaling, axes: Axes) -> Drawn:
-    """Draw bands, curves and points."""
+def draw(panel: Scaling, axes: Axes) -> DrawnSeries:
+    """Draw bands, curves, points and names of regions; return points and curves with artists."""
     regions = {name for name, *_ in panel.regions}
     for band in panel.bands:
-        colour = style.colour(band.series)
-        label = style.legend_label("" if panel.direct or band.label in regions else band.label)
+        colour = style.colour(band.style_number)
+        has_other_name = panel.names_at_ends or band.label in regions
+        label = style.legend_label("" if has_other_name else band.label)
         axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=label)
         axes.axhline(band.middle, color=colour, linewidth=0.7)
-    curves: Drawn = []
+    curves: DrawnSeries = []
     for curve in panel.curves:
         label = style.legend_label("" if curve.label in regions else curve.label)
-        dashes = (1.5, 1.5) if curve.part else (4, 2)
+        dashes = (1.5, 1.5) if curve.dotted else (4, 2)
         line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
-        if curve.series is not None:
-            offset = curve.series * _DASH
+        if curve.style_number is not None:
+            offset = curve.style_number * _DASH
             line_style = {
-                "color": style.colour(curve.series),
+                "color": style.colour(curve.style_number),
                 "linestyle": (offset, (_DASH, _DASH)),
                 "zorder": 1.5,
             }
         curves.append((curve, axes.plot(curve.x, curve.y, label=label, **line_style)))
-    points: Drawn = []
+    points: DrawnSeries = []
     for series in panel.points:
-        label = "" if panel.direct else series.label
+        label = "" if panel.names_at_ends else series.label
         points.append((series, draw_points(series, axes, label=label)))
     for name, x, y in panel.regions:
         axes.text(x, y, name, color=style.THEORY, style="italic")
@@ -77,51 +85,54 @@ def finish(panel: Scaling, axes: Axes) -> None:
     if panel.y_scale == "log":
         plain_log_ticks(axes.yaxis)
     _name_series(panel, axes)
-    if panel.direct:
+    if panel.names_at_ends:
         label_ends(_right_ends(panel), axes)
 
 
 def _right_ends(panel: Scaling) -> list[tuple[str, float, int]]:
-    """List (name, last value, number) of the series and bands to name at the right edge."""
+    """List (name, last value, style number) of the series and bands to name at the right edge.
+
+    A series with a predicted curve is named at the end of the curve.
+    """
     ends: list[tuple[str, float, int]] = []
-    last_of_curves = {curve.series: curve.y[-1] for curve in panel.curves}
+    curve_ends = {curve.style_number: curve.y[-1] for curve in panel.curves}
     for points in panel.points:
         if points.label and (points.joined or not points.hollow):
-            last = last_of_curves.get(points.series, points.y[-1])
-            ends.append((points.label, last, points.series))
+            last_value = curve_ends.get(points.style_number, points.y[-1])
+            ends.append((points.label, last_value, points.style_number))
     regions = {name for name, *_ in panel.regions}
     for band in panel.bands:
         if band.label not in regions:
-            ends.append((band.label, band.middle, band.series))
+            ends.append((band.label, band.middle, band.style_number))
     return ends
 
 
 def _name_series(panel: Scaling, axes: Axes) -> None:
-    """Draw the title, and a legend if there is more than one entry.
+    """Draw the title, and a legend if it has more than one entry.
 
-    A legend above the axes covers no points and includes the title.  In a narrow panel the legend
-    is inside the axes, where it covers least.
+    The legend is above the axes and includes the title.  If the panel is too narrow, or has bands
+    and a y axis from zero, the legend is inside the axes, with the title above.
     """
     entries = len(axes.get_legend_handles_labels()[1]) if panel.legend else 0
     if entries > 1 and panel.bands and panel.y_from_zero:
-        _legend_inside(panel, axes, entries)
+        _draw_legend_inside(axes, entries)
     elif entries > 1:
-        heading = {"title": panel.title or None, "title_fontsize": "medium", "alignment": "left"}
-        legend = legend_above(axes, _LEGEND_COLUMNS, fewest=_LEGEND_COLUMNS, **heading)
+        title = {"title": panel.title or None, "title_fontsize": "medium", "alignment": "left"}
+        legend = legend_above(axes, _LEGEND_COLUMNS, fewest=_LEGEND_COLUMNS, **title)
         if fits(legend, axes):
             return
         legend.remove()
-        axes.legend(loc="best", borderaxespad=0.3)
+        axes.legend(loc="best", borderaxespad=0.3)  # where it covers the fewest points
     if panel.title:
         axes.set_title(panel.title, loc="left")
 
 
-def _legend_inside(panel: Scaling, axes: Axes, entries: int) -> None:
-    """Draw the legend inside the axes, above the band, and extend the axis for it."""
+def _draw_legend_inside(axes: Axes, entries: int) -> None:
+    """Draw the legend at the top of the axes, and extend the y axis by the legend's height."""
     for columns in (_LEGEND_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
         if fits(legend, axes):
             break
     lines = math.ceil(entries / columns)
     _, top = axes.get_ylim()
-    axes.set_ylim(top=top * (1 + _LEGEND_LINE * lines))
+    axes.set_ylim(top=top * (1 + _LEGEND_LINE_SHARE * lines))

@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from figures.panels import Drawing
 
-#: Widths (inches) of a narrow and of a wide figure: a column of an IEEE page, and the text of a
-#: one-column style (160 mm).  No style scales figures down, so type has the sizes below in print.
+#: Width of a narrow figure: a column of an IEEE page.  No style scales figures down, so that type
+#: has the sizes below in print.
 COLUMN_INCHES: Final = 3.5
+#: Width of a wide figure: the text of a one-column page (160 mm).
 PAGE_INCHES: Final = 6.29
 
+#: Colour of texts, axes and roofs.
 INK: Final = "#1f2328"
 GRID: Final = "#d9dde2"
 PALE: Final = "#9aa1a9"
+#: Colour of predicted values and of reference lines.
 THEORY: Final = "#4d4d4d"
 SERIES_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
-_HATCHES: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
+_HATCHINGS: Final = ("", "////", "||||", "xxxx", "\\\\\\\\", "----", "++++")
 SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
-#: Smallest type size (pt), for labels inside a figure and legends.
-SMALL: Final = 7
-#: Diameter of a ring (pt): larger than a filled point, so that both are visible.
-RING: Final = 5.5
+#: Smallest type size, for labels inside a figure and legends.
+SMALL_PT: Final = 7
+#: Diameter of a ring: larger than a filled point, so that both are visible at one position.
+RING_PT: Final = 5.5
 
 #: Fonts in the order of search: later fonts supply characters that earlier fonts lack.
 FAMILIES: Final = (
@@ -40,14 +43,15 @@ FAMILIES: Final = (
     "Droid Sans Fallback",
 )
 
+#: Settings of matplotlib (``rcParams``).
 RC: Final[dict[str, object]] = {
     "font.family": FAMILIES,
     "font.size": 7.5,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "legend.fontsize": SMALL,
+    "xtick.labelsize": SMALL_PT,
+    "ytick.labelsize": SMALL_PT,
+    "legend.fontsize": SMALL_PT,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "text.color": INK,
@@ -76,25 +80,25 @@ RC: Final[dict[str, object]] = {
 
 
 def inches(drawing: Drawing) -> tuple[float, float]:
-    """Return the width and the height of a figure."""
+    """Return the width and the height of a figure in inches."""
     return PAGE_INCHES if drawing.wide else COLUMN_INCHES, drawing.height
 
 
-def colour(index: int) -> str:
-    """Return the colour of the series ``index``; the seven colours repeat."""
-    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
+def colour(style_number: int) -> str:
+    """Return the colour for a style number; the seven colours repeat."""
+    return SERIES_COLOURS[style_number % len(SERIES_COLOURS)]
 
 
-def marker(index: int) -> str:
-    """Return the marker of the series ``index``; the seven markers repeat."""
-    return SERIES_MARKERS[index % len(SERIES_MARKERS)]
+def marker(style_number: int) -> str:
+    """Return the marker for a style number; the seven markers repeat."""
+    return SERIES_MARKERS[style_number % len(SERIES_MARKERS)]
 
 
-def hatching(index: int) -> str:
-    """Return the hatching of the series ``index`` (empty for 0); the seven hatchings repeat."""
-    return _HATCHES[index % len(_HATCHES)]
+def hatching(style_number: int) -> str:
+    """Return the hatching for a style number (empty for 0); the seven hatchings repeat."""
+    return _HATCHINGS[style_number % len(_HATCHINGS)]
 
 
 def legend_label(text: str) -> str:
-    """Return ``text`` as a label that matplotlib shows; labels that begin with "_" are hidden."""
+    """Return ``text`` as a label that matplotlib shows, even if ``text`` begins with "_"."""
     return f" {text}" if text.startswith("_") else text

@@ -1,6 +1,6 @@
 """Shorten matplotlib's SVGs, and replace ``style`` attributes.
 
-Pages whose content security policy forbids inline styles ignore ``style`` attributes.
+A page whose content security policy forbids inline styles ignores ``style`` attributes.
 """
 
 import re
@@ -8,13 +8,13 @@ from typing import Final
 
 #: Decimals of a coordinate (pt): matplotlib writes six, screens show at most two.
 _DECIMALS: Final = 2
-#: The start of a path element up to its coordinates, and the coordinates.
+#: A path element: group 1 is the text from its name to its coordinates, group 2 the coordinates.
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')
 _NUMBER: Final = re.compile(r"-?\d+\.\d+")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
-#: Style sheet of matplotlib.  Of its properties only the line join differs from SVG's defaults;
-#: ``shorten`` sets it as an attribute of the root instead.
-_SHEET: Final = re.compile(
+#: Style sheet of matplotlib.  Only ``stroke-linejoin`` differs from SVG's default, so that
+#: ``shorten`` sets it as an attribute of the root element instead.
+_STYLE_SHEET: Final = re.compile(
     r"\s*<defs>\s*<style type=\"text/css\">\*\{stroke-linejoin: round; stroke-linecap: butt\}"
     r"</style>\s*</defs>"
 )
@@ -23,7 +23,8 @@ _METADATA: Final = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 
 def shorten(svg: str) -> str:
     """Round coordinates, replace styles by attributes, and remove metadata."""
-    svg = _STYLE.sub(_as_attributes, _METADATA.sub("", _SHEET.sub("", svg)))
+    svg = _METADATA.sub("", _STYLE_SHEET.sub("", svg))
+    svg = _STYLE.sub(_as_attributes, svg)
     svg = svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1)
     return _PATH.sub(_short_path, svg)
 
@@ -39,10 +40,10 @@ def _as_attributes(style: re.Match[str]) -> str:
 
 
 def _short_path(path: re.Match[str]) -> str:
-    """Round the coordinates of a path, and join its lines."""
-    before, coordinates = path.groups()
+    """Round the coordinates of a path, and write them in one line of text."""
+    attributes, coordinates = path.groups()
     one_line = " ".join(coordinates.split())
-    return before + _NUMBER.sub(_rounded, one_line)
+    return attributes + _NUMBER.sub(_rounded, one_line)
 
 
 def _rounded(number: re.Match[str]) -> str:

@@ -24,12 +24,12 @@ from figures.panels import Bars, BarSeries, Curve, DotSeries, Drawing, Panel, Po
 from figures.render import draw, finish, render
 
 TIMES = Points("Run_1 $5", (1.0, 4.0, 16.0), (0.5, 1.25, 4.5), (0.4, 1.2, 4.0), (0.7, 1.3, 5.5))
-HOLLOW = Points("Reported", (4.0, 16.0), (1.0, 3.5), series=1, hollow=True)
+HOLLOW = Points("Reported", (4.0, 16.0), (1.0, 3.5), style_number=1, hollow=True)
 SCALING = Scaling(
     "Batch size",
     "Time (ms)",
     (TIMES, HOLLOW),
-    (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Part", (1.0, 16.0), (0.2, 2.0), True)),
+    (Curve("Theory", (1.0, 16.0), (0.3, 4.0)), Curve("Part", (1.0, 16.0), (0.2, 2.0), dotted=True)),
     (panels.Band("Ceiling", 4.5, 4.6, 5.0, 2),),
     x_ticks=(1, 4, 16),
     title="Forward",
@@ -48,17 +48,17 @@ BARS = Bars(
     ("A", "Nothing"),
     (
         BarSeries("Parameters", (1.0, None)),
-        BarSeries("Rest", (-0.5, None), series=1),
-        BarSeries("More", (3.0, None), series=2),
+        BarSeries("Rest", (-0.5, None), style_number=1),
+        BarSeries("More", (3.0, None), style_number=2),
     ),
     "Memory (MB)",
 )
-ROOF = panels.RoofLine("", (190, 200, 210), (28, 30, 32))
+ROOF = panels.DrawnRoof("", (190, 200, 210), (28, 30, 32))
 ROOFLINE = panels.Roofline(
     "Intensity",
     "Rate",
     (ROOF,),
-    (Points("a", (1.0, 20.0), (10.0, 90.0), series=2, hollow=True, names=("", "most")),),
+    (Points("a", (1.0, 20.0), (10.0, 90.0), style_number=2, hollow=True, names=("", "most")),),
 )
 
 
@@ -209,7 +209,7 @@ def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
     lines = tuple(
         Points(name, (1.0, 2.0), (1.0, last), joined=True) for name, last in last_values.items()
     )
-    with drawn(Scaling("x", "y", lines, direct=True), inches=7.16) as figure:
+    with drawn(Scaling("x", "y", lines, names_at_ends=True), inches=7.16) as figure:
         boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
         assert sorted(boxes, key=lambda name: boxes[name].y0) == ["low", "a", "c", "b"]
         assert not any(one.overlaps(other) for one, other in combinations(boxes.values(), 2))

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from figures.panels import Band, Drawing, Points, RoofLine, Roofline, Scaling
+from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
 from report.theory.network import Fits, Row, Theory, least
 from report.theory.roofline import Roof
 
@@ -174,7 +174,7 @@ def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
     batches = sorted(frontier.predicted)
     sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
     height = frontier.limit / _MEGA
-    line = Band(limit, height, height, height, series=1)
+    line = Band(limit, height, height, height, style_number=1)
     x = tuple(float(batch) for batch in batches)
     peaks = Points("Peak at least", x, sizes, joined=True)
     return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
@@ -190,7 +190,7 @@ def _draw_memory(theory: Theory) -> Drawing:
                 x.append(float(position))
                 alive.append(moment.total / _MEGA)
         if alive:
-            phases.append(Points(phase, tuple(x), tuple(alive), series=number, many=True))
+            phases.append(Points(phase, tuple(x), tuple(alive), style_number=number, small=True))
     panel = Scaling(
         "Operators", "Alive (MB)", tuple(phases),
         x_scale="linear", y_scale="linear", y_from_zero=True,
@@ -202,11 +202,11 @@ def _draw_roofline(theory: Theory, roof: Roof) -> Drawing:
     """Draw the attainable rate over the intensity, for kinds of operators with multiply-adds."""
     counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
-        Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), series=number)
+        Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), style_number=number)
         for number, row in enumerate(counted)
     )
     # Low, typical and high rate are equal, since only the bounding rates are used.
     peak, bandwidth = roof.peak.value / _GIGA, roof.bandwidth.value / _GIGA
-    line = RoofLine(roof.device, (peak, peak, peak), (bandwidth, bandwidth, bandwidth))
+    line = DrawnRoof(roof.device, (peak, peak, peak), (bandwidth, bandwidth, bandwidth))
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

@@ -1,9 +1,9 @@
-"""Convert quantities to points, lines, bands and dots of a figure."""
+"""Convert quantities to points, lines and dots of a figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from figures.panels import Band, DotSeries, Points
+from figures.panels import DotSeries, Points
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number, scale_to
@@ -19,7 +19,7 @@ def points(
     over: Mapping[int, Quantity],
     shown: str,
     *,
-    series: int = 0,
+    style_number: int = 0,
     hollow: bool = False,
     joined: bool = False,
 ) -> tuple[Points, ...]:
@@ -39,17 +39,11 @@ def points(
     levels, known_levels = list(over), list(ends_by_level)
     first = levels.index(known_levels[0])
     unbroken = joined and levels[first : first + len(known_levels)] == known_levels
-    return (Points(label, tuple(known_levels), values, *intervals, series, hollow, unbroken),)
-
-
-def band(label: str, ceiling: Quantity, shown: str, series: int) -> tuple[Band, ...]:
-    """Draw a horizontal line with its interval, or return an empty tuple if it is missing."""
-    ends = _ends(ceiling, shown)
-    return (Band(label, *ends, series),) if ends else ()
+    return (Points(label, tuple(known_levels), values, *intervals, style_number, hollow, unbroken),)
 
 
 def dot_series(
-    label: str, rows: Sequence[Quantity], shown: str, *, series: int = 0, **look: Any
+    label: str, rows: Sequence[Quantity], shown: str, *, style_number: int = 0, **look: Any
 ) -> DotSeries:
     """Draw a point with its interval for each quantity of ``rows`` that is not missing.
 
@@ -57,7 +51,7 @@ def dot_series(
     """
     ends = [_ends(quantity, shown) or (None, None, None) for quantity in rows]
     lows, values, highs = zip(*ends, strict=True) if ends else ((), (), ())
-    return DotSeries(label, values, series, low=lows, high=highs, **look)
+    return DotSeries(label, values, style_number, low=lows, high=highs, **look)
 
 
 def _ends(quantity: Quantity, shown: str) -> _Ends | None:

@@ -14,9 +14,9 @@ from report.studies.backend_speedup.runs import Run
 
 #: Lines of the figures, whose colours do not depend on what was measured.
 _LINES: Final = {
-    "numpy": Points("NumPy", (), (), series=2),
-    "cupy": Points("CuPy", (), (), series=0),
-    "torch_cuda": Points("PyTorch", (), (), series=1),
+    "numpy": Points("NumPy", (), (), style_number=2),
+    "cupy": Points("CuPy", (), (), style_number=0),
+    "torch_cuda": Points("PyTorch", (), (), style_number=1),
 }
 
 
@@ -35,7 +35,7 @@ def curve(run: Run) -> Iterator[Scaling]:
         lines.append(replace(line, x=x, y=y, low=low, high=high))
     if lines:
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
-        yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), direct=True)
+        yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), names_at_ends=True)
 
 
 def effects(run: Run) -> Iterator[Dots]:
@@ -45,7 +45,7 @@ def effects(run: Run) -> Iterator[Dots]:
     measured = [results.effect(run, size, change) for (_, size), change in cases]
     series = (
         dot_series("predicted", predicted, "1", hollow=True, shift=-0.15),
-        dot_series("measured", measured, "1", series=2, shift=0.15),
+        dot_series("measured", measured, "1", style_number=2, shift=0.15),
     )
     names = tuple(f"{change}, {network}" for (network, _), change in cases)
     yield Dots(names, series, "Time with a change over that without", reference=1.0, log=True,
@@ -55,7 +55,7 @@ def effects(run: Run) -> Iterator[Dots]:
 def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
     """Draw NumPy's time and the GPU's (ms) in each row, and beside them their ratio."""
     names, (slow, fast, ratios) = tuple(rows), zip(*rows.values(), strict=True)
-    times = dot_series("NumPy", slow, "ms", series=2), dot_series("GPU", fast, "ms")
+    times = dot_series("NumPy", slow, "ms", style_number=2), dot_series("GPU", fast, "ms")
     yield Dots(names, times, "Time of an iteration (ms)", log=True)
-    ratio = (dot_series("", ratios, "1", series=3),)
-    yield Dots(names, ratio, "Speed-up", log=True, named=False, legend=False)
+    ratio = (dot_series("", ratios, "1", style_number=3),)
+    yield Dots(names, ratio, "Speed-up", log=True, show_names=False, legend=False)

@@ -28,7 +28,7 @@ def diagonal(p: Paper) -> Iterator[Panel]:
         "GPU": (("derived", calls_of("layer", p.tiled), 1), ("held out", p.held_tiled, 1)),
     }
     ends = _LEAST, _MOST
-    curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, part=True)
+    curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, dotted=True)
     for device, groups_of_device in groups.items():
         drawn = []
         for label, calls, series in groups_of_device:
@@ -39,7 +39,7 @@ def diagonal(p: Paper) -> Iterator[Panel]:
                     counted.append(work.measured.amount / work.start.amount)
             if counted:
                 shares = tuple(predicted), tuple(counted)
-                drawn.append(Points(label, *shares, series=series, hollow=label == "derived"))
+                drawn.append(Points(label, *shares, style_number=series, hollow=label == "derived"))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield Scaling(
@@ -57,8 +57,10 @@ def one_channel_more(run: Run) -> Iterator[Panel]:
         work = [theory.work_ratio(*pair, run.block(instructions)) for pair in pairs]
         times = [results.ratio_of_times(run, *pair, instructions) for pair in pairs]
         row = _ROW_SHIFT * (series - 0.5)
-        drawn.append(dot_series(f"{label}: time", times, "1", series=series, shift=row))
-        drawn.append(dot_series(f"{label}: work", work, "1", series=series, hollow=True, shift=row))
+        drawn.append(dot_series(f"{label}: time", times, "1", style_number=series, shift=row))
+        drawn.append(
+            dot_series(f"{label}: work", work, "1", style_number=series, hollow=True, shift=row)
+        )
     formula = [over.multiply_adds(1) / under.multiply_adds(1) for over, under in pairs]
     yield Dots(
         tuple(f"{over.channels} ÷ {under.channels}" for over, under in pairs),

@@ -25,7 +25,7 @@ def rings(groups: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Points, 
     drawn = list[Points]()
     for series, (name, marks) in enumerate(sorted(groups.items())):
         x, y = zip(*marks, strict=True)
-        drawn.append(Points(name, x, y, series=series, hollow=True))
+        drawn.append(Points(name, x, y, style_number=series, hollow=True))
     return tuple(drawn)
 
 
@@ -37,7 +37,7 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
         for policy, (name, colour) in policies.items():
             measured = run.under(policy)
             over = {batch: measured.throughput(batch) for batch in measured.powers}
-            lines += points(name, over, "k1/s", series=colour, joined=True)
+            lines += points(name, over, "k1/s", style_number=colour, joined=True)
         drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short)
         yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 

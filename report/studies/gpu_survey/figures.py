@@ -20,10 +20,10 @@ def gains(p: Survey) -> Iterator[Scaling]:
         rows = switched[switched["family"].isin(families)]
         x, y = tuple(rows["single"]), tuple(rows["gain"])
         # The third and the fourth group have many points, drawn small; the fourth is grey.
-        points.append(Points(label, x, y, series=series, many=series > 1, pale=series > 2))
+        points.append(Points(label, x, y, style_number=series, small=series > 1, pale=series > 2))
     half_gain = float(switched["half"].iloc[0])  # predicted; equal for all networks
     float32 = Curve("Predicted = measured", _AXIS_LIMITS, _AXIS_LIMITS)
-    float16 = Curve(f"Float16: {half_gain:.2f}", (half_gain, half_gain), _AXIS_LIMITS, part=True)
+    float16 = Curve(f"Float16: {half_gain:.2f}", (half_gain, half_gain), _AXIS_LIMITS, dotted=True)
     labels = [(float32.label, 0.61, 1.04), (float16.label, 1.17, 0.63)]
     for x, y in switched.loc[switched.index == "resnet50_gn", ["single", "gain"]].to_numpy():
         labels.append(("ResNet-50", float(x) + 0.03, float(y) - 0.03))

@@ -27,12 +27,12 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
     end, limit, end_of_line = float(max(peaks)), row.limit / _MEGA, 1.1 * promised
     points = (
         Points("measured peak", tuple(peaks), tuple(peak / _MEGA for peak in peaks.values())),
-        Points("largest batch that ran", (row.ran,), (limit,), series=1),
-        Points("promised by the line", (promised,), (limit,), series=2),
+        Points("largest batch that ran", (row.ran,), (limit,), style_number=1),
+        Points("promised by the line", (promised,), (limit,), style_number=2),
     )
     curves = (
         Curve("late convolution", (0.0, end_of_line), _megabytes(late, 0.0, end_of_line)),
-        Curve("early convolution", (0.0, end), _megabytes(early, 0.0, end), part=True),
+        Curve("early convolution", (0.0, end), _megabytes(early, 0.0, end), dotted=True),
     )
     yield Scaling(
         "Batch size (images)", "Peak (MB)", points, curves, (Band("limit", limit, limit, limit),),
@@ -59,7 +59,7 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
             right = f"{100 * comparison.ratios(rule).count(1) / len(comparison.limits):.0f} % right"
             yield Scaling(
                 "Largest batch that ran", "Predicted batch",
-                (Points(RULES[rule], ran, predicted, many=True),), (Curve("", _ENDS, _ENDS),),
+                (Points(RULES[rule], ran, predicted, small=True),), (Curve("", _ENDS, _ENDS),),
                 x_ticks=(1, 10, 100, 1000), title=RULES[rule], y_bottom=_ENDS[0], y_top=_ENDS[1],
                 regions=(("too high", 0.6, 250), (right, 25, 2.2)),
             )  # fmt: skip

@@ -20,20 +20,20 @@ def clocks(source: Source) -> Iterator[Scaling]:
         ratio = results.ratio(source, *networks, collapsed=collapsed)
         slope = 1 / value_of(results.even_clock(source, ratio))
         heights = tuple(slope * clock for clock in rated)
-        lines.append(Points(name, tuple(rated), heights, series=series, joined=True))
-        curves.append(Curve("", ends, (0.0, slope * ends[1]), series=series))
+        lines.append(Points(name, tuple(rated), heights, style_number=series, joined=True))
+        curves.append(Curve("", ends, (0.0, slope * ends[1]), style_number=series))
     printed = Points("", ends[1:], (value_of(source.value("paradox")),), hollow=True)
     yield Scaling(
         "Laptop's clock (MHz)",
         "The T4's efficiency ÷ the laptop's",
         (*lines, printed),
         tuple(curves),
-        (Band("equal", results.clock_by_roofs(source) / T4_CLOCK, 1, 1, series=6),),
+        (Band("equal", results.clock_by_roofs(source) / T4_CLOCK, 1, 1, style_number=6),),
         x_ticks=(0, rated[0], rated[-1], round(ends[1], -1)),
         x_scale="linear",
         y_scale="linear",
         y_from_zero=True,
-        direct=True,
+        names_at_ends=True,
         legend=False,
         regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_650, 3.15)),
     )

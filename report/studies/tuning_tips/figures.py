@@ -23,12 +23,14 @@ def times(run: Run) -> Iterator[Dots]:
         series = []
         for place, (memory, shift) in enumerate(_SHIFTS.items()):
             drawn = [results.call_time(run, name, network, memory) for name in results.SETTINGS]
-            series.append(dot_series(f"memory {memory}", drawn, "ms", series=place, shift=shift))
+            series.append(
+                dot_series(f"memory {memory}", drawn, "ms", style_number=place, shift=shift)
+            )
         longest = max((time for row in series for time in row.high if time), default=1.0)
         ticks = tuple(range(0, int(longest), 10 if longest < 40 else 30))
         yield Dots(
             tuple(results.SETTINGS), tuple(series), "Time (ms)", title=network, legend=False,
-            named=network == NETWORKS[0], x_top=1.05 * longest, x_ticks=ticks,
+            show_names=network == NETWORKS[0], x_top=1.05 * longest, x_ticks=ticks,
         )  # fmt: skip
 
 
@@ -46,10 +48,10 @@ def speedups(run: Run) -> Iterator[Dots]:
                 speedup = run.speedup(Trial(tip, network, memory=memory))
                 drawn.append(speedup if is_hollow == hollow else not_drawn)
             label, look = f"memory {memory}", {"hollow": hollow, "shift": _SHIFTS[memory]}
-            series.append(dot_series(label, drawn, "1", series=place, **look))
+            series.append(dot_series(label, drawn, "1", style_number=place, **look))
         yield Dots(
             tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", 1.0, network, log=True,
-            named=network == NETWORKS[0], x_ticks=_TICKS, legend=False,
+            show_names=network == NETWORKS[0], x_ticks=_TICKS, legend=False,
         )  # fmt: skip
 
 
