@@ -36,8 +36,8 @@ from experiments.theory.networks import import_timm, network
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.subject import ROOM_FOR_TENSORS, SIDE
 from report.theory.allocator import Options
-from report.theory.network import PROBE, Theory, least, search
-from report.theory.networks import BATCH, CapturedNetwork
+from report.theory.network import PROBE_BATCH, Theory, least_bytes, search
+from report.theory.networks import CAPTURED_BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()
 #: Folder of the tables, which are data of a paper.
@@ -108,8 +108,8 @@ def prepare(
     """Return a network's step, its image channels, its theory, and a function batch → theory."""
     named, train = network(name), mode == "training"
     theory = capture_theory(
-        named.build, [Input((BATCH, named.image[0], SIDE, SIDE))],
-        train=train, allocator=allocator, policy=policy, probe=PROBE,
+        named.build, [Input((CAPTURED_BATCH, named.image[0], SIDE, SIDE))],
+        train=train, allocator=allocator, policy=policy, probe=PROBE_BATCH,
     )  # fmt: skip
     gpu = allocator is not None
     module = named.build().train(train).to("cuda" if gpu else "cpu")
@@ -122,7 +122,7 @@ def add_rows(name: str, mode: str) -> None:
     step, channels, theory, theory_at = prepare(name, mode)
     rows, row_origin = [], origin()
     for room in ROOM_FOR_TENSORS:
-        limit = least(theory_at(2)) + room
+        limit = least_bytes(theory_at(2)) + room
         best = search(theory_at, limit)
         ran, fits = best.largest, partial(succeeds, step, channels, limit)
         while ran and not fits(ran):
@@ -131,7 +131,7 @@ def add_rows(name: str, mode: str) -> None:
             ran += 1
         failed = RawArray("c", 100)
         fits(ran + 1, failed)
-        operator, left = failed.value.decode(), limit - least(best.predicted[best.largest])
+        operator, left = failed.value.decode(), limit - least_bytes(best.predicted[best.largest])
         verdict, explained = best.verdict(best.largest), operator in theory.may_take_more
         outcome = (name, mode, limit, best.largest, verdict, left, ran, operator, explained)
         rows.append((*outcome, *row_origin))

@@ -19,7 +19,7 @@ from benchmarks.fits import DATA, MODES, fill_page, prepare, state_bytes
 from experiments.theory.captures import CapturePolicy
 from report.studies.inference_memory.subject import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
-from report.theory.network import PROBE, least, search
+from report.theory.network import PROBE_BATCH, least_bytes, search
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = DATA / "limits-cuda.csv"
@@ -31,7 +31,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     torch.set_num_threads(1)
     step, channels, _, theory = prepare(name, mode, CapturePolicy(update="foreach"), Options())
     shape, rows = (channels, SIDE, SIDE), []
-    step.prepare((torch.randn(PROBE, *shape, device="cuda"),))
+    step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
     libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, state_bytes(step)))
 
@@ -52,10 +52,10 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
     for free_bytes in ROOM_ON_GPU:
-        limit = least(theory(PROBE)) + free_bytes
+        limit = least_bytes(theory(PROBE_BATCH)) + free_bytes
         predicted = search(theory, limit).largest
-        # Some networks cannot train on one image; ``PROBE`` images fit into every limit.
-        peaks = {batch: peak(batch, limit) for batch in (PROBE, predicted, predicted + 1)}
+        # Some networks cannot train on one image; ``PROBE_BATCH`` images fit into every limit.
+        peaks = {batch: peak(batch, limit) for batch in (PROBE_BATCH, predicted, predicted + 1)}
         ran = max(batch for batch in peaks if peaks[batch] is not None)
         smallest_failed = predicted
         while smallest_failed - ran > 1:  # bisect
@@ -66,7 +66,9 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
             else:
                 ran = middle
         reserved = (theory(predicted).cuda or {}).get("reserved")
-        rows.append((name, mode, limit, predicted, reserved, ran, least(theory(ran)), peaks[ran]))
+        rows.append(
+            (name, mode, limit, predicted, reserved, ran, least_bytes(theory(ran)), peaks[ran])
+        )
     return rows
 
 

@@ -130,10 +130,10 @@ def change_record(folder: Path) -> None:
     the editions then name the new file.
     """
     from report.core.records.store import attachments_folder, digest
-    from report.evaluation.gather import choose
+    from report.evaluation.gather import choose_records
 
     data = folder / "data"
-    stored = choose(EDITED_STUDY, data).inputs.records[0]
+    stored = choose_records(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
     content = json.loads(path.read_bytes())
     passes = ("forward", None)  # records of one pass have no such factor

@@ -23,7 +23,7 @@ from report.core.records.file_format import encode
 from report.core.records.layers import at_batch
 from report.core.records.record import Case, Record
 from report.core.records.store import read_records, record_name
-from report.evaluation.gather import choose
+from report.evaluation.gather import choose_records
 
 STUDY: Final = "conv_scaling"
 REPEATS: Final = 3
@@ -112,7 +112,7 @@ def _built(
 
 def _base() -> Record:
     """Return the record of the first CPU of the paper."""
-    return choose(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
+    return choose_records(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
 
 
 def _project(scratch: Path, records: tuple[Record, ...]) -> Path:

@@ -15,7 +15,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Record, Sample, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
 from report.engine.steps import ROOT
-from report.evaluation.gather import choose
+from report.evaluation.gather import choose_records
 from report.paper.findings import Inputs
 
 _with_fields = msgspec.structs.replace
@@ -28,7 +28,7 @@ HOSTILE = r"a|b *c* `d` <b>e</b> [f](g) {{ v }} \input{h} $i$ @fig-x #j % & ~ é¾
 @cache
 def committed_inputs(study: str) -> Inputs:
     """Return the inputs of the paper of ``study``; tests must not change the inputs."""
-    return choose(study, ROOT / "data").inputs
+    return choose_records(study, ROOT / "data").inputs
 
 
 def thinned_inputs(inputs: Inputs) -> Inputs:

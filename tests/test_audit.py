@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.evidence import audit
-from report.evidence.audit import Printed, check, exact
+from report.evidence.audit import Printed, check, exact_number
 from report.quantity.evaluation import estimate
 
 
@@ -51,7 +51,7 @@ def test_rounded_numbers_pass_and_wrong_numbers_differ(
     (number(2, 0, "s"), 4, "differs"),
 ])  # fmt: skip
 def test_known_factors_explain_a_difference(derived: Printed, theory: float, reason: str) -> None:
-    result = check(derived, "theory", audit.times, exact(theory, derived.unit, "theory"))
+    result = check(derived, "theory", audit.times, exact_number(theory, derived.unit, "theory"))
     assert result.verdict == "differs" and reason in result.finding
     assert (result.known_factor is None) == (reason == "differs")
 

@@ -18,7 +18,7 @@ from report.engine import cache
 from report.engine.cache import Index, StepEntry
 from report.engine.plan import choose_engine
 from report.engine.steps import ROOT
-from report.evaluation.gather import choose
+from report.evaluation.gather import choose_records
 from tests import factory, tiny
 from tests.factory import wait_until
 from tests.test_builds import slower
@@ -68,12 +68,12 @@ def test_edited_records_are_not_used(moment: str, old: str, new: str, tmp_path: 
     good = write_record(factory.record(started="2026-11-01T10:00:00Z", plan="quick"), data)
     path = write_record(factory.record(started=moment, plan="quick"), data)
     factory.replace_text(path, old, new)
-    chosen = choose(study, data)
+    chosen = choose_records(study, data)
     assert chosen.origin["records"] == [f"{study}/{good.name}"]
     assert chosen.notices[0].startswith(f"left out: data/{study}/{path.name}: its content does not")
     named = f"{study}: {{roles: {{cpu: [{study}/{path.name}]}}}}\n"
     (data / "editions.yaml").write_text(named, "utf-8")
-    assert choose(study, data).origin["records"] == [f"{study}/{path.name}"]
+    assert choose_records(study, data).origin["records"] == [f"{study}/{path.name}"]
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from report.core.records import pooling
 from report.core.records.choice import Edition, choices_of, use_in_build
 from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
-from report.evaluation.gather import Chosen, choose
+from report.evaluation.gather import Chosen, choose_records
 from report.evidence.runs import Run
 from report.instruments import gates
-from report.instruments.counters.logs import CaseLogs, joined_logs, pack
+from report.instruments.counters.logs import CaseLogs, join_logs, pack
 from report.instruments.judgement import Judgement, judge
 from report.paper.machines import setup
 from tests import factory
@@ -258,7 +258,7 @@ def test_a_bad_record_stops_only_papers_of_its_machine(tmp_path: Path, key: str,
     (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
     with pytest.raises(RecordError, match=text):
-        choose(STUDY, data)
+        choose_records(STUDY, data)
 
 
 SWEEP = "a" * 64
@@ -327,7 +327,7 @@ def test_shards_merge_to_the_whole_record_in_any_order(of: int, random: Any) -> 
 
 def test_a_single_shard_is_described_as_a_shard(tmp_path: Path) -> None:
     """The table of machines, the list of records, and the reason of the build mention the shard."""
-    chosen = choose(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
+    chosen = choose_records(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
     (stored,) = chosen.inputs.records
     cells = {row[0]: row[1] for row in setup([Run(stored, "x")]).rows}
     assert cells["Measured"] == "2026-11-01, 1 of 10,000 shards of the full plan"
@@ -374,40 +374,40 @@ def test_shards_of_different_runs_are_not_merged() -> None:
 
 def test_logs_of_shards_are_joined() -> None:
     logs = [CaseLogs(case=n, logs={"call": str(n)}) for n in range(4)]
-    file = joined_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
-    assert file == pack("lackey", logs) == joined_logs(file, file, "here")
+    file = join_logs(pack("lackey", logs[::2]), pack("lackey", logs[1::2]), "here")
+    assert file == pack("lackey", logs) == join_logs(file, file, "here")
 
 
 def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
     first_shard, second_shard = split(timed(started="2026-11-05T10:00:00Z"), 2)
     data = factory.data_folder(tmp_path, timed(), first_shard)
     run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), first_shard, second_shard))
-    assert runs_used(choose(STUDY, data)) == [[run]]
+    assert runs_used(choose_records(STUDY, data)) == [[run]]
     reason = "not used, a sweep that lacks 1 of 2 shards beside a full one"
-    assert judge(STUDY, first, data) == Judgement(usable=True, used=False, words=reason)
-    listing = choose(STUDY, data, [first]).listing
+    assert judge(STUDY, first, data) == Judgement(usable=True, used=False, explanation=reason)
+    listing = choose_records(STUDY, data, [first]).listing
     assert [row["why"] for row in listing if row["file"] == first] == [
         "used as cpu, named by --use, a sweep that lacks 1 of 2 shards"
     ]
     write_record(second_shard, data)
-    chosen = choose(STUDY, data)
+    chosen = choose_records(STUDY, data)
     assert runs_used(chosen) == [[first, second, run]]
     assert chosen.origin["records"] == [first, second, run] == [item.file for item in chosen.files]
-    assert judge(STUDY, first, data).words == (
+    assert judge(STUDY, first, data).explanation == (
         "used as cpu, the newest full run of its machine, pooled with 1 other run"
     )
     name = first.partition("/")[2]
-    assert judge(STUDY, second, data).words == f"merged with {name}, shard 2 of 2"
+    assert judge(STUDY, second, data).explanation == f"merged with {name}, shard 2 of 2"
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
     first, second = split(timed(), 2)
     second = changed(second, cases=(changed(second.cases[0], layers=()), *second.cases[1:]))
     data = factory.data_folder(tmp_path, first, second)
-    assert runs_used(choose(STUDY, data)) == [[f"{STUDY}/{record_name(first)}"]]
+    assert runs_used(choose_records(STUDY, data)) == [[f"{STUDY}/{record_name(first)}"]]
     judgement = judge(STUDY, f"{STUDY}/{record_name(second)}", data)
     assert not judgement.used
-    assert judgement.words.startswith(
+    assert judgement.explanation.startswith(
         "not used, not the same measurement: other layers ran for batch 1, "
     )
 
@@ -439,10 +439,10 @@ def timed_in(*rounds: Round, **change: object) -> Record:
 def test_only_watched_rounds_count_as_undisturbed() -> None:
     failed = round_of(1.0, status="failed", reason="It broke.", series={})
     disturbed, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
-    assert gates.disturbed([timed_in(round_of(1.0), disturbed, failed, unwatched)]) == (1, 2)
-    assert gates.disturbed([timed_in(unwatched, failed)]) is None
+    assert gates.count_disturbed([timed_in(round_of(1.0), disturbed, failed, unwatched)]) == (1, 2)
+    assert gates.count_disturbed([timed_in(unwatched, failed)]) is None
     without_proc = factory.environment(missing={"disturbance": "there is no /proc"})
-    assert gates.disturbed([timed_in(round_of(1.0), environment=without_proc)]) is None
+    assert gates.count_disturbed([timed_in(round_of(1.0), environment=without_proc)]) is None
 
 
 def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
@@ -450,8 +450,9 @@ def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
         return timed_in(round_of(time, 1), round_of(time, 2))
 
     reference, near, far = two_processes(1.0), two_processes(1.2), two_processes(1.21)
-    assert gates.disagreeing(reference, reference) == gates.disagreeing(reference, near) == 0
-    assert gates.disagreeing(reference, far) == gates.disagreeing(far, reference) == 1
+    assert gates.count_disagreeing(reference, reference) == 0
+    assert gates.count_disagreeing(reference, near) == 0
+    assert gates.count_disagreeing(reference, far) == gates.count_disagreeing(far, reference) == 1
 
 
 @pytest.mark.parametrize(("rates", "expected"), [
@@ -462,10 +463,10 @@ def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
 ])  # fmt: skip
 def test_impossible_rates_are_a_problem(rates: tuple[float, ...], expected: str | None) -> None:
     machine = factory.environment(host=factory.SERVER, threads=1)
-    assert gates.most_possible(machine) == pytest.approx(198.4e9)
+    assert gates.highest_possible_rate(machine) == pytest.approx(198.4e9)
     plain = factory.ceiling("matrix_product", "before", 1.0)
     ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / rate,)) for rate in rates)
-    problem = gates.problem(factory.measurement(environment=machine, ceilings=ceilings))
+    problem = gates.impossible_rate(factory.measurement(environment=machine, ceilings=ceilings))
     if expected is None:
         assert problem is None
     else:

@@ -27,7 +27,7 @@ from report.core.records.choice import Edition, read_editions
 from report.core.records.record import Attachment, Record
 from report.core.records.store import digest, record_name, write_record
 from report.engine.steps import ROOT, BuildRequest
-from report.evaluation.gather import accept_records, choose
+from report.evaluation.gather import accept_records, choose_records
 from report.paper.pins import Pins, moves
 from report.studies import STUDIES
 from tests import factory
@@ -183,7 +183,7 @@ def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str
     editions.write_text(f"{STUDY}: {{roles: {{cpu: example-2t}}}}\n")
 
     def used(*requested: str) -> dict[str, str]:
-        return dict(choose(STUDY, data, requested).inputs.roles)
+        return dict(choose_records(STUDY, data, requested).inputs.roles)
 
     write_record(first, data)
     assert used() == {"cpu": file_of(FULL)}, "the edition does not name the new machine"
@@ -211,7 +211,7 @@ def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path, newest)
     write_record(older, data, {"notes.txt": b"x"})
     accept_records(STUDY, data, [file_of(newest)])
-    assert choose(STUDY, data).inputs.roles == {"cpu": file_of(newest)}
+    assert choose_records(STUDY, data).inputs.roles == {"cpu": file_of(newest)}
 
 
 def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:

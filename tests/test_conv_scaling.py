@@ -336,7 +336,7 @@ def test_single_processes_are_as_the_text_states() -> None:
     assert with_weights == 33
     assert (near, len(excess), min(excess), max(excess)) == (45, 206, 240, 4_352)
     assert paper.cpu
-    processes = paper.cpu.under("default").processes("page_faults", paper.cpu.factors(6))
+    processes = paper.cpu.under_policy("default").processes("page_faults", paper.cpu.factors(6))
     # Six images: 432 pages of outputs and 18 of weights less the 32 of the reserve.
     assert sum(process.median == 432 + 18 - 32 for process in processes) == 1
 
@@ -448,7 +448,7 @@ def test_a_xeon_starts_beyond_its_predicted_end() -> None:
     run = run_of("d52c0ad3")
     shares = [point(Calls(run, run.factors(batch)).share) for batch in range(5, 9)]
     assert shares == [0, 0, 7 / 8, 1]
-    pages = point(run.under("default").series("page_faults", run.factors(7)))
+    pages = point(run.under_policy("default").series("page_faults", run.factors(7)))
     assert pages == 2 * 7 * OUTPUT_BYTES / 4096 - 32
     assert [point(run.start()), point(run.end())] == [5, 7]
 
@@ -522,8 +522,8 @@ def test_earlier_runs_decide_as_the_text_states_of_small_batches() -> None:
     medians = []
     for digest in ("02a9bf49", "e24f329b", "e9060559"):
         run = run_of(digest)
-        rates = [estimate(run.under("default").throughput(batch)) for batch in (2, 4)]
-        kept = estimate(run.under("retained").throughput(2))
+        rates = [estimate(run.under_policy("default").throughput(batch)) for batch in (2, 4)]
+        kept = estimate(run.under_policy("retained").throughput(2))
         two, four, kept = (rate for rate in (*rates, kept) if not isinstance(rate, Missing))
         assert two.high > four.low and two.value < four.value
         medians.append((two.value, four.value, kept.value))
@@ -690,7 +690,7 @@ def test_starts_of_mapping_are_predicted_and_bracketed() -> None:
     stem = square_convolution("conv", (1, 3, 224, 224), 64, kernel=7, stride=2, padding=3)
     for elements, batches in SWEPT_NETWORK.items():
         if elements:
-            start = int(heap.network_mapping_start(stem, heap.raised_trimming(elements)))
+            start = int(heap.network_mapping_start(stem, heap.threshold_after_freeing(elements)))
             assert {start, start + 1} <= {*batches}
     ends = [heap.mapping_end(LAYERS[layer], 2**21) for layer in STARTS]
     assert ends == approx([6.67, 22.72, 13.33, 491.52], abs=0.005)

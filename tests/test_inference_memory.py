@@ -32,7 +32,7 @@ from report.studies.inference_memory.subject import (
     whole_call,
 )
 from report.theory.conditions import Conditions
-from report.theory.networks import Variant, captured
+from report.theory.networks import Variant, load_capture
 from tests import papers
 from tests.degraded import altered_inputs, change_series, committed_inputs, on_every_case
 from tests.papers import inputs_of, reported, rows
@@ -250,7 +250,10 @@ def test_networks_have_the_parameters_that_the_source_prints() -> None:
     published = reported(STUDY).table("networks")
     millions = dict(zip(published.column("network"), published.column("parameters"), strict=True))
     for name in NETWORKS[:-1]:
-        operators, printed = captured(name, whole_call(name, 1).image, Variant()), millions[name]
+        operators, printed = (
+            load_capture(name, whole_call(name, 1).image, Variant()),
+            millions[name],
+        )
         assert not isinstance(operators, Missing)
         digits = 1 if name == "ResNet-110" else 2
         assert round(operators.network.parameter_count / 1e6, digits) == printed

@@ -20,7 +20,7 @@ from report.instruments.counters import ncu
 from report.instruments.counters.logs import CaseLogs, pack, unpack
 from report.instruments.counters.ncu import case_range
 from report.instruments.counters.ncu_metrics import metrics_for
-from report.instruments.counters.ncu_output import explain_error, part_of, read_table
+from report.instruments.counters.ncu_output import explain_error, read_table, select_launches
 from report.instruments.profiler import read_trace
 from tests.factory import DATA
 
@@ -37,7 +37,7 @@ FIRST_CALL, SECOND_CALL = case_range(FACTORS, 0), case_range(FACTORS, 1)
 def test_counts_of_a_record_follow_from_its_tables() -> None:
     assert len(LOGS) == 40
     for case_logs in LOGS:
-        series, missing = ncu.counted(case_logs.logs, place="here")
+        series, missing = ncu.read_series(case_logs.logs, place="here")
         case = RUN.record.cases[case_logs.case]
         assert missing == {} and series.keys() == set(ncu.QUANTITIES)
         assert series == {name: case.samples(name) for name in series}, case.factors
@@ -82,7 +82,7 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (edited(FIRST_CALL, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
 def test_untrusted_counts_are_left_out(text: str, missing: set[str], words: str) -> None:
-    series, reasons = ncu.counted(ncu.logs_of(text, (FIRST_CALL, SECOND_CALL)), "case 0")
+    series, reasons = ncu.read_series(ncu.logs_of(text, (FIRST_CALL, SECOND_CALL)), "case 0")
     assert reasons.keys() == missing
     assert all(words in reason for reason in reasons.values())
     assert series.keys() == set(ncu.QUANTITIES) - missing
@@ -91,7 +91,7 @@ def test_untrusted_counts_are_left_out(text: str, missing: set[str], words: str)
 def test_output_around_a_table_is_ignored() -> None:
     noisy = f"==PROF== Connected to process 1 (/usr/bin/python3)\nhello\n{TABLE}more\n"
     assert read_table(noisy) == read_table(TABLE)
-    assert part_of(noisy, lambda row: True) == TABLE
+    assert select_launches(noisy, lambda row: True) == TABLE
 
 
 LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
@@ -110,7 +110,7 @@ LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
 ], ids=range(12))  # fmt: skip
 def test_a_damaged_table_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(RecordError, match=f"^case 3: .*{message}.*\\.$"):
-        ncu.counted({"table": text}, "case 3")
+        ncu.read_series({"table": text}, "case 3")
 
 
 def test_every_error_of_ncu_is_explained() -> None:

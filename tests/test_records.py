@@ -25,7 +25,7 @@ from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
 from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
-from report.evaluation.gather import choose
+from report.evaluation.gather import choose_records
 from report.evidence.runs import Run
 from report.studies import STUDIES
 from tests import factory
@@ -303,7 +303,7 @@ def test_records_with_too_large_attachments_are_left_out(tmp_path: Path, sizes: 
     for name, size in zip(names, sizes, strict=True):
         with (store.attachments_folder(path) / name).open("wb") as stream:
             stream.truncate(size)
-    chosen = choose(study, data)
+    chosen = choose_records(study, data)
     assert [stored.record.environment.key for stored in chosen.inputs.records] == ["good-1t"]
     (notice,) = (notice for notice in chosen.notices if "bad-1t" in notice)
     assert f"{names[-1]}: this attachment and those before it exceed the 67,108,864 B" in notice
@@ -499,7 +499,7 @@ def test_papers_use_imported_records_and_name_the_authors(tmp_path: Path) -> Non
             imported(case("a", time), case("b", reason="no time"), study=STUDY), data
         )
     imports = store.read_records(STUDY, data, ImportedRecord)
-    chosen = choose(STUDY, data)
+    chosen = choose_records(STUDY, data)
     assert chosen.inputs.imported == imports
     (measured,) = chosen.inputs.records
     assert [item.file for item in chosen.files] == [measured.file, *(item.file for item in imports)]

@@ -23,9 +23,9 @@ from report.core.records.reported import Unreported, read_devices, read_reported
 from report.core.records.store import Stored, read_records, record_name, write_record
 from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.engine.actions import write_json
-from report.evaluation.gather import choose, compute, compute_usable
+from report.evaluation.gather import choose_records, compute, compute_usable
 from report.evidence.runs import Run
-from report.instruments.judgement import checked
+from report.instruments.judgement import require_usable
 from report.paper.findings import Inputs
 from report.paper.manuscript import render_manuscript
 from report.paper.tables import table_of
@@ -376,7 +376,7 @@ def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_
     data = factory.data_folder(tmp_path)
     file = write_changed_record(small_record(study), data, where, to)
     with pytest.raises(RidgepointError) as caught:
-        compute(study, choose(study, data).inputs)
+        compute(study, choose_records(study, data).inputs)
     message = assert_sentence(caught.value, f"data/{file}: ")
     assert "cases[" in message
     assert word in message
@@ -455,12 +455,12 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
         path = write_record(record, data)
 
         def fails(stored: Stored, name: str = path.name) -> Stored:
-            if name in stored.file and checked(stored):
+            if name in stored.file and require_usable(stored):
                 raise ValueError("odd")
             return stored
 
-        monkeypatch.setattr("report.instruments.judgement.checked", fails)
-        chosen = choose("conv_scaling", data)
+        monkeypatch.setattr("report.instruments.judgement.require_usable", fails)
+        chosen = choose_records("conv_scaling", data)
         (notice,) = (notice for notice in chosen.notices if path.name in notice)
         assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {reason}")
         assert notice.count("conv_scaling") == 1

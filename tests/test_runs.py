@@ -11,7 +11,7 @@ from report.core.missing import Missing
 from report.core.records.record import Ceiling, Environment, Round
 from report.core.records.store import Stored
 from report.evidence.ceilings import in_binary
-from report.evidence.runs import Run, labels
+from report.evidence.runs import Run, device_labels
 from report.quantity.intervals import Process
 from tests import factory
 from tests.papers import value_of
@@ -57,10 +57,10 @@ def test_a_series_has_samples_by_process() -> None:
     assert not isinstance(processes, Missing)
     assert [(p.name, p.samples) for p in processes] == [("2", (0.5, 0.25)), ("1", (0.75,))]
     assert run.samples("time", CASE) == (0.5, 0.25, 0.75)
-    assert run.fixed("allocated_peak", CASE) == 7, "only one process measured it"
+    assert run.fixed_value("allocated_peak", CASE) == 7, "only one process measured it"
     assert isinstance(run.by_process("cpu_time", CASE), Missing)
     differing = in_rounds(*(factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2)))
-    bytes_ = differing.fixed("allocated_peak", CASE)
+    bytes_ = differing.fixed_value("allocated_peak", CASE)
     assert isinstance(bytes_, Missing) and "differed between repetitions" in bytes_.reason
 
 
@@ -91,7 +91,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     )
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
     # Fixed values are read from the newest run.
-    assert POOLED.repeated("allocated_after", CASE).sources == (NEW.file,)
+    assert POOLED.fixed_quantity("allocated_after", CASE).sources == (NEW.file,)
     assert SHORT_TIMES.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
@@ -144,7 +144,7 @@ GPUS = [
     ([device(), device()], [f"{LABEL} (a)"] * 2),
 ])  # fmt: skip
 def test_labels_have_a_distinct_fact(machines: list[Environment], ends: list[str]) -> None:
-    names = labels([factory.stored(factory.record(machine=machine)) for machine in machines])
+    names = device_labels([factory.stored(factory.record(machine=machine)) for machine in machines])
     assert all(name.endswith(end) for name, end in zip(names, ends, strict=True)), names
 
 

@@ -12,14 +12,14 @@ from report.core.records.operations import Network, Tensor
 from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
-from report.theory.network import MOST, Theory, bytes_of, fits
-from report.theory.networks import BATCH, CapturedNetwork, Variant, captured, layers_of
+from report.theory.network import LARGEST_BATCH, Theory, bytes_of, fits
+from report.theory.networks import CAPTURED_BATCH, CapturedNetwork, Variant, layers_of, load_capture
 from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof
 from tests.networks import operator, tensor
 
 
-def network(batch: int = BATCH, last: str = "relu", joined: str = "mm") -> Network:
+def network(batch: int = CAPTURED_BATCH, last: str = "relu", joined: str = "mm") -> Network:
     """Return a product of a (batch, 3) input with 3 × 4 weights, then an activation."""
     weight, source = tensor(0, 3, 4), tensor(1, batch, 3)
     product, result = tensor(2, batch, 4), tensor(3, batch, 4)
@@ -122,7 +122,7 @@ def test_the_largest_batch_and_the_next_one(batch: int, scales: bool) -> None:
         totals = [predicted.peak.total for predicted in fit.bracket.values() if predicted.peak]
         assert totals == [FIXED + PER_ROW * batch, FIXED + PER_ROW * (batch + 1)]
         # A network that scales is captured once; otherwise the search starts near its prediction.
-        assert (captures == [(BATCH, 2)]) == scales
+        assert (captures == [(CAPTURED_BATCH, 2)]) == scales
         assert len(fit.predicted) <= (3 if scales else 5)
         captures.clear()
 
@@ -131,7 +131,8 @@ def test_no_batch_fits_or_every_batch_fits() -> None:
     none = fits(lambda batch, probe: theory(), FIXED + PER_ROW - 1)
     assert (none.largest, list(none.bracket), none.verdict(1)) == (0, [1], "does not fit")
     every = fits(lambda batch, probe: theory(network(7), scales=False), 10_000)
-    assert (every.largest, list(every.bracket), every.verdict(MOST)) == (MOST, [MOST], "fits")
+    assert every.largest == LARGEST_BATCH
+    assert list(every.bracket) == [LARGEST_BATCH] and every.verdict(LARGEST_BATCH) == "fits"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,9 @@ def test_multiply_adds_of_operators(
 
 def test_a_residual_network_by_hand() -> None:
     """The peak is at the addition in the first block: two operands and the result are alive."""
-    resnet = captured("ResNet-20", 32, Variant("channels_last"), like=layers_of("ResNet-20", 32, 8))
+    resnet = load_capture(
+        "ResNet-20", 32, Variant("channels_last"), like=layers_of("ResNet-20", 32, 8)
+    )
     assert isinstance(resnet, CapturedNetwork)
     peak = peaks.peak(resnet, 64, Conditions())
     tensor_bytes, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
@@ -240,4 +243,4 @@ def test_a_residual_network_by_hand() -> None:
 
 def test_networks_that_were_not_captured_have_no_prediction() -> None:
     for network, layers in (("ResNet-20", layers_of("ResNet-32", 32)), ("ResNet-21", ())):
-        assert isinstance(captured(network, 32, Variant(), like=layers), Missing)
+        assert isinstance(load_capture(network, 32, Variant(), like=layers), Missing)

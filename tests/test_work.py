@@ -13,7 +13,7 @@ from report.core.records import layers as kinds
 from report.core.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation, Term
-from report.theory.roofline import Load, load, total, update_load
+from report.theory.roofline import Load, load, total_load, update_load
 from report.theory.terms import (
     as_flops,
     bias_kernel,
@@ -212,7 +212,7 @@ FORWARD = 4 * (10 + 60 + 20)
     (update_load(SMALL), 0, 5 * 240),
     # The input gradient of an activation reads the saved input and the output gradient.
     (load(SMALL[1], PASSES), 0, 4 * 40 + 4 * 60),
-    (total([Load(1, 2), Load(3, 5)]), 4, 7),
+    (total_load([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
 def test_work_and_traffic(total_load: Load, work: int, moved: int) -> None:
     assert (total_load.flops, total_load.bytes) == (work, moved)

@@ -28,7 +28,7 @@ from report.core.missing import Missing
 from report.core.records.record import Record
 from report.core.records.store import EDITED, Stored, read_attachments, read_record
 from report.instruments import gates
-from report.instruments.judgement import refusal
+from report.instruments.judgement import reason_unusable
 
 _GIB: Final = 2**30
 #: Memory that the largest quick run needs (B).
@@ -225,13 +225,13 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
     yield _plan(record)
     yield _outcomes(record)
     yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
-    disturbed, unstable = gates.disturbed([record]), instability(record.cases, named=1)
+    disturbed, unstable = gates.count_disturbed([record]), instability(record.cases, named=1)
     disturbances = "disturbances were not monitored"
     if disturbed is not None:
         disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
     yield CheckResult("quiet", text, "note" if unstable or disturbed is None else "ok")
-    peak_rate, reason = gates.best_of(record.ceilings), refusal(record)
+    peak_rate, reason = gates.best_arithmetic_rate(record.ceilings), reason_unusable(record)
     if reason:  # for example, a case is faster than the peak
         yield CheckResult("ceilings", reason, "problem")
     elif peak_rate is None:

@@ -385,7 +385,7 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
             function = cases[result.case]["function"]
             raise MeasurementError(f"{function}: {reason}. Correct it; nothing was measured.")
         trials.append(result.round)
-    deviation = comparison.scatter(comparison.ratio(trial) for trial in trials[-_TRIALS:])
+    deviation = comparison.scatter(comparison.speed_ratio(trial) for trial in trials[-_TRIALS:])
     margin = float(baseline_again["margin"])
     observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
     empty = median(trials[-1].samples("round_trip_time"))

@@ -50,8 +50,8 @@ def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tupl
         return True, (str(error),)  # the fault is in the folder, not in this record
     if not judgement.usable:
         command = shlex.join((*record.command, "--wait-quiet", "10"))
-        return False, (f"No paper can use this record: {judgement.words}", f"Next: {command}")
-    words = f"{judgement.words[:1].upper()}{judgement.words[1:]}"
+        return False, (f"No paper can use this record: {judgement.explanation}", f"Next: {command}")
+    words = f"{judgement.explanation[:1].upper()}{judgement.explanation[1:]}"
     agreement = agreement_with_paper(record.study, path, records)
     build = shlex.join(build_command(record.study, path, records, used=judgement.used))
     return True, (f"{words}.", *agreement, f"Next: {build}")
@@ -149,7 +149,7 @@ def case_results(case: Case) -> dict[str, str]:
     policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
     times = case.samples("time", policy)
     if times:
-        processes = gates.medians(case, "time", policy)
+        processes = gates.process_medians(case, "time", policy)
         estimate = median_interval(processes if len(processes) > 1 else times)
         results["median time"] = measured_text(estimate.value, "s")
         results["measured by"] = f"{len(times)} calls"

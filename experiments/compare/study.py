@@ -84,7 +84,7 @@ def compare(options: Namespace) -> int:
     else:
         stored = Stored(record, f"{record.study}/{path.name}")
         files = read_attachments(stored, (case_operators.PATTERN,), request.records)
-        print(*comparison.lines(record, files), sep="\n")
+        print(*comparison.report_lines(record, files), sep="\n")
         print(f"Record: {path}", f"Page: python build.py --comparison {path}", sep="\n")
     return int(any(result.reason for result in results))
 

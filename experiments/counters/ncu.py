@@ -24,7 +24,7 @@ from experiments.harness.study import Experiment
 from experiments.harness.worker import CALLS, Task
 from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError, RecordError
-from report.instruments.counters.ncu import QUANTITIES, case_range, counted, logs_of
+from report.instruments.counters.ncu import QUANTITIES, case_range, logs_of, read_series
 from report.instruments.counters.ncu_metrics import MetricPlan, metric_names, metrics_for
 from report.instruments.counters.ncu_output import PROGRAM_FAILED, explain_error, read_table
 
@@ -165,7 +165,7 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
 
 def _read_counts(case: int, logs: dict[str, str]) -> Count:
     try:
-        series, missing = counted(logs, f"ncu, case {case}")
+        series, missing = read_series(logs, f"ncu, case {case}")
         return Count(case=case, series=series, missing=missing, logs=logs)
     except RecordError as error:
         return _failed(case, str(error))

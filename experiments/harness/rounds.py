@@ -164,7 +164,7 @@ def recheck_ceilings(
     observer: Observer,
 ) -> None:
     """Measure the ceilings of arithmetic again if a result is faster than every ceiling."""
-    peak_rate = gates.best_of(journal.ceilings.ceilings if journal.ceilings else ())
+    peak_rate = gates.best_arithmetic_rate(journal.ceilings.ceilings if journal.ceilings else ())
     if peak_rate is None or journal.ceilings_again >= _MAX_RECHECKS:
         return
     fastest = 0.0

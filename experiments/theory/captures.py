@@ -14,7 +14,7 @@ from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import Operator
 from report.theory.allocator import Options
 from report.theory.network import Theory
-from report.theory.networks import scales
+from report.theory.networks import scales_to
 from report.theory.roofline import Roof
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def capture_theory(
         probe=() if probe is None else at_batch(inputs, probe),
     )
     theory = agreed_theory(captured)
-    is_scalable = probe is None or scales(theory.network, captured.probe, probe)
+    is_scalable = probe is None or scales_to(theory.network, captured.probe, probe)
     options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
     capture_again = partial(capture_theory, build, inputs, **options)
     return replace(theory, roof=roof, captured=capture_again, scales=is_scalable)

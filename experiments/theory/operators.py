@@ -42,7 +42,14 @@ from report.core.records.operations import Network, Operator, Phase
 from report.theory.allocator import Options
 from report.theory.conditions import Conditions, Layout, vector_block
 from report.theory.network import Theory
-from report.theory.networks import BATCH, CapturedNetwork, NetworkFile, Variant, file_of, signature
+from report.theory.networks import (
+    CAPTURED_BATCH,
+    CapturedNetwork,
+    NetworkFile,
+    Variant,
+    capture_file,
+    signature,
+)
 
 _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "sgd": partial(torch.optim.SGD, lr=0.1),
@@ -418,15 +425,15 @@ def write_networks() -> None:
             for variant in variants:
                 networks[variant.key] = _capture_scalable(name, size, variant)
             text = msgspec.json.encode(NetworkFile(layers, networks))
-            file_of(name, size).write_bytes(gzip.compress(text, mtime=0))
+            capture_file(name, size).write_bytes(gzip.compress(text, mtime=0))
 
 
 def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
-    """Capture a network at ``BATCH`` images; papers scale this capture to other batches.
+    """Capture a network at ``CAPTURED_BATCH`` images; papers scale this capture to other batches.
 
     Raises ``MeasurementError`` if the operators do not grow in proportion to the batch.
     """
-    captured = at_batch(name, image, variant, BATCH)
+    captured = at_batch(name, image, variant, CAPTURED_BATCH)
     if CapturedNetwork(captured).at(3) != at_batch(name, image, variant, 3):
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
     return captured

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
-from report.theory.network import Fits, Row, Theory, least
+from report.theory.network import Fits, Row, Theory, least_bytes
 from report.theory.roofline import Roof
 
 #: Most rows in the table of modules; modules with most multiply-adds are shown.
@@ -172,7 +172,7 @@ def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
 
 def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
     batches = sorted(frontier.predicted)
-    sizes = tuple(least(frontier.predicted[batch]) / _MEGA for batch in batches)
+    sizes = tuple(least_bytes(frontier.predicted[batch]) / _MEGA for batch in batches)
     height = frontier.limit / _MEGA
     line = Band(limit, height, height, height, style_number=1)
     x = tuple(float(batch) for batch in batches)

@@ -10,7 +10,7 @@ from report.core.errors import RecordError, UsageError
 from report.core.records import ENDING, IMPORTED
 from report.core.system.commandline import Parser
 from report.engine.steps import ROOT, BuildRequest, Output
-from report.evaluation import REPORT
+from report.evaluation import REPORT_SUFFIX
 from report.render import STYLES
 from report.studies import STUDIES
 
@@ -188,9 +188,9 @@ def _records_of_reports(
 ) -> dict[str, tuple[str, ...]]:
     """Map each report of --replicate to its records; no records mean one of each machine."""
     if not texts and data != ROOT / "data":
-        return {f"{study}{REPORT}": () for study in studies}
+        return {f"{study}{REPORT_SUFFIX}": () for study in studies}
     named = named_records("--replicate", texts or [LATEST], studies, data)
-    return {f"{study}{REPORT}": files for study, files in named.items()}
+    return {f"{study}{REPORT_SUFFIX}": files for study, files in named.items()}
 
 
 def named_records(

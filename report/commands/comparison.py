@@ -12,9 +12,9 @@ from report.instruments import case_operators
 from report.instruments.comparison import (
     NAME,
     disturbance_warning,
+    explanations,
     groups,
-    lines,
-    reasons,
+    report_lines,
     verdicts,
 )
 from report.render.shell import read_settings, render_template, write_assets
@@ -39,13 +39,13 @@ def comparison(options: Namespace) -> int:
         "groups": groups(stored.record),
         "wrong": [result for result in candidates if result.reason],
         "warning": disturbance_warning(results),
-        "reasons": tuple(reasons(stored.record, files)),
+        "reasons": tuple(explanations(stored.record, files)),
     }
     request = request_of(options)
     page = render_template(
         "comparison.html.j2", read_settings(request.data), root="", scripts=(), **content
     )
-    text = "".join(f"- {line}\n" for line in lines(stored.record, files))
+    text = "".join(f"- {line}\n" for line in report_lines(stored.record, files))
     with stage_for(request.out, announcer(quiet=True)) as stage:
         write_assets(stage / NAME)
         (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")

@@ -34,7 +34,7 @@ from report.engine.steps import (
     make_step,
     paper_files,
 )
-from report.evaluation import REPORT, is_report, study_of
+from report.evaluation import REPORT_SUFFIX, is_report, study_of
 from report.studies import STUDIES
 
 #: Data files that all studies share.
@@ -42,7 +42,7 @@ _SHARED_DATA = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", 
 #: Files whose names begin so (hidden files, caches of Python) are no inputs.
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
-_DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT}" for study in STUDIES))
+_DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT_SUFFIX}" for study in STUDIES))
 #: How reasons call settings and programs; packages keep their names.
 _WORDS: Final = {
     "use": "the records of --use",

@@ -6,14 +6,14 @@
 from typing import Final
 
 #: Ending of the names of replication reports, which are built as papers are.
-REPORT: Final = "-replication"
+REPORT_SUFFIX: Final = "-replication"
 
 
 def is_report(name: str) -> bool:
     """Return True for the name of a replication report, False for the name of a paper."""
-    return name.endswith(REPORT)
+    return name.endswith(REPORT_SUFFIX)
 
 
 def study_of(name: str) -> str:
     """Return the study of a paper or of a replication report."""
-    return name.removesuffix(REPORT)
+    return name.removesuffix(REPORT_SUFFIX)

@@ -47,9 +47,9 @@ from report.core.records.store import (
     strays,
     survey,
 )
-from report.evidence.runs import labels
+from report.evidence.runs import device_labels
 from report.instruments import gates
-from report.instruments.counters.logs import joined_logs
+from report.instruments.counters.logs import join_logs
 from report.instruments.judgement import usable_records
 from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
@@ -74,7 +74,7 @@ _Item = TypeVar("_Item", bound=StoredRecord[Any])
 
 
 @dataclass(frozen=True)
-class Folder:
+class StudyData:
     """All data of a study's paper.
 
     ``refused`` maps files of bad records to the reason.  ``inputs`` are all data except records.
@@ -108,7 +108,7 @@ class Chosen:
     listing: Sequence[Mapping[str, Any]]
     usable: Sequence[Stored]
     choices: Choices
-    folder: Folder
+    folder: StudyData
 
     @property
     def files(self) -> tuple[Stored | StoredImport, ...]:
@@ -125,12 +125,12 @@ def compute_usable(
 ) -> tuple[Chosen, Findings]:
     """Choose the inputs of a study and compute it, leaving out records with which it fails.
 
-    Raises ``RidgepointError`` if the data cannot be chosen (see ``choose``) or computed.
+    Raises ``RidgepointError`` if the data cannot be chosen (see ``choose_records``) or computed.
     """
     refused: dict[str, str] = {}
-    folder = read_folder(study, data)
+    folder = read_study_data(study, data)
     while True:
-        chosen = choose(study, data, requested, refused, folder=folder)
+        chosen = choose_records(study, data, requested, refused, folder=folder)
         try:
             return chosen, compute(study, chosen.inputs)
         except StudyError as error:
@@ -203,7 +203,7 @@ def _line(error: Exception, *folders: Path) -> str:
     return ""
 
 
-def read_folder(study: str, data: Path) -> Folder:
+def read_study_data(study: str, data: Path) -> StudyData:
     """Read all records of a study and all other data of its paper."""
     measured, refused = usable_records(study, data)
     published, refused_imports = survey(study, data, ImportedRecord)
@@ -216,16 +216,16 @@ def read_folder(study: str, data: Path) -> Folder:
         networks=partial(read_operators, shared(OPERATORS, data)),
         table=lambda name, row: read_table(data / study / name, row),
     )
-    return Folder(measured, published, refused | refused_imports, inputs)
+    return StudyData(measured, published, refused | refused_imports, inputs)
 
 
-def choose(
+def choose_records(
     study: str,
     data: Path,
     requested: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
-    folder: Folder | None = None,
+    folder: StudyData | None = None,
 ) -> Chosen:
     """Choose the records of ``study``, and read their attachments.
 
@@ -239,7 +239,7 @@ def choose(
     """
     named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = named or _NO_EDITION
-    folder = folder or read_folder(study, data)
+    folder = folder or read_study_data(study, data)
     bad = {**folder.refused, **refused}
     while True:
         usable = _usable(folder.measured, study, bad, edition, requested)
@@ -338,7 +338,7 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
     return {
         "records": list(inputs.files),
         "reported": inputs.reported_file,
-        "devices": labels(inputs.records),
+        "devices": device_labels(inputs.records),
         "measured": max(days) or None,
         "asked": requested,
         "imported": attributions(inputs.imported),
@@ -360,7 +360,7 @@ def _joined_attachments(
             if isinstance(content, Missing):
                 joined[name] = content
             elif not isinstance(first, Missing):
-                joined[name] = joined_logs(first, content, f"{file}/{name}")
+                joined[name] = join_logs(first, content, f"{file}/{name}")
     return joined
 
 
@@ -384,7 +384,7 @@ def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
         if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
             bimodal.append(f"{stored.file} ({count})")
         for other in stored.others:
-            if count := gates.disagreeing(stored.record, other.record):
+            if count := gates.count_disagreeing(stored.record, other.record):
                 apart.append(f"{stored.file} and {other.file} ({count})")
     if bimodal:
         yield (
@@ -407,9 +407,9 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     full run.
     """
     edition = read_editions(data, STUDIES).get(study, _NO_EDITION)
-    chosen = choose(study, data, requested)
-    before = _choice_by_role(choose(study, data, folder=chosen.folder).choices, edition)
-    unnamed = choose(study, data, editions={}, folder=chosen.folder)
+    chosen = choose_records(study, data, requested)
+    before = _choice_by_role(choose_records(study, data, folder=chosen.folder).choices, edition)
+    unnamed = choose_records(study, data, editions={}, folder=chosen.folder)
     newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role, choice in _choice_by_role(chosen.choices, edition).items():

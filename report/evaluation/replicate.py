@@ -11,8 +11,14 @@ from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT_DATA
 from report.core.records.store import Stored
 from report.evaluation import is_report, study_of
-from report.evaluation.gather import Chosen, Folder, choose, compute_usable, read_folder
-from report.evidence.runs import labels
+from report.evaluation.gather import (
+    Chosen,
+    StudyData,
+    choose_records,
+    compute_usable,
+    read_study_data,
+)
+from report.evidence.runs import device_labels
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import front_of
 from report.paper.replicas import Replica, compare, summary, without_copies
@@ -89,16 +95,16 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 
 
 def choose_for_report(
-    study: str, data: Path, requested: Sequence[str] = (), folder: Folder | None = None
+    study: str, data: Path, requested: Sequence[str] = (), folder: StudyData | None = None
 ) -> Chosen:
     """Choose only the ``requested`` records, by default one of each machine, without an edition.
 
     Without a ``folder`` of data, that of the study in ``data`` is read.
     """
-    folder = folder or read_folder(study, data)
+    folder = folder or read_study_data(study, data)
     files = [item.file for item in folder.measured if requested and item.file not in requested]
     others = dict.fromkeys(files, "not asked for")
-    return choose(study, data, requested, others, editions={}, folder=folder)
+    return choose_records(study, data, requested, others, editions={}, folder=folder)
 
 
 def read_original(study: str) -> Original:
@@ -141,7 +147,7 @@ def distinct_labels(records: Sequence[Stored]) -> list[str]:
     Different processors of one name get the number of their model.
     """
     names, environments = list[str](), [stored.record.environment for stored in records]
-    for stored, own, label in zip(records, environments, labels(records), strict=True):
+    for stored, own, label in zip(records, environments, device_labels(records), strict=True):
         short, host = own.label.removesuffix(own.threads_text), own.host
         same = (e.host for e in environments if e.host and e.label == f"{short}{e.threads_text}")
         models = {(other.family, other.model) for other in same}

@@ -69,7 +69,7 @@ class Printed:
         return printed * exact_quantity(f"{factor:g}", "1", Fraction(factor))
 
 
-def exact(number: Number, unit: str, place: str) -> Printed:
+def exact_number(number: Number, unit: str, place: str) -> Printed:
     """Return a number without rounding, such as a count or a result of theory."""
     return Printed(number, None, unit, place)
 

@@ -63,7 +63,7 @@ def _fault(level: Level | None, allowed: AllowedLevels) -> str | None:
     return f"expected one of {', '.join(allowed)}, found {level!r}"  # type: ignore[arg-type]
 
 
-def check_ran(
+def check_layers(
     stored: Stored, expected: Callable[[Mapping[str, Level]], Layer], subject: str
 ) -> None:
     """Raise ``StudyError`` if the layers of ``subject`` are missing or contradict the factors.

@@ -13,7 +13,7 @@ from typing import Final
 from report.core.records.record import Ceiling
 from report.core.records.store import Stored
 from report.evidence.cached import cached
-from report.instruments.gates import CEILING_UNITS, FLOAT32, bounding
+from report.instruments.gates import CEILING_UNITS, FLOAT32, bounding_ceilings
 from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
 from report.quantity.intervals import Process
 from report.quantity.operations import largest
@@ -49,7 +49,7 @@ class MeasuredDevice:
     stored: Stored
     label: str
 
-    def of_processes(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
+    def series_from(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """Return a series from at least one process on this device; the runs are its sources."""
         first, *further = dict.fromkeys(process.run for process in processes)
         return measured(name, unit, processes, first, tuple(further))
@@ -63,7 +63,7 @@ class MeasuredDevice:
         """
         ceilings: list[tuple[str, Ceiling]] = []
         for run in self.stored.runs:
-            for ceiling in bounding(run.record, operation, dtype):
+            for ceiling in bounding_ceilings(run.record, operation, dtype):
                 ceilings.append((run.file, ceiling))
         if not ceilings:
             name = f"ceiling of the {operation.replace('_', ' ')}"
@@ -91,7 +91,7 @@ class MeasuredDevice:
             samples = chain.from_iterable(process.samples for process in processes)
             processes = [Process(file, name, tuple(samples))]
         work = exact(f"work of the {name}", first.work_unit, first.work, file)
-        return work / self.of_processes(f"time of the {name}", "s", processes)
+        return work / self.series_from(f"time of the {name}", "s", processes)
 
     def _no_ceiling(self, operation: str, dtype: str) -> str:
         ceilings = self.stored.record.ceilings
@@ -113,7 +113,7 @@ class MeasuredDevice:
             shortest = exact(f"shortest time of the {name}", "s", min(ceiling.samples), file)
             return work / shortest
         process = _as_process(file, f"ceiling {name}", ceiling)
-        return work / self.of_processes(f"time of the {name}", "s", [process])
+        return work / self.series_from(f"time of the {name}", "s", [process])
 
 
 def _as_process(run: str, name: str, ceiling: Ceiling) -> Process:

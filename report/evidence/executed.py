@@ -25,7 +25,7 @@ KERNEL_CREATION: Final = "Kernel made in the first call"
 Level = TypeVar("Level", int, str)
 
 
-def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
+def count_by_level(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
     """Map each level to the count of a call, and to the part of the count that creates a kernel.
 
     ``cases`` are in ascending order of the levels.  The count is that of the second call, which
@@ -35,7 +35,7 @@ def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[in
     calls: dict[Level, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0
     for level, factors in cases.items():
-        first, second = run.fixed(FIRST, factors), run.fixed(COUNTED, factors)
+        first, second = run.fixed_value(FIRST, factors), run.fixed_value(COUNTED, factors)
         calls[level] = first, second
         if isinstance(first, int) and isinstance(second, int):
             kernel_creation = first - second
@@ -48,7 +48,7 @@ def counts(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[in
     return result
 
 
-def executed(
+def reconcile_executed(
     id: str, subject: str, theory: Term, count: int, kernel_creation: int, *terms: Term
 ) -> Reconciliation:
     """Reconcile the count of a call with the theory of the whole call and ``terms``.
@@ -70,7 +70,7 @@ def residual(reconciliation: Reconciliation, file: str) -> Quantity:
     return minuend - exact("sum of terms", unit, reconciliation.end, file)
 
 
-def device_work(
+def reconcile_gpu_work(
     run: Run, factors: CaseFactors, layer: Layer, id: str, subject: str
 ) -> Reconciliation | None:
     """Reconcile a forward call of a layer with the CUDA cores' float32 counters, if counted.
@@ -79,9 +79,9 @@ def device_work(
     such instructions to write constants into registers (HFMA2 of two zeros and the constant).  On
     an H100, PyTorch's float32 addition of a bias executes one such instruction per thread.
     """
-    additions = run.fixed("ncu_fp32_additions", factors)
-    multiplications = run.fixed("ncu_fp32_multiplications", factors)
-    multiply_adds = run.fixed("ncu_fp32_multiply_adds", factors)
+    additions = run.fixed_value("ncu_fp32_additions", factors)
+    multiplications = run.fixed_value("ncu_fp32_multiplications", factors)
+    multiply_adds = run.fixed_value("ncu_fp32_multiply_adds", factors)
     if isinstance(additions, Missing):
         return None
     if isinstance(multiplications, Missing) or isinstance(multiply_adds, Missing):
@@ -92,7 +92,7 @@ def device_work(
         _if_counted(for_each_output("additions", layer), additions, "additions"),
         _if_counted(for_each_output("scaling", layer), multiplications, "multiplications"),
         _if_counted(bias_kernel(layer, ""), beyond_theory, "multiply-adds beyond theory"),
-        _tensor_core_term(run.fixed("ncu_tensor_core_flops", factors)),
+        _tensor_core_term(run.fixed_value("ncu_tensor_core_flops", factors)),
     )
     counted = Term(
         "Counted",

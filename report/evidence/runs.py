@@ -57,7 +57,7 @@ class Run(MeasuredDevice):
         return self.stored.record.environment.device == "cuda"
 
     @property
-    def short(self) -> str:
+    def short_label(self) -> str:
         """The name of the device, without the number of its threads."""
         return self.label.removesuffix(self.stored.record.environment.threads_text)
 
@@ -75,7 +75,7 @@ class Run(MeasuredDevice):
         return ""
 
     @cached
-    def under(self, policy: Policy) -> Self:
+    def under_policy(self, policy: Policy) -> Self:
         """Return this run with times under another memory policy."""
         return self if policy == self.policy else replace(self, policy=policy)
 
@@ -87,10 +87,10 @@ class Run(MeasuredDevice):
             measured.update(round_.policy for round_ in case.rounds if round_.policy)
         return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
-    def measurements(self, *, disturbed: bool = False) -> Quantity:
+    def count_measurements(self, *, disturbed: bool = False) -> Quantity:
         """Count the monitored measurements; with ``disturbed`` only the disturbed ones."""
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
-        counts = gates.disturbed(stored.record for stored in runs)
+        counts = gates.count_disturbed(stored.record for stored in runs)
         if counts is None:
             return absent("measurements", "1", f"not monitored on {self.label}")
         disturbed_count, monitored_count = counts
@@ -100,7 +100,7 @@ class Run(MeasuredDevice):
 
     def under_main_policy(self) -> Self:
         """Return this run under its main memory policy, the first of ``policies``."""
-        return self.under(self.policies[0]) if self.policies else self
+        return self.under_policy(self.policies[0]) if self.policies else self
 
     @cached_property
     def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
@@ -133,7 +133,7 @@ class Run(MeasuredDevice):
         if case is None:
             return Missing(f"not part of the run on {self.label}")
         if case.status != "ok":
-            return Missing(f"{words(case.status)} on {self.label}: {case.reason}")
+            return Missing(f"{with_spaces(case.status)} on {self.label}: {case.reason}")
         return case
 
     def forward_work(self, factors: CaseFactors) -> Quantity:
@@ -144,7 +144,7 @@ class Run(MeasuredDevice):
         if not case.layers:
             return absent("work", "FLOP", f"layers without a description on {self.label}")
         work = flops(forward_macs(case.layers))
-        return exact(described("work", factors), "FLOP", work, self.file)
+        return exact(series_name("work", factors), "FLOP", work, self.file)
 
     def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
         """Return the raw samples of a quantity in the record, or the reason for their absence."""
@@ -156,8 +156,8 @@ class Run(MeasuredDevice):
         if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
             other = self.policies and self.policy not in self.policies
-            under = f" under memory policy {words(self.policy)}" if other else ""
-            sentence = f"no {words(quantity)} recorded{under} on {self.label}"
+            under = f" under memory policy {with_spaces(self.policy)}" if other else ""
+            sentence = f"no {with_spaces(quantity)} recorded{under} on {self.label}"
             return Missing(f"{sentence}: {reason}" if reason else sentence)
         return self._too_short(quantity, samples) or samples
 
@@ -181,7 +181,7 @@ class Run(MeasuredDevice):
         processes = self.by_process(quantity, factors)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
-        return self.of_processes(name, unit, processes)
+        return self.series_from(name, unit, processes)
 
     def _described(self, quantity: str, factors: CaseFactors) -> str:
         """Name a series; add the memory policy if it is not the main policy.
@@ -193,7 +193,7 @@ class Run(MeasuredDevice):
             factors_in_name["of"] = factors_in_name.pop("subject")
         if self.policy in self.policies[1:]:
             factors_in_name["memory"] = f"{self.policy} memory"
-        return described(quantity, factors_in_name)
+        return series_name(quantity, factors_in_name)
 
     def _has_other_subject(self, factors: CaseFactors) -> bool:
         """Tell whether a case of another subject has otherwise equal factors."""
@@ -224,7 +224,7 @@ class Run(MeasuredDevice):
         runs = [processes for processes in runs if processes]
         if quantity == "time" and len(runs) > 1:
             reference = _medians(processes_by_file.get(self._reference_file) or runs[0])
-            runs = [processes for processes in runs if gates.agree(reference, _medians(processes))]
+            runs = [run for run in runs if gates.runs_agree(reference, _medians(run))]
         all_processes = tuple(chain.from_iterable(runs))
         samples = [*chain.from_iterable(process.samples for process in all_processes)]
         return self._too_short(quantity, samples) or all_processes
@@ -242,22 +242,22 @@ class Run(MeasuredDevice):
 
         return max(self.stored.runs, key=count_processes).file
 
-    def repeated(self, quantity: str, factors: CaseFactors) -> Leaf:
+    def fixed_quantity(self, quantity: str, factors: CaseFactors) -> Leaf:
         """Return a quantity that is equal in every repetition as an exact quantity."""
-        name, unit = described(quantity, factors), quantity_of(quantity).unit
-        value = self.fixed(quantity, factors)
+        name, unit = series_name(quantity, factors), quantity_of(quantity).unit
+        value = self.fixed_value(quantity, factors)
         if isinstance(value, Missing):
             return absent(name, unit, value.reason)
         return exact(name, unit, value, self.file)
 
-    def fixed(self, quantity: str, factors: CaseFactors) -> int | Missing:
+    def fixed_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
         """Return a quantity that must be equal in every repetition, such as allocated bytes."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
             return samples
         value = identical(samples)
         if value is None:
-            return Missing(f"{words(quantity)} differed between repetitions on {self.label}")
+            return Missing(f"{with_spaces(quantity)} differed between repetitions on {self.label}")
         return int(value)
 
 
@@ -292,7 +292,7 @@ def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
     return numbered
 
 
-def described(quantity: str, factors: CaseFactors) -> str:
+def series_name(quantity: str, factors: CaseFactors) -> str:
     """Name a series in a formula, such as ``time(batch 64, forward)``.
 
     Numeric levels are printed with the name of the factor, others without.
@@ -300,12 +300,12 @@ def described(quantity: str, factors: CaseFactors) -> str:
     levels: list[str] = []
     for factor, level in factors.items():
         if factor != "subject":
-            text = words(level) if isinstance(level, str) else f"{words(factor)} {level:,}"
-            levels.append(text)
-    return f"{words(quantity)}({', '.join(levels)})"
+            number = "" if isinstance(level, str) else f"{with_spaces(factor)} {level:,}"
+            levels.append(number or with_spaces(str(level)))
+    return f"{with_spaces(quantity)}({', '.join(levels)})"
 
 
-def words(name: str) -> str:
+def with_spaces(name: str) -> str:
     """Write a name with blanks instead of underscores."""
     return name.replace("_", " ")
 
@@ -319,12 +319,12 @@ def machine_id(environment: Environment) -> str:
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
-def hardware(environment: Environment) -> str:
+def hardware_id(environment: Environment) -> str:
     """Identify a machine, whatever its number of threads."""
     return machine_id(environment).replace(environment.threads_text, "")
 
 
-def labels(records: Sequence[Stored]) -> tuple[str, ...]:
+def device_labels(records: Sequence[Stored]) -> tuple[str, ...]:
     """Label the device of each record; add a property to equal labels.
 
     The property is the first that differs between all devices with this label, at last the key.

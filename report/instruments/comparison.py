@@ -79,7 +79,7 @@ def verdict_word(ratio: Estimate, margin: float) -> VerdictWord:
     return "slower" if ratio.high < 1 else "undecided"
 
 
-def ratio(round_: Round) -> float:
+def speed_ratio(round_: Round) -> float:
     """Return the ratio of median times in a pair of processes, baseline over function."""
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
@@ -104,7 +104,7 @@ def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     rounds = [round_ for round_ in case.rounds_under("retained") if _is_timed(round_)]
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
-    estimate = median_interval(ratio(round_) for round_ in rounds)
+    estimate = median_interval(speed_ratio(round_) for round_ in rounds)
     reason = _impossible_speed(record, rounds)
     return ComparisonVerdict(
         function,
@@ -154,7 +154,9 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     compared: list[tuple[float, ComparisonVerdict, dict[int, float]]] = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
         if result.ratio is not None and not result.reason:
-            speeds = {round_.process: ratio(round_) for round_ in case.rounds_under("retained")}
+            speeds = {
+                round_.process: speed_ratio(round_) for round_ in case.rounds_under("retained")
+            }
             compared.append((result.ratio.value, result, speeds))
     compared.sort(key=itemgetter(0), reverse=True)
     level = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
@@ -172,7 +174,7 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     return grouped
 
 
-def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
+def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield verdicts, groups of functions, mapped pages, theory, and the number of pairs."""
     results = verdicts(record)
     *candidates, control = results
@@ -183,7 +185,7 @@ def lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]
         for number, group in enumerate(groups(record), start=1):
             members = ", ".join(result.function for result in group)
             yield f"group {number}, not told apart when all pairs are tested: {members}"
-    yield from reasons(record, files)
+    yield from explanations(record, files)
     yield f"pairs of processes: {control.pairs}, of which disturbed: {control.disturbed}"
     warning = disturbance_warning(results)
     if warning:
@@ -204,7 +206,7 @@ def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
     )
 
 
-def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
+def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield explanations of speeds: pages that functions map, and shares of the peak rates."""
     for case in record.cases:
         rounds = [
@@ -239,7 +241,10 @@ def reasons(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[st
 
 def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | None) -> str:
     """State the shares of the machine's peak rates that a call of ``time`` s reached, if known."""
-    peak, bandwidth = gates.best_of(record.ceilings), gates.bounding_rate(record, "copy")
+    peak, bandwidth = (
+        gates.best_arithmetic_rate(record.ceilings),
+        gates.bounding_rate(record, "copy"),
+    )
     if not (time and peak and bandwidth):
         return ""
     return (
@@ -256,7 +261,7 @@ def scatter(ratios: Iterable[float]) -> float:
     return math.sqrt(fmean(math.log(value) ** 2 for value in ratios))
 
 
-def decidable(deviation: float, pairs: int) -> float:
+def decidable_gain(deviation: float, pairs: int) -> float:
     """Return the gain (a fraction) that ``pairs`` decide in four of five runs.
 
     The logarithms of ratios are assumed to be normally distributed, with standard ``deviation``.
@@ -289,7 +294,7 @@ def _needed_probability(pairs: int) -> float:
 def pairs_needed(deviation: float, gain: float) -> int | None:
     """Return the smallest number of pairs that decide a gain; None above ``MOST_PAIRS``."""
     for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
-        if decidable(deviation, pairs) <= gain:
+        if decidable_gain(deviation, pairs) <= gain:
             return pairs
     return None
 
@@ -300,7 +305,8 @@ def power_text(deviation: float, pairs: int, gain: float) -> str:
     needed = f"{count} pairs"
     if count is None:
         needed = f"over {MOST_PAIRS} pairs; close other programs, or let a call do more"
+    shown_gain = decidable_gain(deviation, pairs)
     return (
-        f"{pairs} pairs show a difference of {decidable(deviation, pairs):.1%} or more in four of "
-        f"five runs. One of {gain:.1%} needs {needed}"
+        f"{pairs} pairs show a difference of {shown_gain:.1%} or more in four of five runs. "
+        f"One of {gain:.1%} needs {needed}"
     )

@@ -82,13 +82,13 @@ def is_bimodal(medians: Iterable[float]) -> bool:
     return False
 
 
-def agree(one: Iterable[float], other: Iterable[float]) -> bool:
+def runs_agree(one: Iterable[float], other: Iterable[float]) -> bool:
     """Return whether two runs measured one population, by the medians of processes."""
     low, high = sorted((median(one), median(other)))
     return high <= AGREEMENT_RATIO * low
 
 
-def medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
+def process_medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
     """Return the median of every process that measured a case."""
     series = (round_.samples(quantity) for round_ in case.rounds_under(policy))
     return tuple(median(samples) for samples in series if samples)
@@ -102,12 +102,12 @@ def policies(case: Case) -> tuple[Policy, ...]:
 def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
     """Yield policies under which the times of a case are bimodal, with the extremes (s)."""
     for policy in policies(case):
-        values = medians(case, "time", policy)
+        values = process_medians(case, "time", policy)
         if is_bimodal(values):
             yield policy, min(values), max(values)
 
 
-def disagreeing(one: Record, other: Record) -> int:
+def count_disagreeing(one: Record, other: Record) -> int:
     """Count the series of times for which two runs of one machine do not agree."""
     other_cases = {frozenset(case.factors.items()): case for case in other.cases}
     count = 0
@@ -116,13 +116,14 @@ def disagreeing(one: Record, other: Record) -> int:
         if other_case is None:
             continue
         for policy in policies(case):
-            times, other_times = medians(case, "time", policy), medians(other_case, "time", policy)
-            if times and other_times and not agree(times, other_times):
+            times = process_medians(case, "time", policy)
+            other_times = process_medians(other_case, "time", policy)
+            if times and other_times and not runs_agree(times, other_times):
                 count += 1
     return count
 
 
-def disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
+def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
     """Count disturbed measurements and monitored measurements; None without monitoring.
 
     A measurement is disturbed if other programs ran.  Records of old formats, which state no memory
@@ -211,12 +212,12 @@ def _proportional(one: Mapping[object, float], other: Mapping[object, float]) ->
 # ------------------------------------------------------------------------------------- ceilings
 
 
-def problem(record: Record) -> str | None:
+def impossible_rate(record: Record) -> str | None:
     """Explain why the rates of a record are impossible; None if they are possible."""
-    best = best_of(record.ceilings)
+    best = best_arithmetic_rate(record.ceilings)
     if best is None:
         return None
-    limit = most_possible(record.environment)
+    limit = highest_possible_rate(record.environment)
     if limit is not None and best > limit:
         return (
             f"the measured peak of {best / 1e9:.0f} GFLOP/s is more than the cores can compute, "
@@ -237,7 +238,7 @@ def problem(record: Record) -> str | None:
     )
 
 
-def bounding(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
+def bounding_ceilings(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
     """Return the ceilings whose best rate limits the rate of ``operation``.
 
     ``matrix_product`` is limited by all arithmetic in ``dtype``, ``copy`` by all operations that
@@ -284,7 +285,7 @@ def rate(ceiling: Ceiling) -> float:
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
     """Return the best rate of the ceilings that bound ``operation``; None without a ceiling."""
-    rates = [rate(ceiling) for ceiling in bounding(record, operation, dtype)]
+    rates = [rate(ceiling) for ceiling in bounding_ceilings(record, operation, dtype)]
     return max(rates, default=None)
 
 
@@ -303,13 +304,13 @@ def state_notes(environment: Environment) -> Iterator[str]:
         yield f"the governor {governors} lowers the clock between calls"
 
 
-def best_of(ceilings: Iterable[Ceiling]) -> float | None:
+def best_arithmetic_rate(ceilings: Iterable[Ceiling]) -> float | None:
     """Return the best float32 rate of the ceilings (FLOP/s); None without such a ceiling."""
     rates = [c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)]
     return max(rates, default=None)
 
 
-def most_possible(environment: Environment) -> float | None:
+def highest_possible_rate(environment: Environment) -> float | None:
     """Return threads × FLOP per cycle × clock (FLOP/s in float32) of a CPU with known vectors."""
     if environment.device == "cuda" or environment.host is None:
         return None

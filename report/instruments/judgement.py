@@ -20,28 +20,28 @@ from report.theory.work import check_shapes
 class Judgement:
     """Use of a record: ``usable`` by papers, ``used`` by the next build.
 
-    ``words`` state the role of the record, or the reason why it is not used.
+    ``explanation`` states the role of the record, or the reason why it is not used.
     """
 
     usable: bool
     used: bool
-    words: str
+    explanation: str
 
 
-def refusal(record: Record) -> str | None:
+def reason_unusable(record: Record) -> str | None:
     """Explain why no paper can use a record, and what to do; None if papers can."""
     if not record.cases:
         return "cases: found none; measure again."
     if fault := impossible_layer(record):
         return fault
-    if problem := gates.problem(record):
+    if problem := gates.impossible_rate(record):
         return f"{problem}; measure again with --wait-quiet 10."
     return None
 
 
-def checked(stored: Stored) -> Stored:
+def require_usable(stored: Stored) -> Stored:
     """Return the same record; raise ``RecordError`` if no paper can use the record."""
-    if reason := refusal(stored.record):
+    if reason := reason_unusable(stored.record):
         raise RecordError(f"data/{stored.file}: {reason}")
     return stored
 
@@ -76,7 +76,7 @@ def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str
     records, refused = survey(study, data)
     for stored in records:
         try:
-            usable.append(checked(stored))
+            usable.append(require_usable(stored))
         except RecordError as error:
             refused[stored.file] = str(error)
         except Exception as error:
@@ -91,7 +91,7 @@ def judge(study: str, file: str, data: Path) -> Judgement:
     """
     usable, refused = usable_records(study, data)
     if file in refused:
-        return Judgement(usable=False, used=False, words=refused[file])
+        return Judgement(usable=False, used=False, explanation=refused[file])
     choices = choices_of(usable, read_editions(data).get(study))
-    used, words = use_in_build(choices, file)
-    return Judgement(usable=True, used=used, words=words)
+    used, explanation = use_in_build(choices, file)
+    return Judgement(usable=True, used=used, explanation=explanation)

@@ -14,7 +14,7 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices, Reported
 from report.core.records.store import Stored, StoredImport
 from report.core.statistics.estimates import Estimate
-from report.evidence.runs import AnyRun, labels
+from report.evidence.runs import AnyRun, device_labels
 from report.paper.tables import Table
 from report.paper.values import Evaluated, Value
 from report.quantity.expression import Statement
@@ -61,7 +61,7 @@ class Inputs:
     def runs(self, read: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
         """Return each role's run, made by ``read(record, label)``, under its main memory policy."""
         runs = {}
-        for stored, label in zip(self.records, labels(self.records), strict=True):
+        for stored, label in zip(self.records, device_labels(self.records), strict=True):
             runs[stored.file] = read(stored, label).under_main_policy()
         return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 

@@ -20,7 +20,7 @@ from report.core.records.store import Stored
 from report.core.text.escape import markdown
 from report.core.text.format import quantity_text
 from report.evidence.ceilings import in_binary
-from report.evidence.runs import Run, labels, machine_id
+from report.evidence.runs import Run, device_labels, machine_id
 from report.instruments import gates
 from report.paper.findings import Figure, Findings, Inputs
 from report.paper.plots import dot_series
@@ -54,7 +54,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 def short_name(run: Run) -> str:
     """Return the name of a run's device as Markdown."""
-    return markdown(run.short)
+    return markdown(run.short_label)
 
 
 def setup(runs: Sequence[Run]) -> Table:
@@ -129,7 +129,7 @@ def disturbed_count(records: Sequence[Record]) -> TableCell:
 
     Counts monitored timings, or all rounds of measurement if no timing was monitored.
     """
-    if counts := gates.disturbed(records):
+    if counts := gates.count_disturbed(records):
         return "{} of {}".format(*counts)
     rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
     disturbed = sum(round_.disturbance is not None for round_ in rounds)
@@ -208,7 +208,7 @@ def with_all_machines(
         by_machine.setdefault(machine_id(stored.record.environment), stored)
     records = tuple(by_machine.values())
     machines = []
-    for stored, label in zip(records, labels(records), strict=True):
+    for stored, label in zip(records, device_labels(records), strict=True):
         key, day = stored.record.environment.key, stored.record.started[:10]
         name = label.replace(f"({key})", f"(run of {day})")
         machines.append(evaluate_machine(stored, name, comparison))

@@ -19,7 +19,7 @@ from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import printed, scale_for
 from report.evidence.ceilings import in_binary
-from report.evidence.runs import Run, described, hardware, machine_id, words
+from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
 from report.paper.claims import first_few, uncompared
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
@@ -97,7 +97,7 @@ def report(
         "other programs disturbed most measurements": all(r.busy for r in replicas),
     }
     environments = [stored.record.environment for stored in original.records.values()]
-    machines_of_paper, hosts = {*map(machine_id, environments)}, {*map(hardware, environments)}
+    machines_of_paper, hosts = {*map(machine_id, environments)}, {*map(hardware_id, environments)}
     untestable = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= {
         "paper": original.title,
@@ -106,7 +106,7 @@ def report(
         "of_paper": original.machines[0].label if original.machines else "",
         "used": str(len(replicas) - len(not_in_paper) or "none"),
         "owned": any(replica.machine in machines_of_paper for replica in not_in_paper),
-        "hosts": any(hardware(r.stored.record.environment) in hosts for r in not_in_paper),
+        "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in not_in_paper),
         "against": [text for text, is_true in objections.items() if is_true and replicas],
         "cells": str(claims.rows),
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
@@ -249,7 +249,7 @@ def _missing_by_reason(record: Record) -> dict[str, list[str]]:
         if field in _IGNORED_FIELDS:
             continue
         group, _, part = field.rpartition(".")
-        name = words(_GROUP_PHRASES.get(group, "{}").format(part))
+        name = with_spaces(_GROUP_PHRASES.get(group, "{}").format(part))
         if part.startswith(("lackey_", "ncu_", "perf_")):
             name = f"counts of executed work ({part.partition('_')[0]})"
         reason = "the system shows no such counters" if why.startswith("perf: ") else why
@@ -259,7 +259,7 @@ def _missing_by_reason(record: Record) -> dict[str, list[str]]:
             # Names of series leave out the factor subject, so it gets another name.
             factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
             names = missing.setdefault(case.reason or case.status, {})
-            names[described("case ", factors)] = None
+            names[series_name("case ", factors)] = None
     return {reason: [*names] for reason, names in missing.items()}
 
 
@@ -456,8 +456,8 @@ def _of_many(
     environments = {replica.label: replica.stored.record.environment for replica in replicas}
     hosts = list[_Cells]()
     for machine in machines:
-        described = properties(environments[machine.name])
-        cells_of_host = {name: described[name] for name in _HOST_PROPERTIES}
+        series_name = properties(environments[machine.name])
+        cells_of_host = {name: series_name[name] for name in _HOST_PROPERTIES}
         hosts.append({"Machine": machine.name, **cells_of_host})
     facts = {
         "single": False,
@@ -511,7 +511,7 @@ def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -
     environments = [replica.stored.record.environment for replica in replicas]
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
         return f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"
-    if len({*map(hardware, environments)}) < len(replicas):
+    if len({*map(hardware_id, environments)}) < len(replicas):
         return "several records are of one host"
     libraries, allocators = set[Content](), set[frozenset[tuple[str, str]]]()
     for environment in environments:

@@ -32,7 +32,7 @@ RESERVE: Final = 128 * 2**10
 LARGEST_MAPPING: Final = 32 * 2**20
 
 
-def freed_blocks(layer: Layer) -> int:
+def freed_bytes(layer: Layer) -> int:
     """Return the bytes at the top of the heap that are free once a call's output is freed.
 
     This assumes an output larger than the input, as in the study: a smaller output would be
@@ -43,7 +43,7 @@ def freed_blocks(layer: Layer) -> int:
     return output_bytes(layer)
 
 
-def raised_trimming(elements: int) -> int:
+def threshold_after_freeing(elements: int) -> int:
     """Return the trimming threshold (B) after freeing a float32 tensor with its own mapping."""
     return 2 * round_up(4 * elements + HEADER, PAGE)
 
@@ -51,7 +51,7 @@ def raised_trimming(elements: int) -> int:
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
     """Return the trimming threshold (B) of a case that sets it (MiB) or frees a tensor."""
     if "freed" in factors:
-        return raised_trimming(int(factors["freed"]))
+        return threshold_after_freeing(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
 
 
@@ -61,7 +61,7 @@ def mapping_start(image: Layer, trimming: int) -> float:
     ``image`` is the layer on one image; ``trimming`` is the trimming threshold (B).  An output of
     32 MiB or more always has its own mapping.
     """
-    trimmed = (trimming - RESERVE) / freed_blocks(image)
+    trimmed = (trimming - RESERVE) / freed_bytes(image)
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
@@ -88,6 +88,6 @@ def returned_pages(layers: tuple[Layer, ...]) -> int:
 
     The largest output sets the trimming threshold; a layer that frees more at once is returned.
     """
-    trimming = raised_trimming(max(map(output_bytes, layers)) // 4)
-    freed = map(freed_blocks, layers)
+    trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)
+    freed = map(freed_bytes, layers)
     return sum(size // PAGE for size in freed if size >= trimming - RESERVE)

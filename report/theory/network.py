@@ -26,7 +26,7 @@ from report.core.errors import StudyError
 from report.core.records.operations import Network, Operator
 from report.theory.allocator import Sum
 from report.theory.conditions import Conditions
-from report.theory.networks import BATCH, CapturedNetwork
+from report.theory.networks import CAPTURED_BATCH, CapturedNetwork
 from report.theory.operators import OperatorWork, operator_work
 from report.theory.roofline import Roof
 from report.theory.timeline import ONLY_ON_CPU, LiveBytes, cuda_memory, timeline
@@ -39,10 +39,10 @@ _UNITS: Final = {None: 1} | {
     for power, letter in enumerate("kMGT", start=1)
     for i in ("", "i")
 }
-#: Batch of the forward pass that tests whether a capture at ``BATCH`` scales.
-PROBE: Final = 2
+#: Batch of the forward pass that tests whether a capture at ``CAPTURED_BATCH`` scales.
+PROBE_BATCH: Final = 2
 #: Largest batch of the search.
-MOST: Final = 2**20
+LARGEST_BATCH: Final = 2**20
 #: Name of the row for operators that the network itself calls, not a module within.
 _NETWORK_ROW: Final = "(the network itself)"
 
@@ -260,7 +260,9 @@ class Theory:
         self, name: str, group: Sequence[tuple[Operator, OperatorWork]], parameters: int
     ) -> Row:
         """Sum the work of a group of operators."""
-        roof = self.roof
+        roof, seconds = self.roof, None
+        if roof is not None:
+            seconds = sum(roof.least_time(work.flops, work.bytes) for _, work in group)
         return Row(
             name=name,
             calls=len(group),
@@ -268,7 +270,7 @@ class Theory:
             bytes=sum(work.bytes for _, work in group),
             parameters=parameters,
             allocated=sum(self.network.storages[s] for o, _ in group for s in o.allocated),
-            seconds=sum(roof.least(work.flops, work.bytes) for _, work in group) if roof else None,
+            seconds=seconds,
         )
 
     @property
@@ -332,9 +334,9 @@ def bytes_of(text: str) -> int:
 class Fits:
     """Largest batches for a ``limit`` in bytes, with the predictions of the search by batch.
 
-    ``largest`` is the largest batch that may fit: 0 if no batch fits, ``MOST`` if the search met no
-    batch above the limit.  ``certain`` is the largest batch that is known to fit.  Batches between
-    ``certain`` and ``largest`` are undecided.
+    ``largest`` is the largest batch that may fit: 0 if no batch fits, ``LARGEST_BATCH`` if the
+    search found no batch above the limit.  ``certain`` is the largest batch that is known to fit.
+    Batches between ``certain`` and ``largest`` are undecided.
     """
 
     limit: int
@@ -351,13 +353,13 @@ class Fits:
     def verdict(self, batch: int) -> FitVerdict:
         """Decide about a predicted batch; on a GPU the allocator's segments must fit."""
         prediction = self.predicted[batch]
-        if least(prediction) > self.limit and not prediction.compiled:
+        if least_bytes(prediction) > self.limit and not prediction.compiled:
             return "does not fit"
-        most = prediction.cuda["reserved"] if prediction.cuda else least(prediction)
+        most = prediction.cuda["reserved"] if prediction.cuda else least_bytes(prediction)
         return "fits" if prediction.complete and most <= self.limit else "undecided"
 
 
-def least(prediction: Theory) -> int:
+def least_bytes(prediction: Theory) -> int:
     """Return a lower bound of a call's memory (B); raise ``StudyError`` without a peak."""
     if prediction.peak is None:
         reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
@@ -365,17 +367,17 @@ def least(prediction: Theory) -> int:
     return prediction.peak.total
 
 
-class Border(NamedTuple):
+class SearchResult(NamedTuple):
     """Largest batch that may fit, and the sizes (B) of all tried batches."""
 
     largest: int
     sizes: dict[int, int]
 
 
-def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> Border:
+def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> SearchResult:
     """Find the largest batch of at most ``limit`` bytes; try batch 1, then ``guess`` if given."""
     sizes: dict[int, int] = {}
-    low, high, batch = 0, MOST + 1, 1
+    low, high, batch = 0, LARGEST_BATCH + 1, 1
     last, last_size = 0, 0
     while high - low > 1:
         sizes[batch] = size(batch)
@@ -383,16 +385,16 @@ def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> 
         slope = (sizes[batch] - last_size) / (batch - last)
         last, last_size = batch, sizes[batch]
         if guess is None:
-            batch += int((limit - last_size) // slope) if slope > 0 else MOST
+            batch += int((limit - last_size) // slope) if slope > 0 else LARGEST_BATCH
         else:
             batch, guess = guess, None
         batch = min(max(batch, low + 1), high - 1)
-    return Border(low, sizes)
+    return SearchResult(low, sizes)
 
 
-def first_guess(captured: CapturedNetwork, limit: int) -> int:
+def largest_batch_by_tensors(captured: CapturedNetwork, limit: int) -> int:
     """Return the largest batch whose tensors fit if workspaces of operators are ignored."""
-    guess = MOST
+    guess = LARGEST_BATCH
     for fixed, per_image in captured.live_bytes:
         if per_image:
             guess = min(guess, (limit - fixed) // per_image)
@@ -418,12 +420,12 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     """Search for the largest batch whose peak is at most ``limit`` bytes.
 
     ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled to other
-    batches.  If the forward pass at the batch ``PROBE`` differs, the network is captured at every
-    batch of the search.  Raises ``StudyError`` without a peak.
+    batches.  If the forward pass at the batch ``PROBE_BATCH`` differs from the scaled capture, the
+    network is captured at every batch of the search.  Raises ``StudyError`` without a peak.
     """
-    reference = captured(BATCH, PROBE)
+    reference = captured(CAPTURED_BATCH, PROBE_BATCH)
     scaled = CapturedNetwork(reference.network) if reference.scales else None
-    guess = first_guess(scaled, limit) if scaled else None
+    guess = largest_batch_by_tensors(scaled, limit) if scaled else None
     predicted: dict[int, Theory] = {}
 
     def at(batch: int) -> Theory:
@@ -431,7 +433,7 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
 
     def size(batch: int) -> int:
         predicted[batch] = at(batch)
-        return least(predicted[batch])
+        return least_bytes(predicted[batch])
 
     frontier = Fits(limit, predicted, search(size, limit, guess).largest)
     return replace(frontier, certain=_largest_certain(frontier, at))

@@ -17,7 +17,7 @@ from report.theory.convolution_workspaces import ALLOCATED, PENDING
 from report.theory.networks import CapturedNetwork
 from report.theory.reconciliation import Term
 from report.theory.terms import SHAPES
-from report.theory.timeline import resident
+from report.theory.timeline import resident_categories
 from report.theory.workspaces import has_no_workspace, workspace
 
 PARAMETERS: Final = "Parameters"
@@ -142,7 +142,7 @@ def _terms(
          "N · C · H · W elements", "freed with the layer"),
         (_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
     )  # fmt: skip
-    categories = resident(network)
+    categories = resident_categories(network)
     for category, (name, formula) in _CATEGORIES.items():
         size = sum(sizes[s] for s, held_as in categories.items() if held_as == category)
         yield Term(name, size, formula, SHAPES)
@@ -160,7 +160,7 @@ def _casts(network: Network) -> dict[int, str]:
     Autocast caches copies of parameters that require gradients until it ends, even if no gradient
     is computed (``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``).
     """
-    categories = resident(network)
+    categories = resident_categories(network)
     casts: dict[int, str] = {}
     for operator in network.operators:
         if operator.base == "_to_copy":

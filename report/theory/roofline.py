@@ -38,7 +38,7 @@ class Roof:
     device: str = ""
     source: str = ""
 
-    def least(self, flops: int, bytes: int) -> float:
+    def least_time(self, flops: int, bytes: int) -> float:
         """Return the least time (s) of work (FLOP) and traffic (B): the longer of both times."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
@@ -65,7 +65,7 @@ class Load:
         return Load(self.flops + other.flops, self.bytes + other.bytes)
 
 
-def total(loads: Iterable[Load]) -> Load:
+def total_load(loads: Iterable[Load]) -> Load:
     """Return the sum of loads."""
     return sum(loads, Load())
 
@@ -76,7 +76,7 @@ def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
 
     Results are cached, since several tables of a study need the same loads.
     """
-    return total(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
+    return total_load(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
 
 
 def update_load(layers: Sequence[Layer]) -> Load:

@@ -70,7 +70,7 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[LiveBytes]:
 
 def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[Category, int]]:
     """Yield live bytes by category at each operator, for storages of these ``sizes`` (B)."""
-    categories = resident(network)
+    categories = resident_categories(network)
     alive = dict.fromkeys(CATEGORIES, 0)
     for storage, category in categories.items():
         alive[category] += sizes[storage]
@@ -87,7 +87,7 @@ def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[C
         yield dict(alive)
 
 
-def resident(network: Network) -> dict[int, Category]:
+def resident_categories(network: Network) -> dict[int, Category]:
     """Return the category of every storage that is alive before the first operator."""
     categories: dict[int, Category] = {}
     for category, tensors in (
@@ -118,20 +118,20 @@ def cuda_memory(network: Network, history: Sequence[Operator], options: Options)
     at_start = [s for s in range(len(network.storages)) if s not in allocated]
     before: list[MemoryRequest] = [*_allocations(at_start, network)]
     for operator in history:
-        before += requests(operator, network)
+        before += requests_of(operator, network)
     # Storages of the previous call, except state, are freed before the next call begins.
     remaining -= {tensor.storage for tensor in network.state}
     before += (Free(str(storage)) for storage in sorted(remaining))
     state = replay(before, Snapshot(options=options))[-1]
     largest = dict.fromkeys(SUMS, 0)
     for operator in network.operators:
-        state = replay(requests(operator, network), state)[-1]
+        state = replay(requests_of(operator, network), state)[-1]
         for name in SUMS:
             largest[name] = max(largest[name], getattr(state, name))
     return largest
 
 
-def requests(operator: Operator, network: Network) -> Iterator[MemoryRequest]:
+def requests_of(operator: Operator, network: Network) -> Iterator[MemoryRequest]:
     """Yield the requests of an operator: frees before the operator, then its allocations."""
     yield from (Free(str(storage)) for storage in operator.freed)
     yield from _allocations(operator.allocated, network)

@@ -262,7 +262,7 @@ def test_false_verdicts_are_at_most_5_percent(distribution: str) -> None:
 def test_the_decidable_gain_has_a_power_of_80_percent() -> None:
     """``PAIRS`` is also the smallest number of pairs with this power."""
     random = np.random.default_rng(2)
-    gain = comparison.decidable(0.02, PAIRS)
+    gain = comparison.decidable_gain(0.02, PAIRS)
     logs = random.normal(np.log(1 + gain), 0.02, size=(RUNS, PAIRS))
     decided = sum(median_interval(np.exp(row)).low > 1 for row in logs)
     assert 0.76 < decided / RUNS < 0.84

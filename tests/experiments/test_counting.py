@@ -27,7 +27,7 @@ from report.core.records.record import Case
 from report.core.records.store import write_record
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import QUANTITIES, products
-from report.instruments.counters.ncu import counted as counts_of
+from report.instruments.counters.ncu import read_series as counts_of
 from tests import factory
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 

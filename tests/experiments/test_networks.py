@@ -31,9 +31,9 @@ from report.core.records.record import Case
 from report.core.records.store import read_record
 from report.theory.allocator import DEFAULT, Allocate
 from report.theory.network import Theory
-from report.theory.networks import CapturedNetwork, Variant, captured
+from report.theory.networks import CapturedNetwork, Variant, load_capture
 from report.theory.operators import operator_work
-from report.theory.timeline import requests
+from report.theory.timeline import requests_of
 from report.theory.work import check_shapes, forward_macs, parameter_count
 from report.theory.workspaces import WITHOUT_WORKSPACE_ON_GPU
 from tests.experiments.functions import First, Function
@@ -214,7 +214,7 @@ def training_theory(batch: int) -> Theory:
 def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
     """Yield operator and bytes of each allocated tensor, without labels (made by ``zeros``)."""
     for operator in theory.network.operators:
-        for request in requests(operator, theory.network):
+        for request in requests_of(operator, theory.network):
             if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
                 yield operator.base, request.bytes
 
@@ -288,7 +288,7 @@ def test_operators_without_workspace_ran_in_these_calls() -> None:
     ("AlexNet", 224, Variant("channels_last", "bfloat16")),
 ])  # fmt: skip
 def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant: Variant) -> None:
-    stored = captured(name, image, variant)
+    stored = load_capture(name, image, variant)
     assert isinstance(stored, CapturedNetwork)
     assert stored.at(5) == at_batch(name, image, variant, 5)
 

@@ -68,7 +68,7 @@ def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Var
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
     before, peak = measured(partial(catalogue.network, name), shape, variant)
-    captured = networks.captured(name, shape[-1], variant)
+    captured = networks.load_capture(name, shape[-1], variant)
     assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
         torch.get_num_threads(),

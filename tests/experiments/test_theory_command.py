@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.theory import capture_cache, operators
-from report.theory.network import MOST
+from report.theory.network import LARGEST_BATCH
 from tests.experiments.conftest import Ask
 from tests.test_documents import blocks
 
@@ -273,7 +273,7 @@ def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask)
     certain = first["batch"] if first["verdict"] == "fits" else 0
     assert result["largest_certain_batch"] == certain
     # A search that met no batch above the limit ends at the largest batch tried, MOST.
-    too_large = [] if first["batch"] == MOST else ["does not fit"]
+    too_large = [] if first["batch"] == LARGEST_BATCH else ["does not fit"]
     assert [batch["verdict"] for batch in larger] == too_large
 
 

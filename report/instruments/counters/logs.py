@@ -45,7 +45,7 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
     return gzipped(msgspec.json.format(text, indent=1))
 
 
-def joined_logs(one: bytes, other: bytes, place: str) -> bytes:
+def join_logs(one: bytes, other: bytes, place: str) -> bytes:
     """Join the files of two shards of one run; raise ``RecordError`` as ``unpack`` does."""
     if one == other:
         return one

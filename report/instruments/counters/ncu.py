@@ -25,14 +25,14 @@ from report.instruments.counters.ncu_metrics import (
     MetricPlan,
     metrics_for,
 )
-from report.instruments.counters.ncu_output import KernelRow, part_of, read_table
+from report.instruments.counters.ncu_output import KernelRow, read_table, select_launches
 
 TOOL: Final = "ncu"
 #: Key of the table in the logs of a case.
 _TABLE: Final = "table"
 #: Prefixes of the NVTX ranges of cases and of products.
-CASE: Final = "ridgepoint case "
-PRODUCT: Final = "ridgepoint product "
+CASE_PREFIX: Final = "ridgepoint case "
+PRODUCT_PREFIX: Final = "ridgepoint product "
 #: Depth (K) of the products of known work.
 _PRODUCT_DEPTH: Final = 8192
 #: Largest relative error of counted work.  Work on an output after its sum adds little: on an H100
@@ -72,7 +72,7 @@ def case_range(factors: Mapping[str, object], call: int) -> str:
     words = [f"call={call}"]
     words += [f"{name}={factors[name]}" for name in sorted(factors)]
     safe_words = [re.sub(r"[^\w.=+-]", "_", word, flags=re.ASCII) for word in words]
-    return CASE + " ".join(safe_words)
+    return CASE_PREFIX + " ".join(safe_words)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Product:
     def range(self) -> str:
         """Name of the NVTX range around the product."""
         size = f"{self.rows}x{self.columns}x{self.depth}"
-        return f"{PRODUCT}precision={self.precision} size={size}"
+        return f"{PRODUCT_PREFIX}precision={self.precision} size={size}"
 
 
 def products(compute_capability: str) -> tuple[Product, ...]:
@@ -153,7 +153,7 @@ def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int 
 # -------------------------------------------------------------------------------------- calibration
 
 
-def distrust(
+def untrusted_units(
     rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
 ) -> dict[ComputeUnit, str]:
     """Return the units whose counters are not trusted, with the reason.
@@ -211,9 +211,9 @@ def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
     def is_needed(row: KernelRow) -> bool:
         if row.range is None:
             return False
-        return row.range in ranges or row.range.startswith(PRODUCT)
+        return row.range in ranges or row.range.startswith(PRODUCT_PREFIX)
 
-    return {_TABLE: part_of(table, is_needed)}
+    return {_TABLE: select_launches(table, is_needed)}
 
 
 @dataclass(frozen=True)
@@ -240,16 +240,16 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
         raise RecordError(f"{place}: {error}") from error
     calls: dict[str, list[KernelRow]] = {}
     for row in rows:
-        if row.range is not None and row.range.startswith(CASE):
+        if row.range is not None and row.range.startswith(CASE_PREFIX):
             calls.setdefault(row.range, []).append(row)
     if not calls:
         raise RecordError(f"{place}: the table of ncu holds no launch of this case; {REMEDY}.")
-    distrusted = distrust(rows, plan, products(capability))
+    distrusted = untrusted_units(rows, plan, products(capability))
     launches = tuple(tuple(rows_of_call) for rows_of_call in calls.values())
     return CaseLog(launches, plan, distrusted)
 
 
-def counted(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
+def read_series(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
     """Return the series of a case, with one sample per call, and missing quantity → reason.
 
     A quantity is missing if ncu cannot count it on this GPU or the unit is not trusted.  Raises

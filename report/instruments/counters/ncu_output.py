@@ -102,7 +102,7 @@ _COUNT_UNITS: Final = ("", "inst", "op", "ops")
 _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4,})?")
 
 
-def part_of(text: str, is_needed: Callable[[KernelRow], bool]) -> str:
+def select_launches(text: str, is_needed: Callable[[KernelRow], bool]) -> str:
     """Reduce a readable table to the launches for which ``is_needed`` returns true."""
     header, units, *rows = _row_texts(text)
     texts = [header, units]

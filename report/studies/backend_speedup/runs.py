@@ -22,7 +22,7 @@ from report.core.statistics.estimates import Estimate, bonferroni, median_interv
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.instruments.gates import FLOAT32, bounding, rate
+from report.instruments.gates import FLOAT32, bounding_ceilings, rate
 from report.quantity.expression import Inferred, Quantity, absent, recorded
 from report.quantity.units import unit
 from report.studies.backend_speedup.subject import DOUBLE, NAMES, NONE, Size
@@ -93,7 +93,7 @@ class Run(any_study.Run):
     @property
     def product_rate(self) -> Quantity:
         """The best measured rate (FLOP/s) of a matrix product; a convolution may be faster."""
-        ceilings = bounding(self.stored.record, "matrix_product", FLOAT32)
+        ceilings = bounding_ceilings(self.stored.record, "matrix_product", FLOAT32)
         rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
         best = max(rates) if rates else Missing(f"no product was timed on {self.label}")
         return recorded("best rate of a matrix product", "FLOP/s", best, self.file)

@@ -10,7 +10,7 @@ from report.evidence.audit import (
     Printed,
     check,
     difference,
-    exact,
+    exact_number,
     printed_column,
     printed_value,
     ratio,
@@ -45,9 +45,9 @@ MEMORY: Final = {
 _TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
 _SIDES: Final = ("cpu", "gpu")
 #: Factors of formulas: size of an element (MB), a millisecond (s), and arrays kept of a layer.
-_ELEMENT: Final = exact(4e-6, "MB", "theory: bytes of an element")
-_MILLISECOND: Final = exact(0.001, "1", "a millisecond in seconds")
-_ARRAYS: Final = exact(2, "1", "theory: sums and activations")
+_ELEMENT: Final = exact_number(4e-6, "MB", "theory: bytes of an element")
+_MILLISECOND: Final = exact_number(0.001, "1", "a millisecond in seconds")
+_ARRAYS: Final = exact_number(2, "1", "theory: sums and activations")
 #: Printed unit → unit of a quantity, and the printed unit in it.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
@@ -94,7 +94,7 @@ class Source:
         yield from self._shapes()
 
     def _sums(self, side: str) -> Iterator[Check]:
-        count = exact(self.reported.value("iterations").number, "1", "Section 6.4")
+        count = exact_number(self.reported.value("iterations").number, "1", "Section 6.4")
         iteration = self.cell("3", "time", side)
         formula = "iterations · time of an iteration / 10³"
         total_time = printed_value(self.reported, f"total_time_{side}")
@@ -109,18 +109,18 @@ class Source:
     def _shapes(self) -> Iterator[Check]:
         (cell,) = self.reported.table("2").column("training")
         training_images = self.reported.whole(cell, "Table 2, training")
-        images = exact(training_images, "1", "Table 2, training samples")
+        images = exact_number(training_images, "1", "Table 2, training samples")
         training, validation = (
             printed_value(self.reported, id) for id in ("training", "validation")
         )
         formula = "training samples − validation samples"
         yield check(training, formula, difference, images, validation)
-        parameters = exact(
+        parameters = exact_number(
             (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES, "1", "theory: parameters"
         )
-        learned = exact(self.reported.count("training"), "1", "Section 7, training samples")
-        rows = exact(HIDDEN + CLASSES, "1", "theory: rows of both layers")
-        pixels = exact(PIXELS, "1", "theory: pixels of an image")
+        learned = exact_number(self.reported.count("training"), "1", "Section 7, training samples")
+        rows = exact_number(HIDDEN + CLASSES, "1", "theory: rows of both layers")
+        pixels = exact_number(PIXELS, "1", "theory: pixels of an image")
         gradients = "4 B · (parameters + (h + k) · training images)"
         for row, formula, compute, inputs in (
             ("parameters", "4 B · parameters", times, (parameters,)),

@@ -75,11 +75,13 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     """Reconcile the multiply-adds that lackey counted on one thread with rules, by forward call."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
-    counted = counted_work.counts(run, {name: call.factors() for name, call in calls.items()})
+    counted = counted_work.count_by_level(
+        run, {name: call.factors() for name, call in calls.items()}
+    )
     results: dict[ProfiledCall, Reconciliation] = {}
     for name, count in counted.items():
         call = calls[name]
-        results[call] = counted_work.executed(
+        results[call] = counted_work.reconcile_executed(
             f"executed-{run.key}-{call.shape.key}-{call.batch}",
             f"Executed multiply-adds of {name} on {run.label}",
             terms.theory_macs(call.shape.layer(call.batch)),
@@ -161,7 +163,8 @@ def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
 def wider(run: Run, policy: Policy = "retained") -> Quantity:
     """Time with one channel more on both sides of the example, over the example's time."""
     over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
-    return run.under(policy).series("time", over) / run.under(policy).series("time", under)
+    run = run.under_policy(policy)
+    return run.series("time", over) / run.series("time", under)
 
 
 #: Calls that differ by one block of outputs, through whose times a line is drawn.

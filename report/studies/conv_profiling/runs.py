@@ -107,9 +107,9 @@ class Run(any_study.Run):
 
     def counted(self, factors: CaseFactors) -> Quantity:
         """Operations on CUDA cores: additions + multiplications + 2 · fused, in float32."""
-        adds = self.repeated("ncu_fp32_additions", factors)
-        multiplies = self.repeated("ncu_fp32_multiplications", factors)
-        fused = self.repeated("ncu_fp32_multiply_adds", factors)
+        adds = self.fixed_quantity("ncu_fp32_additions", factors)
+        multiplies = self.fixed_quantity("ncu_fp32_multiplications", factors)
+        fused = self.fixed_quantity("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen(self, batch: int) -> Quantity:
@@ -118,7 +118,8 @@ class Run(any_study.Run):
 
     def on_tensor_cores(self, batch: int) -> Quantity:
         """Divide operations on tensor cores, of a forward call with TF32 on, by theory."""
-        return self.repeated("ncu_tensor_core_flops", tf32_factors(batch)) / theory.work(batch)
+        flops = self.fixed_quantity("ncu_tensor_core_flops", tf32_factors(batch))
+        return flops / theory.work(batch)
 
     def over_estimate(self, batch: int) -> Quantity:
         """Divide what the source's counters see by its estimate, which lacks output channels."""

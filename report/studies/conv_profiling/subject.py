@@ -10,7 +10,7 @@ from report.core.records.layers import Convolution
 from report.core.records.record import PASSES, Level
 from report.core.records.store import Stored
 from report.core.text.format import NO_BREAK
-from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
+from report.evidence.case_checks import AllowedLevels, check_factors, check_layers
 from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
@@ -136,7 +136,7 @@ def check_subject(stored: Stored) -> None:
             place = f"data/{stored.file}: cases[{index}].factors.channels"
             raise StudyError(f"{place}: found {channels!r}, not as in 9-19; run it again.")
     for subject in (*SUBJECTS, TIMED):
-        check_ran(stored, _layer_of, subject)
+        check_layers(stored, _layer_of, subject)
 
 
 def _layer_of(factors: Mapping[str, Level]) -> Convolution:

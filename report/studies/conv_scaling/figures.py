@@ -35,10 +35,10 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
         lines: tuple[Points, ...] = ()
         policies = {run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES
         for policy, (name, colour) in policies.items():
-            measured = run.under(policy)
+            measured = run.under_policy(policy)
             over = {batch: measured.throughput(batch) for batch in measured.powers}
             lines += points(name, over, "k1/s", style_number=colour, joined=True)
-        drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short)
+        drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short_label)
         yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 
 
@@ -105,7 +105,7 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
         # Place of the input's copy → shares of the threshold at the top, and values of an image.
         groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
-            with_copy = heap.freed_blocks(IMAGE) * case.batch
+            with_copy = heap.freed_bytes(IMAGE) * case.batch
             for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
                 place = "at the top" if top > with_copy else "lower"
                 mark = (top / case.threshold, value / unit / case.batch)

@@ -73,7 +73,7 @@ class Run(any_study.Run):
         """Powers of two whose calls map pages, up to a size for which all processes had time."""
         if not {"retained", "default"} <= {*self.policies}:
             return ()
-        compared, returned = [], self.under("default")
+        compared, returned = [], self.under_policy("default")
         for batch in self.powers:
             pages = point(returned.series("page_faults", self.factors(batch)))
             if not isinstance(pages, Missing) and pages > 0 and batch <= subject.LARGE_BATCH:
@@ -84,13 +84,13 @@ class Run(any_study.Run):
         """Geometric mean of a call's time over that with memory kept, where calls map pages."""
         if not self.compared:
             return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
-        other = self.under(policy)
+        other = self.under_policy(policy)
         slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
         """Pages of the median call beyond those of its blocks, and of the weights if they count."""
-        pages = self.under("default").series("page_faults", self.factors(batch))
+        pages = self.under_policy("default").series("page_faults", self.factors(batch))
         blocks = theory.pages(batch)
         size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
         weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
@@ -100,16 +100,18 @@ class Run(any_study.Run):
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide the time of a call with freed memory returned by that with it kept."""
-        return named("slowdown", self.under("default").time(batch, pass_) / self.time(batch, pass_))
+        returned = self.under_policy("default").time(batch, pass_)
+        return named("slowdown", returned / self.time(batch, pass_))
 
     def timed_processes(self) -> Quantity:
         """Count the processes that timed a single image, with memory returned."""
-        run = self.under("default")
+        run = self.under_policy("default")
         return exact("processes", "1", len(run.processes("time", run.factors(1))), self.file)
 
     def first_threshold(self) -> Quantity:
         """Trimming threshold (B) of a process at its first call; calls of one image raise none."""
-        mapped = self.under("traced").repeated("mmap_threshold", self.factors(self.timed[0]))
+        factors = self.factors(self.timed[0])
+        mapped = self.under_policy("traced").fixed_quantity("mmap_threshold", factors)
         return named("trimming threshold", 2 * mapped)
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
@@ -134,11 +136,11 @@ class Run(any_study.Run):
         """Reconcile theory with the multiply-adds that lackey counted, forward and backward."""
         for pass_ in PASSES:
             cases = {batch: self.factors(batch, pass_) for batch in self.batches}
-            for batch, count in evidence.counts(self, cases).items():
+            for batch, count in evidence.count_by_level(self, cases).items():
                 forward = theory_macs(mnist_conv2(batch))
                 # A backward pass adds two gradients of equal work.
                 amount = forward.amount * (1 if pass_ == "forward" else 3)
-                yield evidence.executed(
+                yield evidence.reconcile_executed(
                     f"executed-{self.key}-{pass_}-{batch}",
                     f"Executed multiply-adds on {self.label} at batch {batch}",
                     replace(forward, amount=amount),
@@ -148,7 +150,7 @@ class Run(any_study.Run):
     def device_work(self) -> Iterator[Reconciliation]:
         """Reconcile forward calls with the float32 counts of a GPU's CUDA cores."""
         for batch in self.batches:
-            reconciled = evidence.device_work(
+            reconciled = evidence.reconcile_gpu_work(
                 self,
                 self.factors(batch),
                 mnist_conv2(batch),
@@ -214,12 +216,12 @@ class Calls:
 
     def medians(self, quantity: str, policy: Policy = "default") -> list[float]:
         """The median of a quantity in each process; empty if it was not measured."""
-        processes = self.run.under(policy).processes(quantity, self.factors)
+        processes = self.run.under_policy(policy).processes(quantity, self.factors)
         return [process.median for process in processes]
 
     def series(self, quantity: str, policy: Policy = "default") -> Quantity:
         """A quantity of the calls."""
-        return self.run.under(policy).series(quantity, self.factors)
+        return self.run.under_policy(policy).series(quantity, self.factors)
 
     @property
     def by_default(self) -> "Calls":

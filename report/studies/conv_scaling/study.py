@@ -153,9 +153,9 @@ cpu.values(
     gain_unpaired=partial(unpaired, Run.gain),
     batch_unpaired=partial(unpaired, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)),
     batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
-    measurements=Run.measurements,
+    measurements=Run.count_measurements,
     processes=Run.timed_processes,
-    disturbed=partial(Run.measurements, disturbed=True),
+    disturbed=partial(Run.count_measurements, disturbed=True),
     threshold=Run.first_threshold,
     mmap_alone=partial(Run.gain, policy="mmap_threshold"),
     trim_alone=partial(Run.gain, policy="trim_threshold"),
@@ -379,7 +379,7 @@ def slower(run: Run) -> Statement:
 def four_are_best(cpus: list[Run]) -> Iterator[Statement]:
     for run in cpus:
         for batch in run.compared:
-            yield run.under("default").throughput_ratio(subject.LAST_BY_DEFAULT, batch) > 1
+            yield run.under_policy("default").throughput_ratio(subject.LAST_BY_DEFAULT, batch) > 1
 
 
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
@@ -402,8 +402,9 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     for network in networks:
         default = network.by_default
         times = (network.medians("time"), default.medians("time", "jemalloc"))
+        cpu = network.run.short_label.removeprefix("AMD EPYC ").removeprefix("Intel ")
         yield {
-            "CPU": network.run.short.removeprefix("AMD EPYC ").removeprefix("Intel ").strip("()"),
+            "CPU": cpu.strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "1k pages before": results.thousands(default.medians("page_faults")),

@@ -5,7 +5,7 @@ from typing import Final
 from report.core.records.layers import Layer, Linear
 from report.core.records.record import PASSES
 from report.core.records.store import Stored
-from report.evidence.case_checks import AllowedLevels, check_factors, check_ran
+from report.evidence.case_checks import AllowedLevels, check_factors, check_layers
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
@@ -32,7 +32,7 @@ WEIGHT_PAGES: Final = 18
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 #: Elements of the freed tensor; trimming thresholds (B): after it was freed, and the least set.
 FREED: Final = 8_000_000
-TRIMMING: Final = heap.raised_trimming(FREED)
+TRIMMING: Final = heap.threshold_after_freeing(FREED)
 LEAST_THRESHOLD: Final = 2 << 20
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
@@ -54,4 +54,4 @@ FIRST_OF_RESNET: Final = square_convolution("conv", (1, 3, 224, 224), 64, 7, str
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
     check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
-    check_ran(stored, lambda factors: mnist_conv2(int(factors["batch"])), subject="layer")
+    check_layers(stored, lambda factors: mnist_conv2(int(factors["batch"])), subject="layer")

@@ -81,14 +81,14 @@ def trimming_threshold(factors: Mapping[str, Level]) -> int:
     """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
     if "freed" in factors or "threshold" in factors:
         return heap.trimming_threshold(factors)
-    return heap.raised_trimming(int(factors["batch"]) * work.elements(IMAGE.output_shape))
+    return heap.threshold_after_freeing(int(factors["batch"]) * work.elements(IMAGE.output_shape))
 
 
 def top_bytes_of_image(name: str) -> int:
     """Bytes of an image that are free at the top of the heap after a call of a layer or network."""
     if name == LARGE_NETWORK:  # see heap.network_mapping_start
         return 3 * work.output_bytes(subject.FIRST_OF_RESNET)
-    return heap.freed_blocks(subject.LAYERS[name])
+    return heap.freed_bytes(subject.LAYERS[name])
 
 
 def mapping_start(name: str, trimming: int) -> int:

@@ -11,8 +11,8 @@ from report.quantity.expression import Quantity, absent, exact
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import NETWORKS, Call, Limit, call_of, limit_of
 from report.theory.conditions import conditions_of
-from report.theory.network import Border
-from report.theory.networks import Variant, captured
+from report.theory.network import SearchResult
+from report.theory.networks import Variant, load_capture
 from report.theory.peaks import peak_bytes
 
 
@@ -34,8 +34,9 @@ class Run(any_study.Run):
     def peak(self, call: Call) -> Quantity:
         """Peak of a call (B); on a GPU of the requests, which its allocator rounds up."""
         if self.on_gpu:
-            return self.repeated("requested_peak", call.factors) - self.library_workspace(call)
-        return self.repeated("allocated_peak", call.factors)
+            requested = self.fixed_quantity("requested_peak", call.factors)
+            return requested - self.library_workspace(call)
+        return self.fixed_quantity("allocated_peak", call.factors)
 
     def library_workspace(self, call: Call) -> Quantity:
         """Bytes that cuBLAS requests in the first call on a GPU and keeps for all later calls."""
@@ -52,7 +53,7 @@ class Run(any_study.Run):
     def residual(self, call: Call) -> Quantity:
         """Subtract the predicted peak of a call from the measured one (B)."""
         variant = Variant(call.layout, call.precision)
-        network = captured(call.network, call.image, variant, like=self.calls[call])
+        network = load_capture(call.network, call.image, variant, like=self.calls[call])
         if self.on_gpu or call.tile is not None or isinstance(network, Missing):
             return absent("residual", "B", "workspaces are known for whole maps on a CPU only")
         conditions = conditions_of(self.stored.record.environment)
@@ -60,7 +61,7 @@ class Run(any_study.Run):
         return self.peak(call) - exact("predicted peak", "B", predicted)
 
     @cached_property
-    def limits(self) -> list[tuple[Limit, Border]]:
+    def limits(self) -> list[tuple[Limit, SearchResult]]:
         """The outcomes under limits with the predictions of ``--fits``, unchanged ones first."""
         conditions, rows = conditions_of(self.stored.record.environment), []
         for limit in filter(None, map(limit_of, self.stored.record.cases)):

@@ -69,7 +69,7 @@ def source_setup(p: Paper) -> str:
 
 def device(run: Run) -> str:
     """Name the device, without the key that tells two machines with one GPU apart."""
-    return markdown(run.short.partition(" (")[0] if run.on_gpu else run.short)
+    return markdown(run.short_label.partition(" (")[0] if run.on_gpu else run.short_label)
 
 
 cpu.texts(cpu=device)

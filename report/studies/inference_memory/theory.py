@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias, get_args
 from report.core.missing import Missing
 from report.studies.inference_memory.subject import Baseline, Limit, OperatorLine
 from report.theory.conditions import Conditions
-from report.theory.network import Border, first_guess, search
-from report.theory.networks import Variant, captured
+from report.theory.network import SearchResult, largest_batch_by_tensors, search
+from report.theory.networks import Variant, load_capture
 from report.theory.peaks import peak_bytes
 
 BatchRule: TypeAlias = Literal[
@@ -87,14 +87,14 @@ def runs_of_searches(
 
 
 @cache
-def fits(limit: Limit, conditions: Conditions) -> Border | Missing:
+def fits(limit: Limit, conditions: Conditions) -> SearchResult | Missing:
     """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
-    network = captured(limit.network, limit.image, Variant(limit.layout, change=limit.change))
+    network = load_capture(limit.network, limit.image, Variant(limit.layout, change=limit.change))
     if isinstance(network, Missing):
         return network
     size = partial(peak_bytes, network, conditions=conditions)
     most = limit.mebibytes << 20
-    return search(size, most, first_guess(network, most))
+    return search(size, most, largest_batch_by_tensors(network, most))
 
 
 def line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:

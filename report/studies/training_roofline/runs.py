@@ -7,7 +7,7 @@ from statistics import fmean
 from report.core.missing import Missing
 from report.core.records.record import Level
 from report.evidence import runs as any_study
-from report.evidence.runs import described
+from report.evidence.runs import series_name
 from report.quantity.expression import Quantity, absent
 from report.studies.training_roofline import subject
 from report.theory.conditions import Layout
@@ -34,7 +34,7 @@ class Run(any_study.Run):
     ) -> Quantity:
         """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
         step = subject.Step(network, subject.IMAGE, batch, precision, layout)
-        return self.repeated(f"{size}_peak", self._of(step))
+        return self.fixed_quantity(f"{size}_peak", self._of(step))
 
     def loaded_step(self, network: str = "none", files: str = "none") -> Quantity:
         """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
@@ -51,11 +51,11 @@ class Run(any_study.Run):
         size = {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
         case = {"network": network, "files": files}
         processes = self.by_process("time", {"subject": "loading", **case, **size})
-        name = described(name, case)
+        name = series_name(name, case)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         single = [replace(p, samples=(of(p.samples),)) for p in processes]
-        return self.of_processes(name, unit, single)
+        return self.series_from(name, unit, single)
 
 
 def mean_over_total(times: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ from report.evidence.audit import (
     Printed,
     check,
     check_formula,
-    exact,
+    exact_number,
     gain,
     mean,
     printed_value,
@@ -214,7 +214,7 @@ def _devices(s: Source) -> Iterator[Check]:
     for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
         if rated := s.sheet_peak(device, operation):
             printed = s.of_device(device, key)
-            known = exact(rated.value, printed.unit, f"data sheet of the {device}")
+            known = exact_number(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
     chip, bus, cpu = (s.rows(table)[0] for table in ("cores", "bus", "cpu_cores"))
     inputs = {"cores": chip.printed("cores"), "clock": chip.printed("nominal")}
@@ -232,10 +232,10 @@ def _networks(s: Source) -> Iterator[Check]:
     place = "shapes of the published network"
     for row in s.rows("complexity"):
         layers, forward = theory.shapes(row.cell("network")), row.printed("forward")
-        count = exact(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
+        count = exact_number(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
         printed = row.printed("parameters")
         yield check_formula(printed, "parameters_by_shapes", parameters_by_shapes=count)
-        operations = exact(work.flops(work.forward_macs(layers)) / 1e9, "GFLOP", place)
+        operations = exact_number(work.flops(work.forward_macs(layers)) / 1e9, "GFLOP", place)
         yield check_formula(forward, "work_by_shapes", work_by_shapes=operations)
         yield check_formula(row.printed("training"), "3 * forward", forward=forward)
 

@@ -11,7 +11,7 @@ from report.quantity.operations import largest
 from report.studies.training_roofline.subject import IMAGE, SOURCE_BATCH, WORKERS
 from report.theory import work as theory
 from report.theory.networks import layers_of
-from report.theory.roofline import Load, load, total, update_load
+from report.theory.roofline import Load, load, total_load, update_load
 
 
 @cache
@@ -37,12 +37,12 @@ def loads(network: str, batch: int) -> tuple[Load, ...]:
 @cache
 def work(network: str) -> Quantity:
     """Compute the work of a training step on one image (FLOP), without padded zeros."""
-    return exact(f"work of {network}", "FLOP", total(loads(network, 1)).flops)
+    return exact(f"work of {network}", "FLOP", total_load(loads(network, 1)).flops)
 
 
 def intensity(network: str) -> Quantity:
     """Divide work by the bytes that layers move (FLOP/B), at the source's batch."""
-    moved = total(loads(network, SOURCE_BATCH)).bytes
+    moved = total_load(loads(network, SOURCE_BATCH)).bytes
     return SOURCE_BATCH * work(network) / exact(f"traffic of {network}", "B", moved)
 
 

@@ -76,7 +76,7 @@ class Run(any_study.Run):
         if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
             return absent("least time", "s", f"no ceilings in {dtype} on {self.label}")
         roof, loads = sheet_roof(peak, bandwidth), map(load, self.trials[trial].layers)
-        seconds = sum(roof.least(item.flops, width * item.bytes) for item in loads)
+        seconds = sum(roof.least_time(item.flops, width * item.bytes) for item in loads)
         return exact("least time", "s", seconds, self.file)
 
     def page_price(self) -> Quantity:

@@ -1,9 +1,9 @@
 """Captured operators of the studies' networks, in files of this folder; imports no PyTorch.
 
 ``python -m experiments theory --capture`` writes one file per network and image size, with one
-entry per ``Variant``.  A capture has a batch of ``BATCH`` images, a large prime number: a captured
-number grows with the batch exactly if it is a multiple of ``BATCH``.  The command verifies this at
-a second batch.
+entry per ``Variant``.  A capture has a batch of ``CAPTURED_BATCH`` images, a large prime number: a
+captured number that is a multiple of this batch grows with the batch, any other number does not.
+The command verifies this at a second batch.
 """
 
 import gzip
@@ -24,7 +24,8 @@ from report.theory.operators import multiply_adds
 from report.theory.timeline import bytes_by_category
 from report.theory.work import forward_macs, parameter_count
 
-BATCH: Final = 7919
+#: Images in the batch of every capture.
+CAPTURED_BATCH: Final = 7919
 _REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
 
 
@@ -56,7 +57,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CapturedNetwork:
-    """A network captured at ``BATCH`` images that scales to any batch.
+    """A network captured at ``CAPTURED_BATCH`` images that scales to any batch.
 
     ``reduced`` is the type that replaces the captured bfloat16.
     """
@@ -74,7 +75,9 @@ class CapturedNetwork:
     def _growth(self) -> tuple[tuple[int, int], ...]:
         """Bytes of every storage: a fixed part, and a part per image."""
         return tuple(
-            (size, 0) if size % BATCH or storage in self._resident else (0, size // BATCH)
+            (size, 0)
+            if size % CAPTURED_BATCH or storage in self._resident
+            else (0, size // CAPTURED_BATCH)
             for storage, size in enumerate(self.network.storages)
         )
 
@@ -97,7 +100,7 @@ class CapturedNetwork:
     def multiply_adds_per_image(self) -> int:
         """Multiply-adds of the forward pass per image."""
         forward = (o for o in self.network.operators if o.phase == "forward")
-        return sum(map(multiply_adds, forward)) // BATCH
+        return sum(map(multiply_adds, forward)) // CAPTURED_BATCH
 
     @cached_property
     def first_equal(self) -> tuple[int, ...]:
@@ -154,15 +157,15 @@ class CapturedNetwork:
     def _tensor(self, tensor: Tensor, batch: int) -> Tensor:
         return Tensor(
             tensor.storage,
-            tuple([n if n % BATCH else n // BATCH * batch for n in tensor.shape]),
-            tuple([n if n % BATCH else n // BATCH * batch for n in tensor.strides]),
+            tuple([_scale_number(extent, batch) for extent in tensor.shape]),
+            tuple([_scale_number(stride, batch) for stride in tensor.strides]),
             self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
             _scale_number(tensor.offset, batch),
         )
 
 
 def _scale_number(number: int, batch: int) -> int:
-    return number if number % BATCH else number // BATCH * batch
+    return number if number % CAPTURED_BATCH else number // CAPTURED_BATCH * batch
 
 
 def _scale_setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
@@ -184,7 +187,7 @@ def _layout_of(tensor: Tensor) -> object:
     return tensor.shape, tensor.strides, tensor.dtype
 
 
-def scales(network: Network, trial: Sequence[Operator], batch: int) -> bool:
+def scales_to(network: Network, trial: Sequence[Operator], batch: int) -> bool:
     """Return whether ``network`` scaled to ``batch`` has the operators of the pass ``trial``.
 
     For a step with several forward passes (accumulated gradients), the first pass is compared.
@@ -202,12 +205,12 @@ def scales(network: Network, trial: Sequence[Operator], batch: int) -> bool:
 # ------------------------------------------------------------------------------------------ files
 
 
-def file_of(network: str, image: int) -> Path:
+def capture_file(network: str, image: int) -> Path:
     """Return the file of a network on images with a side of ``image`` pixels."""
     return Path(__file__).parent / f"{network}-{image}.json.gz"
 
 
-def captured(
+def load_capture(
     network: str, image: int, variant: Variant, *, like: Sequence[Layer] = ()
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
@@ -248,5 +251,5 @@ def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
 
 @lru_cache(maxsize=32)
 def _read(network: str, image: int) -> NetworkFile | None:
-    file = file_of(network, image)
+    file = capture_file(network, image)
     return _decoder.decode(gzip.decompress(file.read_bytes())) if file.is_file() else None
