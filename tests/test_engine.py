@@ -16,7 +16,7 @@ from report.core.records import OPERATORS
 from report.engine import actions, cache, run, steps
 from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
 from report.engine.place import install
-from report.engine.plan import BuildPlan, changes, files_below
+from report.engine.plan import BuildPlan, changes, files_below, lines_of_edition
 from report.engine.plan import plan as make_plan
 from report.engine.steps import READ_BY_SITE, ROOT, SITE, BuildRequest, BuildStep, make_step
 from report.studies import STUDIES, module_of
@@ -235,6 +235,13 @@ def test_files_missing_in_a_data_folder_come_from_the_project(plan: BuildPlan) -
     for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
         assert plan.paths[f"data/{shared}"] == f"{plan.root}/data/{shared}"
     assert plan.paths["data/editions.yaml"] == f"{plan.request.data}/editions.yaml"
+
+
+def test_editions_of_other_studies_leave_a_paper_fresh(tmp_path: Path) -> None:
+    path, text = tmp_path / "editions.yaml", "conv_scaling:\n  # c\n  date: 1\n"
+    path.write_text(f"# All.\ngpu_survey: {{date: 1}}\n# Own.\n{text}wrong:\n  date: 1\n")
+    assert lines_of_edition(str(path), "conv_scaling") == f"# All.\n{text}wrong:\n  date: 1\n"
+    assert lines_of_edition(str(tmp_path / "none"), "conv_scaling") == ""
 
 
 def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

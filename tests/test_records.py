@@ -447,13 +447,11 @@ STORED = (
 )
 FIRST, SECOND = (stored.file for stored in STORED)
 CSV = f"""\
-batch,layout,pass,subject,file,device,case,case_unit,flag,process,policy,quantity,unit,repetition,value
-8,contiguous,forward,layer,{FIRST},other-1t,0,,,,,allocated_peak,B,0,7
-8,contiguous,forward,layer,{FIRST},other-1t,0,,,1,retained,time,s,0,0.5
-8,contiguous,forward,layer,{FIRST},other-1t,0,,,1,retained,time,s,1,0.25
-8,contiguous,forward,layer,{FIRST},other-1t,0,,,2,default,time,s,0,0.75
-8,,,,{SECOND},example-2t,0,"a ""b"", c",True,,,time,s,0,0.5
-8,,,,{SECOND},example-2t,0,"a ""b"", c",True,,,time,s,1,1
+batch,layout,pass,subject,file,device,case,case_unit,flag,process,policy,quantity,unit,samples
+8,contiguous,forward,layer,{FIRST},other-1t,0,,,,,allocated_peak,B,7
+8,contiguous,forward,layer,{FIRST},other-1t,0,,,1,retained,time,s,0.5 0.25
+8,contiguous,forward,layer,{FIRST},other-1t,0,,,2,default,time,s,0.75
+8,,,,{SECOND},example-2t,0,"a ""b"", c",True,,,time,s,0.5 1
 """
 
 

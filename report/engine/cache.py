@@ -44,8 +44,9 @@ class StepEntry(NamedTuple):
     """The inputs and outputs of a step that was run.
 
     ``inputs`` maps names to digests of files (data, templates and code as named in the project,
-    outputs of other steps below ``out/``), to versions of packages, and to settings.  ``outputs``
-    maps files, relative to ``out/``, to their digests.
+    outputs of other steps below ``out/``), to versions of packages, and to settings.  Of
+    ``editions.yaml`` it contains the lines that concern the study.  ``outputs`` maps files,
+    relative to ``out/``, to their digests.
     """
 
     inputs: Mapping[str, str]

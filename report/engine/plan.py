@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from report.core.errors import RenderError
-from report.core.records import OPERATORS, SHARED
+from report.core.records import EDITIONS, OPERATORS, SHARED
 from report.engine.cache import (
     SCRATCH,
     Index,
@@ -38,7 +38,7 @@ from report.evaluation import REPORT_SUFFIX, is_report, study_of
 from report.studies import STUDIES
 
 #: Data files that all studies share.
-_SHARED_DATA = ("devices.yaml", "editions.yaml", "references.bib", "site.yaml", OPERATORS)
+_SHARED_DATA = ("devices.yaml", EDITIONS, "references.bib", "site.yaml", OPERATORS)
 #: Files whose names begin so (hidden files, caches of Python) are no inputs.
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
@@ -122,7 +122,7 @@ class BuildPlan:
             for name in files_below(path):
                 if folder != "templates" or not name.startswith("papers/"):
                     yield f"{folder}/{name}", f"{path}/{name}"
-        yield "paper/editions.yaml", f"{paper}/editions.yaml"
+        yield f"paper/{EDITIONS}", f"{paper}/{EDITIONS}"
         for name in (*_SHARED_DATA, *(f"reported/{study}.json" for study in STUDIES)):
             missing = name.startswith(SHARED) and not os.path.lexists(f"{data}/{name}")
             yield f"data/{name}", f"{f'{self.root}/data' if missing else data}/{name}"
@@ -226,6 +226,10 @@ class BuildPlan:
         """Collect the present inputs of ``step``; ``built`` contains the steps that it reads."""
         inputs = {}
         for name in step.files:
+            if name.endswith(EDITIONS):
+                study = study_of(step.id.partition("/")[0])
+                inputs[f"{name}: {study}"] = lines_of_edition(self.paths[name], study)
+                continue
             digest = self.index.digest(self.paths[name])
             if digest is not None:
                 inputs[name] = digest
@@ -281,6 +285,21 @@ def files_below(folder: str) -> list[str]:
         below = f"{place}/"[len(folder) + 1 :]
         paths += [below + name for name in files if not name.startswith(_IGNORED)]
     return sorted(paths)
+
+
+def lines_of_edition(path: str, study: str) -> str:
+    """Return all lines of editions.yaml but those of other studies; empty without a file.
+
+    Lines and not their digest, since importing ``hashlib`` takes longer.
+    """
+    lines, named = "", ""
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line[0] not in " \t\n#":
+                named = line.partition(":")[0]
+            if named == study or named not in STUDIES:
+                lines += line
+    return lines
 
 
 def outputs_read(step: BuildStep, built: Mapping[str, StepEntry]) -> Iterator[tuple[str, str]]:

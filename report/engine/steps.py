@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.core.errors import RenderError
-from report.core.records import OPERATORS
+from report.core.records import EDITIONS, OPERATORS
 from report.evaluation import is_report, study_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -99,7 +99,7 @@ _FILTER: Final = ("templates/ridgepoint.lua", "templates/filter/", "templates/nu
 #: Kind of step → the files and folders of the project that it depends on.
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "study": (
-        *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", "data/editions.yaml",
+        *_COMPUTING, f"data/{_STUDY}/", f"data/reported/{_STUDY}.json", f"data/{EDITIONS}",
         "data/devices.yaml", f"data/{OPERATORS}",
     ),
     "figures": (*_BASE, "figures/", "templates/fonts/"),
@@ -122,7 +122,7 @@ _GIT_LIMIT_S: Final = 20
 #: Further inputs of a report's step ``study``: the paper, and its records if ``--data`` names
 #: another folder.
 _ORIGINAL: Final = (
-    f"paper/{_STUDY}/", "paper/editions.yaml", f"templates/papers/{_STUDY}.qmd.j2",
+    f"paper/{_STUDY}/", f"paper/{EDITIONS}", f"templates/papers/{_STUDY}.qmd.j2",
 )  # fmt: skip
 #: Kind of step → kinds of steps that it reads → prefixes or suffixes of the read outputs.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {

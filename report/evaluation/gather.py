@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError
 from report.core.missing import Missing
-from report.core.records import IMPORTED, OPERATORS
+from report.core.records import EDITIONS, IMPORTED, OPERATORS
 from report.core.records.choice import (
-    EDITIONS,
     ROLES,
     USE,
     Choice,

@@ -6,6 +6,8 @@ from typing import Final
 ENDING: Final = ".json"
 #: Folder of imported records inside the folder of a study.
 IMPORTED: Final = "imported"
+#: File with the records that each paper is about, in the data directory.
+EDITIONS: Final = "editions.yaml"
 #: File with the operators of timm's CNNs, in the data directory.
 OPERATORS: Final = "operators-of-timm.jsonl.gz"
 #: Files that are read from the project's data if the user's data directory lacks them.

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from report.core.errors import RecordError, unwritable
-from report.core.records import pooling
+from report.core.records import EDITIONS, pooling
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import read_strictly, refuse_first
 
@@ -36,7 +36,6 @@ _ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cpu": ("cpu", "second", "third", "fourth"),
     "cuda": ("gpu", "third", "fourth"),
 }
-EDITIONS: Final = "editions.yaml"
 #: The option that names records to use.
 USE: Final = "--use"
 #: The file that names records to use, in messages.

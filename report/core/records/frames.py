@@ -1,6 +1,6 @@
-"""Convert records to a tidy frame: one row per sample.
+"""Convert records to tables: a CSV file of one row per series, a frame of one row per sample.
 
-The unit is a column, because one frame contains all quantities.  Factors, and conditions of
+The unit is a column, because one table contains all quantities.  Factors, and conditions of
 imported records, become columns of the same name.  A factor with the name of another column, such
 as ``policy``, becomes ``case_policy``.
 
@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from report.core.records.file_format import EVENT_QUANTITIES
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, ImportedRecord, Policy, SeriesByQuantity
@@ -22,8 +24,8 @@ from report.core.system.spreadsheet import csv_of
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns that differ between the series of one case.
-_SERIES_COLUMNS: Final = ("process", "policy", "quantity", "unit")
+#: Columns that differ between the series of one case; the last has all samples of a series.
+_SERIES_COLUMNS: Final = ("process", "policy", "quantity", "unit", "samples")
 _RESERVED_COLUMNS: Final = {"file", "device", "case", *_SERIES_COLUMNS, "repetition", "value"}
 
 
@@ -36,14 +38,19 @@ def sample_frame(stored: Sequence[Stored | StoredImport]) -> "pd.DataFrame":
 
 
 def read_samples(written: Path | IO[str]) -> "pd.DataFrame":
-    """Read the CSV file of ``write_samples``, gzipped or not."""
+    """Read the CSV file of ``write_samples``, gzipped or not; return one row per sample."""
     import pandas as pd
 
-    return pd.read_csv(written, keep_default_na=False, na_values=[""], low_memory=False)
+    series = pd.read_csv(written, keep_default_na=False, na_values=[""], low_memory=False)
+    samples = series.pop("samples").astype(str).str.split(" ")
+    frame = series.assign(value=samples).explode("value")
+    frame.insert(len(frame.columns) - 1, "repetition", frame.groupby(level=0).cumcount())
+    frame["value"] = pd.to_numeric(frame["value"])
+    return frame.reset_index(drop=True)
 
 
 def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:
-    """Write all samples as CSV, one row per sample, series by series.
+    """Write all samples as CSV: one row per series, its samples separated by spaces.
 
     Whole numbers stay whole, even in a column with empty cells.
     """
@@ -51,7 +58,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
     columns: dict[str, None] = {}
     for case_columns, _ in _cases(stored):
         columns |= dict.fromkeys(case_columns)
-    stream.write(csv_of([(*columns, *_SERIES_COLUMNS, "repetition", "value")]))
+    stream.write(csv_of([(*columns, *_SERIES_COLUMNS)]))
     for case_columns, case in _cases(stored):
         case_cells = csv_of([[case_columns.get(name) for name in columns]]).removesuffix("\n")
         series_of_case: list[tuple[int | str, Policy | None, SeriesByQuantity]]
@@ -63,9 +70,8 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
                 if quantity in EVENT_QUANTITIES:
                     continue
                 unit = QUANTITIES[quantity].unit
-                cells = f"{case_cells},{process},{policy or ''},{quantity},{unit}"
-                lines = [f"{cells},{number},{value!r}\n" for number, value in enumerate(samples)]
-                stream.write("".join(lines))
+                numbers = msgspec.json.encode(samples).decode()[1:-1].replace(",", " ")
+                stream.write(f"{case_cells},{process},{policy or ''},{quantity},{unit},{numbers}\n")
 
 
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
