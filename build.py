@@ -2,9 +2,9 @@
 
 import signal
 
-_ON_INTERRUPT = signal.getsignal(signal.SIGINT)
-if __name__ == "__main__" and _ON_INTERRUPT is signal.default_int_handler:
-    # During imports nothing needs cleaning up, so that Ctrl-C may end the process at once.
+_SIGINT_HANDLER = signal.getsignal(signal.SIGINT)
+if __name__ == "__main__" and _SIGINT_HANDLER is signal.default_int_handler:
+    # During the imports below Ctrl-C ends the process at once, without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import sys
@@ -23,7 +23,7 @@ from report.commands.console import announcer, clear_line, summary_lines
 from report.core.errors import RidgepointError, UsageError
 from report.engine.plan import build, plan
 
-#: Command → module in report.commands (imported when needed) and its function.
+#: Command → «module.function» in ``report.commands``; the module is imported when needed.
 _COMMANDS: Final = {
     "list": "console.list_studies",
     "check": "check.check",
@@ -37,12 +37,12 @@ _COMMANDS: Final = {
     "serve": "serve.serve",
     "watch": "serve.watch",
 }
-#: Commands whose printed output is their result, so that they fail if it cannot be printed.
-_PRINTING: Final = ("list", "dry_run", "check", "diff", "verify", "verify_against")
+#: Commands whose result is the printed output; these fail if it cannot be printed.
+_PRINTING_COMMANDS: Final = ("list", "dry_run", "check", "diff", "verify", "verify_against")
 
 
 def make(options: Namespace) -> int:
-    """Build the papers, and print a summary and the failures; return the exit code."""
+    """Build the papers, and print a summary and the failures; return 1 if a step failed, else 0."""
     start = time.monotonic()
     request = request_of(options)
     summary = build(request, announcer(quiet=options.quiet, explain=options.explain))
@@ -59,7 +59,7 @@ def make(options: Namespace) -> int:
 
 
 def dry_run(options: Namespace) -> int:
-    """Print the steps that a build would run, and why; return the exit code."""
+    """Print the steps that a build would run, each with the reason; return the exit code 0."""
     stale = plan(request_of(options)).stale()
     for step, reason in stale.items():
         print(f"{step}: {reason}")
@@ -69,7 +69,7 @@ def dry_run(options: Namespace) -> int:
 
 
 def run_command(options: Namespace) -> int:
-    """Run the requested command, or build; return the exit code."""
+    """Run the requested command (without a command: build the papers); return the exit code."""
     if options.action == "build":
         return make(options)
     if options.action == "dry_run":
@@ -80,11 +80,11 @@ def run_command(options: Namespace) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse and run the command line; return the exit code."""
+    """Run the command line and print errors; return the exit code."""
     try:
         options = parse(arguments)
         code = run_command(options)
-        if options.action in _PRINTING:
+        if options.action in _PRINTING_COMMANDS:
             check_output()
         return code
     except RidgepointError as error:
@@ -97,6 +97,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, _ON_INTERRUPT)
+    signal.signal(signal.SIGINT, _SIGINT_HANDLER)
     open_streams()
     sys.exit(main(sys.argv[1:]))

@@ -89,7 +89,9 @@ def test_nan_and_infinity_are_never_printed(number: float) -> None:
 
 @given(estimates())
 def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) -> None:
-    number, bounds, _, level = text_format.printed(estimate, text_format.scale_for(estimate, "s"))
+    number, bounds, _, level = text_format.printed_parts(
+        estimate, text_format.scale_for(estimate, "s")
+    )
     low, high = bounds.removeprefix("[").removesuffix("]").split(", ")
     assert bool(level) == (estimate.confidence < 0.95)
     assert read(low) <= read(number) <= read(high)

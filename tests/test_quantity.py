@@ -18,7 +18,6 @@ from report.core.missing import Missing
 from report.core.statistics.estimates import (
     Estimate,
     bonferroni,
-    identical,
     least_squares_slope,
     median_interval,
 )
@@ -94,7 +93,6 @@ def test_units_are_read_written_and_combined() -> None:
     (lambda: median_interval([1.0], 1.0), "between 0 and 1, found 1.0"),
     (lambda: median_interval([1.0], 0.0), "between 0 and 1, found 0.0"),
     (lambda: bonferroni(2.0, 2), "between 0 and 1"),
-    (lambda: identical([]), "at least 1 value"),
 ])  # fmt: skip
 def test_meaningless_quantities_are_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(StudyError) as caught:
@@ -229,9 +227,8 @@ def test_a_slope_and_its_robust_interval_by_hand() -> None:
     assert (slope.n, slope.confidence) == (3, 0.95)
 
 
-def test_bonferroni_levels_and_identical_samples() -> None:
+def test_bonferroni_divides_the_error_probability() -> None:
     assert [bonferroni(0.95, 2), bonferroni(0.9, 1)] == pytest.approx([0.975, 0.9])
-    assert [identical(x) for x in ([8, 8, 8], [8, 8, 9], ["x"], [0, 0])] == [8, None, "x", 0]
 
 
 ORDERED = [float(n) for n in range(1, 41)]

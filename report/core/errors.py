@@ -1,7 +1,8 @@
 """Errors that ridgepoint raises on purpose, all derived from ``RidgepointError``.
 
-Every message is one sentence that names the file, the place in it, the fault and the remedy;
-``build.py`` and ``python -m experiments`` print it without a traceback and exit with ``exit_code``.
+A message is one sentence with the file, the place in the file, the fault and the remedy.
+``build.py`` and ``python -m experiments`` print the message without a traceback and exit with the
+error's ``exit_code``.
 """
 
 from typing import Final
@@ -26,15 +27,16 @@ def one_line(text: str) -> str:
 
     Unprintable characters become escapes such as ``\\u202e``.  Long texts lose their middle.
     """
-    words = " ".join(shorten(text, 4 * LONGEST).split())
+    # Shortened first too, since a loop over a text of megabytes would be slow.
+    line = " ".join(shorten(text, 4 * LONGEST).split())
     escaped = ""
-    for char in words:
+    for char in line:
         escaped += char if char.isprintable() else ascii(char).strip("'")
     return shorten(escaped, LONGEST)
 
 
 def words_of(error: BaseException) -> str:
-    """Return class and text of an exception; only the class if ``str(error)`` fails."""
+    """Return «class: text» of an exception; only the class if its text is empty or fails."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -53,12 +55,12 @@ class RidgepointError(Exception):
         super().__init__(one_line(message))
 
     def _render_traceback_(self) -> list[str]:
-        """Show the message alone in a notebook; IPython calls this."""
+        """Return the message without a traceback; notebooks (IPython) call this method."""
         return [f"error: {self}"]
 
 
 class UsageError(RidgepointError):
-    """The command line cannot be followed; the message says what is possible."""
+    """The command line asks for something impossible; the message says what is possible."""
 
     exit_code = 2
 
@@ -76,7 +78,7 @@ class StudyCodeError(StudyError):
 
 
 def reason_of(error: Exception) -> str:
-    """Describe in a sentence why a record cannot be used, also for unexpected exceptions."""
+    """Describe why a record cannot be used; unexpected exceptions get a remedy too."""
     if isinstance(error, RidgepointError):
         return str(error)
     return (
@@ -85,11 +87,11 @@ def reason_of(error: Exception) -> str:
 
 
 class TemplateError(RidgepointError):
-    """A paper's template asks for something that does not exist, or types a result by hand."""
+    """A paper's template asks for something that does not exist, or contains a typed result."""
 
 
 class RenderError(RidgepointError):
-    """pandoc, LaTeX, Typst or Quarto refused a paper; one reason per line."""
+    """pandoc, LaTeX, Typst or Quarto refused a paper; one line per reason, at most 20."""
 
     def __init__(self, message: str) -> None:
         lines = message.split("\n")[:_MOST_REASONS]
@@ -106,17 +108,17 @@ class OutputError(RidgepointError):
 
 
 def unwritable(error: OSError, action: str = "written", place: object = "out") -> OutputError:
-    """Convert an ``OSError`` of writing to an ``OutputError``.
+    """Convert the ``OSError`` of a failed output to an ``OutputError``.
 
-    ``action`` is the participle of what failed, for the message.  The message names ``place`` if
-    the error names no file (as for a full disk).  If ``shutil.copytree`` failed for several files,
-    the message names the first.
+    The message says that the file cannot be ``action`` (a participle).  It names ``place`` if the
+    error names no file (as for a full disk), and the first file if ``shutil.copytree`` failed for
+    several files.
     """
     file: object = error.filename or place
     reason: object = error.strerror or error
     if error.args and isinstance(error.args[0], list):
-        first_failure = error.args[0][0]
-        source, _, details = (str(part) for part in first_failure)
+        # ``copytree`` lists (source, target, message) of each file that it could not copy.
+        source, _, details = (str(part) for part in error.args[0][0])
         file = source
         # Drop the error number and the file name from «[Errno 13] Permission denied: 'x'».
         sentence = details.replace(f"`{source}`", "it").partition(": ")[0]
@@ -128,7 +130,7 @@ def unwritable(error: OSError, action: str = "written", place: object = "out") -
 
 
 def in_the_way(place: object) -> OutputError:
-    """Return the error for a file that a build would replace although no build wrote it."""
+    """Return the error for a file that a build would replace, but that no build wrote."""
     return OutputError(
         f"{place}: no build wrote this file, and this build would replace it; move it elsewhere, "
         "or name another folder with --out."

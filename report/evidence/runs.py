@@ -17,7 +17,6 @@ from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
 from report.core.records.record import Case, Environment, Level, Policy, Round, Sample
 from report.core.records.store import Stored
-from report.core.statistics.estimates import identical
 from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
 from report.instruments import gates
@@ -255,10 +254,10 @@ class Run(MeasuredDevice):
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
             return samples
-        value = identical(samples)
-        if value is None:
+        values = set(samples)
+        if len(values) > 1:
             return Missing(f"{with_spaces(quantity)} differed between repetitions on {self.label}")
-        return int(value)
+        return int(values.pop())
 
 
 def _medians(processes: Iterable[Process]) -> list[float]:

@@ -15,10 +15,10 @@ from typing import Final
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate
-from report.core.text.format import MINUS, NO_BREAK, printed, quantity_text, scale_for
+from report.core.text.format import MINUS, NO_BREAK, printed_parts, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
-from report.quantity.evaluation import estimate, in_the_only_common_process, number, point
+from report.quantity.evaluation import estimate, number, point, value_in_only_common_process
 from report.quantity.expression import Quantity, Statement
 from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
@@ -218,7 +218,7 @@ def _compared(statement: Statement) -> str:
     text = _number(statement.quantity)
     if not statement.from_one_process:
         return text
-    value = in_the_only_common_process(statement.quantity)
+    value = value_in_only_common_process(statement.quantity)
     text = text.partition(f"{NO_BREAK}[")[0] if value is None else f"{value:.3g}"
     return f"{text} in one process"
 
@@ -348,7 +348,7 @@ def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str
     """
     if isinstance(result, Missing):
         return result.reason
-    parts = printed(result, scale_for(result, unit), outward=outward)
+    parts = printed_parts(result, scale_for(result, unit), outward=outward)
     bounds = f"{NO_BREAK}{parts.bounds}{parts.level}" if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 

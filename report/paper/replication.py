@@ -17,7 +17,7 @@ from report.core.missing import Missing
 from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
-from report.core.text.format import printed, scale_for
+from report.core.text.format import printed_parts, scale_for
 from report.evidence.ceilings import in_binary
 from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
 from report.paper.claims import first_few, uncompared
@@ -502,7 +502,7 @@ def _next_machine(row: Row) -> str:
     if not ends:
         return ""
     estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
-    parts = printed(estimate, scale_for(estimate, row.paper.unit), outward=True)
+    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit), outward=True)
     return f"{parts.bounds}{parts.after}"
 
 

@@ -18,7 +18,15 @@ from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.system.spreadsheet import csv_of
 from report.core.text.escape import markdown
-from report.core.text.format import MISSING, Number, Scale, bounded, plain, printed, scale_to
+from report.core.text.format import (
+    MISSING,
+    Number,
+    Scale,
+    has_printed_interval,
+    plain,
+    printed_parts,
+    scale_to,
+)
 from report.paper.values import Evaluated
 from report.quantity.evaluation import number
 from report.quantity.expression import Quantity
@@ -78,7 +86,7 @@ class Column:
             return cell
         if self.digits and not isinstance(cell, Estimate):
             return plain(float(cell * self.scale.factor), self.digits)
-        parts = printed(cell, self.scale, outward=outward)
+        parts = printed_parts(cell, self.scale, outward=outward)
         return f"{parts.number} {parts.bounds}".rstrip()
 
 
@@ -133,7 +141,7 @@ class Table:
         """Return a note on the confidence of the intervals, if some are below ``CONFIDENCE``."""
         usual_level, levels = round(100 * CONFIDENCE), set()
         for cell in chain(*self.rows):
-            if isinstance(cell, Estimate) and bounded(cell) and cell.level:
+            if isinstance(cell, Estimate) and has_printed_interval(cell) and cell.level:
                 levels.add(min(round(100 * cell.level), usual_level))
         if min(levels, default=usual_level) == usual_level:
             return ()

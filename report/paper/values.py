@@ -13,7 +13,7 @@ from report.core.text.format import (
     Number,
     PrintedParts,
     Style,
-    printed,
+    printed_parts,
     quantity_text,
     scale_for,
 )
@@ -62,7 +62,7 @@ class Value:
         """Number, bounds of its interval, unit and confidence level, as plain text."""
         if isinstance(self.number, Missing):
             return PrintedParts(NOT_MEASURED, "", "", "")
-        return printed(self.number, scale_for(self.number, self.unit, self.style))
+        return printed_parts(self.number, scale_for(self.number, self.unit, self.style))
 
     @property
     def plain(self) -> str:

@@ -2,11 +2,11 @@
 
 A run measures with several processes, so that an interval includes the scatter between processes.
 
-A part of an expression whose series were measured by the same processes is computed once per
+If the same processes measured all series of a part of an expression, the part is computed once per
 process: drift and memory placement cancel, and one interval follows from the results.  Processes
-that lack one of the series are left out.  With six runs or more, each run counts as one sample of
-the interval.  With fewer runs each process counts, and the interval is widened to contain the
-median of every run.
+that lack one of the series are left out.  With ``ENOUGH_RUNS`` runs or more, the median of each run
+counts as one sample of the interval.  With fewer runs the value of each process counts, and the
+interval is widened to contain the median of every run.
 
 Parts without common processes are combined by the ends of their intervals.  The level of each
 interval is raised so that all intervals hold together (Bonferroni's correction).
@@ -43,7 +43,7 @@ ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 #: Identity of a process: names of run and process.
 ProcessKey: TypeAlias = tuple[str, str]
 
-#: Fewest runs that count as the samples of an interval; with fewer runs the processes count.
+#: Fewest runs whose medians can be the samples of a 95 % interval (see ``median_interval``).
 ENOUGH_RUNS: Final = 6
 
 
@@ -52,7 +52,8 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
 
     The result has the requested ``confidence``, or a lower level if the data allow no more.
     Without measurements the level is 1, and the interval has width 0 or the width of the printed
-    digits.  The result is missing if a leaf is missing, or if the interval of a divisor contains 0.
+    digits.  The result is missing if a leaf is missing, or if an operation has no result, such as a
+    quotient whose divisor may be 0.
     """
     cache = quantity.estimates
     if confidence not in cache:
@@ -61,7 +62,7 @@ def estimate(quantity: Quantity, confidence: float = CONFIDENCE) -> Estimate | M
 
 
 def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
-    """Compute ``estimate`` without the cache."""
+    """Compute the result of ``estimate``, without the cache."""
     if quantity.missing:
         return quantity.missing
     parts = tuple(dict.fromkeys(_parts_with_intervals(quantity)))
@@ -73,15 +74,16 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
     level = 1.0
     if parts:
         error_probability = sum(1 - interval.confidence for interval in intervals.values())
+        # Rounding removes errors of the sum, so that 0.95 stays 0.95.
         level = min(confidence, max(0.0, round(1 - error_probability, 12)))
     bimodal = any(interval.bimodal for interval in intervals.values())
     return Estimate(value, low, high, samples(quantity), level, bimodal)
 
 
 def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
-    """Return the value for printing; exact if no part was measured or rounded.
+    """Return the value for printing: a plain number if it is exact, else an estimate.
 
-    Whole numbers are returned as ``int``, however large.
+    Whole numbers without an interval are returned as ``int``, however large.
     """
     if quantity.missing:
         return quantity.missing
@@ -96,7 +98,7 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
 
 
 def _exact_number(quantity: Quantity) -> Number | Missing:
-    """Return the value of a quantity without measured or rounded parts."""
+    """Return the value of a quantity whose leaves are all ``Exact``."""
     try:
         exact_value = value(quantity, _median)
     except ArithmeticError as error:
@@ -105,13 +107,16 @@ def _exact_number(quantity: Quantity) -> Number | Missing:
 
 
 def point(quantity: Quantity) -> float | Missing:
-    """Return the value of a quantity without its interval."""
+    """Return the value of a quantity's estimate, without the interval."""
     result = estimate(quantity)
     return result if isinstance(result, Missing) else result.value
 
 
 def unpaired(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
-    """Compute a ratio from medians over all processes, without pairs; round to two decimals."""
+    """Compute the ``ratio`` of ``subject`` to two decimals, from medians over all processes.
+
+    An ``estimate`` would compute the ratio in each process first.
+    """
     quantity = ratio(subject)
     if quantity.missing:
         return quantity
@@ -134,26 +139,27 @@ def to_digits(quantity: Quantity, digits: int) -> Quantity:
 def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
     """Compute an interval for each part, so that all hold together with ``confidence``.
 
-    The parts get equal shares of the error probability.  A part that needs a larger share (an
-    interval from six processes has an error of at least 3 %) gets it; the others share the rest.
+    All parts get equal shares of the error probability, ``1 - confidence``.  Parts with too few
+    samples exceed their share (six processes leave an error of at least 3 %); the other parts then
+    share what remains.
     """
     if not parts:
         return {}
     level = bonferroni(confidence, len(parts))
     intervals = {part: _interval_of_part(part, level) for part in parts}
-    reaching = [part for part in parts if intervals[part].confidence >= level]
-    others = [part for part in parts if part not in reaching]
+    reaching_level = [part for part in parts if intervals[part].confidence >= level]
+    others = [part for part in parts if part not in reaching_level]
     remaining_error = (1 - confidence) - sum(1 - intervals[part].confidence for part in others)
-    if len(reaching) in (0, len(parts)) or remaining_error <= 0:
+    if len(reaching_level) in (0, len(parts)) or remaining_error <= 0:
         return intervals
-    level = bonferroni(1 - remaining_error, len(reaching))
-    for part in reaching:
+    level = bonferroni(1 - remaining_error, len(reaching_level))
+    for part in reaching_level:
         intervals[part] = _interval_of_part(part, level)
     return intervals
 
 
 def samples(quantity: Quantity) -> int:
-    """Return the smallest number of samples of any part; 0 if none was measured."""
+    """Return the number of samples of the leaf with fewest; 0 if none was measured."""
     counts = []
     for leaf in quantity.leaves:
         if isinstance(leaf, Inferred):
@@ -164,15 +170,16 @@ def samples(quantity: Quantity) -> int:
 
 
 def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
-    """Yield the largest parts that get one interval each, and the series in none of them.
+    """Yield the parts of an expression that get one interval each: the largest possible.
 
-    The series of such a part share two or more processes, and no operation ``widened`` its bounds.
+    Either two or more processes measured all series of the part, and no operation widens its
+    bounds (see ``Operation.widened``), or the part is a single measured leaf.
     """
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    by_process = len(_common_processes(measured)) > 1 and not quantity.widened
-    if by_process or not quantity.parts:
+    has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.widened
+    if has_values_by_process or not quantity.parts:
         yield quantity
         return
     for part in quantity.parts:
@@ -180,9 +187,10 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
 
 
 def compared_in_pairs(quantity: Quantity) -> bool:
-    """Tell whether a quantity is dimensionless and each interval compares two or more series.
+    """Tell whether a quantity is a ratio of series that the same processes measured.
 
-    All must be ``Sampled`` by the same processes; an ``Inferred`` number has none.
+    The quantity must be dimensionless, and each of its parts with an interval must have two or more
+    measured leaves, all ``Sampled``.
     """
     if quantity.unit != ONE:
         return False
@@ -193,10 +201,10 @@ def compared_in_pairs(quantity: Quantity) -> bool:
     return True
 
 
-def in_the_only_common_process(quantity: Quantity) -> float | None:
-    """Compute a quantity in the only process that measured all its series.
+def value_in_only_common_process(quantity: Quantity) -> float | None:
+    """Compute a quantity from the medians of the only process that measured all its series.
 
-    Returns None if no process or several processes did.
+    Returns None if no process measured all series, or several did.
     """
     series = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
     processes = _common_processes(series) if series else ()
@@ -206,11 +214,11 @@ def in_the_only_common_process(quantity: Quantity) -> float | None:
 
 
 def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
-    """Return the processes that measured all ``leaves``; an inferred number has no processes."""
-    first, *others = [leaf.keys if isinstance(leaf, Sampled) else () for leaf in leaves]
-    common = first
-    for keys in others:
-        if keys != first:
+    """Return the processes that measured all ``leaves``; none if a leaf is not ``Sampled``."""
+    processes = [leaf.process_keys if isinstance(leaf, Sampled) else () for leaf in leaves]
+    common = processes[0]
+    for keys in processes[1:]:
+        if keys != common:
             present = frozenset(keys)
             common = tuple(key for key in common if key in present)
     return common
@@ -233,7 +241,8 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
         values_by_run.setdefault(run, []).append(value_in_process)
     if is_bimodal(values) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         n, low, high = len(values), min(values), max(values)
-        # A bound that every pair of processes exceeds is exceeded by both groups.
+        # The median lies between two groups of processes.  The range holds for a ratio all the
+        # same: a bound that the ratios of all processes exceed is exceeded in both groups.
         level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(part) else 0.0
         return Estimate(statistics.median(values), low, high, n, level, bimodal=True)
     medians = [statistics.median(values_of_run) for values_of_run in values_by_run.values()]
@@ -243,17 +252,17 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
 
 
 def _value_in_process(quantity: Quantity, process: ProcessKey) -> float:
-    """Compute a quantity from the medians of one process."""
+    """Compute a quantity from the medians of its series in one process."""
     return value(quantity, lambda series: series.medians[process])
 
 
 def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
-    """Widen the interval of few runs to contain the ``medians`` of all runs.
+    """Widen an ``interval`` from processes to contain the ``medians`` of all runs.
 
     Processes of one run are fast or slow for common reasons, so that many processes say little
-    about the next run.  The interval must at least show the scatter between the runs.  If the
-    median of a run is outside the interval of the processes, the runs differ, and n runs bound
-    their median only with confidence ``1 - 2^(1 - n)``.
+    about the next run.  The interval must at least show the scatter between the runs.  If it had to
+    be widened, its confidence is at most ``1 - 2^(1 - n)``, with which the range of n runs contains
+    their median.
     """
     low, high = min(interval.low, *medians), max(interval.high, *medians)
     if (low, high) == (interval.low, interval.high):
@@ -263,23 +272,23 @@ def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
 
 
 def _median(series: Sampled) -> float:
-    """Return the median over processes of the median call."""
+    """Return the median of the medians of all processes."""
     return statistics.median(process.median for process in series.processes)
 
 
 def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
-    """Compute ``quantity`` from one value per series, which ``value_of`` returns.
+    """Compute ``quantity`` from the value that ``value_of`` returns for each measured series.
 
     Raises ``ArithmeticError`` if an operation has no result.
     """
     if isinstance(quantity, Sampled):
         return value_of(quantity)
     if isinstance(quantity, Derived):
-        if quantity.constants:
-            return quantity.constants[0]
+        if quantity.cached_value:
+            return quantity.cached_value[0]
         result = quantity.operation.value([value(part, value_of) for part in quantity.operands])
-        if not quantity.sampled:
-            quantity.constants.append(result)
+        if not quantity.is_sampled:
+            quantity.cached_value.append(result)
         return result
     if isinstance(quantity, Inferred):
         return quantity.interval(CONFIDENCE).value
@@ -291,7 +300,7 @@ def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
 
 
 def _bounds(quantity: Quantity, intervals: dict[Quantity, Estimate]) -> Bounds:
-    """Combine the ``intervals`` of the parts to the bounds of ``quantity``."""
+    """Return value, low and high end of ``quantity``, from the ``intervals`` of its parts."""
     interval = intervals.get(quantity)
     if interval is not None:
         return interval.value, interval.low, interval.high

@@ -1,8 +1,8 @@
 """Expressions over measured series, counts and reported values.
 
 A quantity is built with ``+ - * /`` and the functions of ``report.quantity.operations``.  Building
-a quantity checks units, so that a study that adds bytes to FLOPs fails when it is loaded.  Formula,
-sources and missing parts follow from the leaves; estimates are cached.
+a quantity checks units, so that a study that adds bytes to FLOPs fails when the quantity is built.
+Formula, sources and missing parts follow from the leaves; estimates are cached.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from report.quantity.intervals import Process
 from report.quantity.ranges import Range, equals
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
-#: Folder of this library, and of the studies in the folder; messages name lines of studies.
+#: The package ``report``, without the studies in it; error messages name no line of this library.
 _LIBRARY: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _LIBRARY + "studies/"
 
-#: Precedence of parts of a formula, lowest first: lists, sums, products, names.
+#: Precedence of the parts of a formula, lowest first: lists, sums, products, names.
 LIST, SUM, PRODUCT, NAME = range(4)
 #: A value with its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]
@@ -48,7 +48,7 @@ class Quantity:
 
     @property
     def symbol(self) -> str:
-        """The text in formulas of other quantities: the name if there is one, else the formula."""
+        """The quantity's text in other formulas: its name if it has one, else its formula."""
         return self.formula
 
     @property
@@ -58,7 +58,7 @@ class Quantity:
 
     @property
     def precedence(self) -> int:
-        """The precedence of the symbol, which determines brackets."""
+        """The precedence of the symbol, which determines whether it needs brackets."""
         return NAME
 
     @cached_property
@@ -73,7 +73,7 @@ class Quantity:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The records and files of reported values; empty for pure theory."""
+        """The files of records and of reported values; empty for pure theory."""
         distinct: dict[str, None] = {}
         for leaf in self.leaves:
             distinct |= dict.fromkeys(leaf.files)
@@ -81,7 +81,7 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Missing | None:
-        """The reason of the first missing leaf, if any."""
+        """The reason of the first missing leaf; None if no leaf is missing."""
         for leaf in self.leaves:
             if isinstance(leaf, Absent):
                 return leaf.reason
@@ -89,12 +89,12 @@ class Quantity:
 
     @cached_property
     def widened(self) -> bool:
-        """True if the bounds of a part are wider than its values in single processes."""
+        """True if an operation in the expression widens bounds (see ``Operation.widened``)."""
         return any(part.widened for part in self.parts)
 
     @cached_property
     def estimates(self) -> dict[float, Estimate | Missing]:
-        """Cached estimates by requested confidence."""
+        """Cache of ``evaluation.estimate``: requested confidence → estimate."""
         return {}
 
     def __gt__(self, bound: Number) -> Statement:
@@ -106,7 +106,10 @@ class Quantity:
         return Statement(self, Range(high=bound))
 
     def near(self, number: Number, within: float) -> Statement:
-        """State that the quantity differs from ``number`` by at most ``within`` (above 0)."""
+        """State that the quantity differs from ``number`` by at most ``within``.
+
+        Raises ``StudyError`` unless ``within`` is positive.
+        """
         return Statement(self, equals(number, within))
 
     def exactly(self, number: Number) -> Statement:
@@ -147,15 +150,15 @@ class Statement:
 
     @property
     def sampled(self) -> tuple[Sampled, ...]:
-        """The measured series in the quantity."""
+        """The leaves of the quantity that are ``Sampled``."""
         return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
 
     @property
     def from_one_process(self) -> bool:
         """True if a single process measured one of the series.
 
-        Calls within a process resemble each other more than calls of several processes, so that the
-        interval, however narrow, is about this process only.
+        Calls within a process resemble each other more than calls of several processes.  The
+        interval thus holds for this process only, however narrow it is.
         """
         return any(leaf.from_one_process for leaf in self.sampled)
 
@@ -165,10 +168,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Leaf(Quantity):
-    """An input of expressions: ``name`` in formulas, ``source`` the file with the data.
+    """An input of expressions: ``name`` in formulas, and ``source``, the file with the data.
 
-    ``further``: further source files, of runs pooled with the first.  Leaves of equal class, name,
-    unit and source are equal.
+    ``further``: files of the runs that are pooled with ``source``; ignored by ``==``.
     """
 
     name: str
@@ -194,7 +196,7 @@ class Exact(Leaf):
 
 @dataclass(frozen=True)
 class ReportedNumber(Leaf):
-    """A number that a source prints with ``decimals``, known to half a unit of the last digit."""
+    """A published number with ``decimals`` decimals, known to half a unit of the last digit."""
 
     value: Number = 0
     decimals: int = 0
@@ -202,19 +204,19 @@ class ReportedNumber(Leaf):
     @property
     def bounds(self) -> Bounds:
         """The printed number, and the bounds of all numbers that round to it."""
-        half = 0.5 * 10.0**-self.decimals
-        return self.value, self.value - half, self.value + half
+        half_unit = 0.5 * 10.0**-self.decimals
+        return self.value, self.value - half_unit, self.value + half_unit
 
 
 @dataclass(frozen=True)
 class Sampled(Leaf):
-    """A measured series, process by process; the value is the median."""
+    """A measured series, process by process, whose value is the median; ``==`` ignores samples."""
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
 
     @property
     def disturbed(self) -> bool:
-        """True if other programs ran during a measurement."""
+        """True if other programs ran while a process measured."""
         return any(process.disturbed for process in self.processes)
 
     @property
@@ -223,13 +225,13 @@ class Sampled(Leaf):
         return len(self.processes) == 1
 
     @cached_property
-    def keys(self) -> tuple[tuple[str, str], ...]:
+    def process_keys(self) -> tuple[tuple[str, str], ...]:
         """(run, name) of each process."""
         return tuple((process.run, process.name) for process in self.processes)
 
     @cached_property
     def medians(self) -> dict[tuple[str, str], float]:
-        """Medians by (run, name) of the process; of several with this name the first counts."""
+        """(run, name) of each process → median; the first counts if a name appears twice."""
         medians: dict[tuple[str, str], float] = {}
         for process in self.processes:
             medians.setdefault((process.run, process.name), process.median)
@@ -238,9 +240,9 @@ class Sampled(Leaf):
 
 @dataclass(frozen=True)
 class Inferred(Leaf):
-    """A measured number with a special interval, such as a mean over test images.
+    """A measured number with an interval of its own kind, such as a mean over test images.
 
-    ``interval`` returns the estimate for a confidence level.
+    ``interval`` computes the estimate for a confidence level.
     """
 
     interval: Callable[[float], Estimate] = field(compare=False, kw_only=True)
@@ -288,7 +290,7 @@ def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "
 def reported(
     name: str, unit_name: str, value: Number, decimals: int, source: str
 ) -> ReportedNumber:
-    """Return a number that a source prints as a leaf."""
+    """Return a published number as a leaf."""
     return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
@@ -311,10 +313,11 @@ def as_quantity(operand: Quantity | Number) -> Quantity:
 class Operation:
     """A rule that combines several quantities into one.
 
-    ``value`` computes the result from numbers, ``bounds`` from intervals: the result holds if all
-    intervals hold.  Both raise ``ArithmeticError`` without a result.  ``text`` writes the formula,
-    whose precedence determines brackets.  ``widened``: the bounds are wider than the values in
-    single processes.
+    ``unit`` computes the unit of the result, or raises ``UnitError``.  ``value`` computes the value
+    from numbers, ``bounds`` from intervals: the bounds hold if all intervals hold.  Both raise
+    ``ArithmeticError`` if there is no result.  ``text`` writes the formula, and ``precedence``
+    determines its brackets.  ``widened``: ``bounds`` returns wider bounds than those of the values
+    in single processes, so that no interval may be computed from these values.
     """
 
     name: str
@@ -342,7 +345,7 @@ class Derived(Quantity):
         return self.operands
 
     @cached_property
-    def sampled(self) -> bool:
+    def is_sampled(self) -> bool:
         """True if the value depends on measured series."""
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
@@ -351,8 +354,8 @@ class Derived(Quantity):
         return self.operation.widened or super().widened
 
     @cached_property
-    def constants(self) -> list[float]:
-        """The cached value if no series is involved, as a list with at most one element."""
+    def cached_value(self) -> list[float]:
+        """Cache of the value if it depends on no series: a list with at most one element."""
         return []
 
     @property
@@ -368,7 +371,7 @@ class Derived(Quantity):
         return self.written(lambda part: part.symbol)
 
     def written(self, show: Callable[[Quantity], str]) -> str:
-        """Write the formula with ``show(operand)``, in brackets where needed."""
+        """Write the formula with the text ``show(operand)`` of each operand, and with brackets."""
         texts: list[str] = []
         for index, operand in enumerate(self.operands):
             text = show(operand)
@@ -377,7 +380,10 @@ class Derived(Quantity):
 
 
 def combine(operation: Operation, *operands: Quantity) -> Derived:
-    """Apply ``operation`` to ``operands``; raises ``UnitError`` that names the study's line."""
+    """Apply ``operation`` to ``operands``.
+
+    Raises ``UnitError``, which names the line of the study, if the units do not fit.
+    """
     try:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:
@@ -453,7 +459,7 @@ DIVIDE: Final = Operation(
 
 
 def _caller() -> str:
-    """Return file and line of the code outside this library that builds a quantity."""
+    """Return «file:line» of the innermost caller outside this library."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_library_code(frame.f_code.co_filename):
         frame = frame.f_back
@@ -462,12 +468,12 @@ def _caller() -> str:
 
 
 def _is_library_code(file: str) -> bool:
-    """Tell whether ``file`` is code of this library; studies, which use the library, are not."""
+    """Tell whether ``file`` is code of this library, not of a study."""
     return file.startswith(_LIBRARY) and not file.startswith(_STUDIES)
 
 
 def _needs_brackets(whole: Derived, operand: Quantity, index: int) -> bool:
-    """Tell whether an operand needs brackets, such as a sum after a minus or a slash."""
+    """Tell whether operand ``index`` of a formula needs brackets, such as a sum after a minus."""
     precedence = whole.operation.precedence
     if precedence == NAME:
         return False

@@ -1,8 +1,8 @@
-"""Intervals of medians from calls of one process.
+"""Intervals of medians from the calls of one process.
 
-Calls of one process resemble each other, and differ less than processes do.  Intervals are thus
-computed from processes or runs (see ``evaluation``).  With a single process they are computed from
-its calls, widened for autocorrelation, and hold for this process only.
+Calls of one process differ less than calls of several processes.  Intervals are thus computed from
+processes or runs (see ``evaluation``).  The interval of a single process is computed from its
+calls, widened for autocorrelation, and holds for this process only.
 """
 
 import math
@@ -17,7 +17,7 @@ from report.core.statistics.estimates import Estimate, binomial_rank, median_int
 
 #: Fewest samples whose autocorrelation can be distinguished from chance.
 _FEWEST_SAMPLES: Final = 8
-#: Limit on the autocorrelation; above it the number of independent samples would vanish.
+#: Limit on the autocorrelation; near 1, hardly any sample would count as independent.
 _LARGEST_CORRELATION: Final = 0.98
 
 
@@ -25,15 +25,16 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
     """Compute the median of the calls of one process, with an interval for that process.
 
     n autocorrelated samples count as ``m = n / inflation`` independent samples (see ``inflation``):
-    the ranks for m samples are scaled to n samples.  If m samples cannot reach the level, the
-    interval is the range of the samples, with level ``1 - 2^(1 - m)``.
+    the ranks of the interval's ends among m samples are scaled to n samples.  If m samples cannot
+    reach the level ``confidence``, the interval is the range of the samples, with the level
+    ``1 - 2^(1 - m)``.
     """
-    as_independent = median_interval(samples, confidence)
+    interval_if_independent = median_interval(samples, confidence)
     n = len(samples)
     m = n / inflation
     if m == n:
-        return as_independent
-    value = as_independent.value
+        return interval_if_independent
+    value = interval_if_independent.value
     ordered = sorted(samples)
     rank_of_m, reached = binomial_rank(max(1, math.floor(m)), confidence)
     if reached < confidence:
@@ -46,16 +47,17 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
 def inflation(samples: Sequence[float]) -> float:
     """Return the factor by which autocorrelation raises the variance of a median's rank.
 
-    The factor is at least 1.  The model is a stationary first-order process of normal ranks: signs
-    at distance k correlate with ``2/π · asin(ρ^k)`` (Kedem 1980).  ρ follows from Spearman's rank
-    correlation of neighbours, corrected for the bias ``(1 + 4ρ)/n`` (Marriott and Pope 1954).
+    The factor is at least 1.  The model is a stationary Gaussian process of first order with
+    autocorrelation ρ: the signs of samples at distance k correlate with ``2/π · asin(ρ^k)`` (Kedem
+    1980).  ρ follows from Spearman's rank correlation of neighbouring samples, corrected for the
+    bias ``(1 + 4ρ)/n`` (Marriott and Pope 1954).
     """
     n = len(samples)
     if n < _FEWEST_SAMPLES:
         return 1.0
     ranks = _ranks(samples)
     if len(set(ranks[:-1])) < 2 or len(set(ranks[1:])) < 2:
-        return 1.0
+        return 1.0  # the correlation of constants is undefined
     spearman = statistics.correlation(ranks[:-1], ranks[1:])
     pearson = 2 * math.sin(math.pi * spearman / 6)
     rho = min(pearson + (1 + 4 * max(pearson, 0.0)) / n, _LARGEST_CORRELATION)
@@ -70,8 +72,8 @@ def _ranks(samples: Sequence[float]) -> list[float]:
     ordered = sorted(samples)
     mean_ranks: dict[float, float] = {}
     for sample in set(samples):
-        below, up_to = bisect_left(ordered, sample), bisect_right(ordered, sample)
-        mean_ranks[sample] = (below + up_to) / 2
+        first, end = bisect_left(ordered, sample), bisect_right(ordered, sample)
+        mean_ranks[sample] = (first + end) / 2
     return [mean_ranks[sample] for sample in samples]
 
 
@@ -94,5 +96,5 @@ class Process:
 
     @cached_property
     def inflation(self) -> float:
-        """Number of samples that count as one independent sample."""
+        """The number of samples that count as one independent sample."""
         return inflation(self.samples)

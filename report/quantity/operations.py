@@ -18,11 +18,12 @@ from report.quantity.expression import (
 )
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
-#: Chooses one of several values, such as the largest.
+#: Function that chooses one of several values, such as ``max``.
 _Choice: TypeAlias = Callable[[Sequence[float]], float]
-#: Writes a formula with the texts of the operands.
+#: Function that writes a formula from the texts of the operands.
 _FormulaText: TypeAlias = Callable[[Sequence[str]], str]
 
+#: Name of the operation that ``over_common_terms`` and ``range_of_terms`` look for.
 _MEAN: Final = "the geometric mean"
 #: Separators of operands and of levels in a formula such as ``time(batch 8) / time(batch 1)``.
 _BETWEEN_LEVELS: Final = re.compile(r", | [/·−+] |[()]")
@@ -43,16 +44,16 @@ def largest(*quantities: Quantity) -> Derived:
 
 
 def spanning(*quantities: Quantity) -> Derived:
-    """Return the first of ``quantities``, with bounds that contain the bounds of all."""
+    """Return the first of ``quantities``, with bounds widened to contain the bounds of all."""
 
     def text(operands: Sequence[str]) -> str:
         return f"{operands[0]}, with the bounds of {_listed(operands)}"
 
-    return combine(_one_of("the range", _first, text, widened=True), *quantities)
+    return combine(_choice_operation("the range", _first, text, widened=True), *quantities)
 
 
 def constant(*quantities: Quantity) -> Derived:
-    """Return the value that all ``quantities`` share; missing if they differ."""
+    """Return the value that all ``quantities`` share; the result is missing if values differ."""
 
     def common(values: Sequence[float]) -> float:
         low, high = min(values), max(values)
@@ -66,12 +67,17 @@ def constant(*quantities: Quantity) -> Derived:
             return operands[0]
         return f"{_listed(operands)}, the same in each row"
 
-    # If all intervals hold, their intersection holds too: the largest low, the smallest high end.
-    return combine(_one_of("the common value", common, text, low=max, high=min), *quantities)
+    # If all intervals hold, their intersection holds: largest low end, smallest high end.
+    return combine(
+        _choice_operation("the common value", common, text, low=max, high=min), *quantities
+    )
 
 
 def geometric_mean(*ratios: Quantity) -> Derived:
-    """Return the geometric mean of ratios (Hoefler and Belli 2015)."""
+    """Return the geometric mean of ratios (Hoefler and Belli, SC'15).
+
+    Raises ``UnitError`` if an operand has a unit other than 1.
+    """
 
     def mean(values: Sequence[float]) -> float:
         logarithms = [math.log(value) for value in values]
@@ -88,9 +94,9 @@ def geometric_mean(*ratios: Quantity) -> Derived:
 
 
 def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
-    """Compute geometric means of several runs over the terms that all runs have.
+    """Restrict the geometric means of several runs to the terms that all runs have.
 
-    If one of ``means`` is another quantity, or no term is common, all are returned unchanged.
+    If one of ``means`` is no geometric mean, or no term is common, all are returned unchanged.
     """
     if not means:
         return []
@@ -112,11 +118,11 @@ def range_of_terms(quantity: Quantity) -> str:
 
     The text is empty for any other quantity.
     """
-    terms = list(_terms(quantity))
-    if not terms:
+    levels_of_terms = list(_terms(quantity))
+    if not levels_of_terms:
         return ""
-    parts = [f"{len(terms)} cases"]
-    for first, last in zip(terms[0], terms[-1], strict=False):
+    parts = [f"{len(levels_of_terms)} cases"]
+    for first, last in zip(levels_of_terms[0], levels_of_terms[-1], strict=False):
         if first != last:
             factor, _, _ = first.rpartition(" ")
             parts.append(f"{first} to {last.removeprefix(f'{factor} ')}")
@@ -124,10 +130,10 @@ def range_of_terms(quantity: Quantity) -> str:
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
-    """Return the terms of a geometric mean by their numeric levels; empty for other quantities.
+    """Return the terms of a geometric mean by their levels, such as ``("batch 8", "batch 1")``.
 
-    Levels without a digit, such as a subject's name, are left out: only formulas of runs with
-    several subjects contain them.
+    The result is empty for other quantities.  Levels without a digit, such as the name of a
+    network, are left out, since only formulas of runs with several networks contain them.
     """
     if not isinstance(quantity, Derived) or quantity.operation.name != _MEAN:
         return {}
@@ -140,7 +146,10 @@ def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:
-    """Return a dimensionless number, such as a product of extents, with the unit ``unit_name``."""
+    """Return a dimensionless number, such as a product of extents, with the unit ``unit_name``.
+
+    Raises ``UnitError`` for a number with a unit.
+    """
 
     def counted_unit(units: Sequence[Unit]) -> Unit:
         if units[0] != ONE:
@@ -157,7 +166,7 @@ def flops(multiply_adds: Quantity) -> Derived:
     return FLOP_PER_MAC * multiply_adds  # type: ignore[return-value]
 
 
-def _one_of(
+def _choice_operation(
     name: str,
     value: _Choice,
     text: _FormulaText,
@@ -166,7 +175,10 @@ def _one_of(
     high: _Choice = max,
     widened: bool = False,
 ) -> Operation:
-    """Return an operation that chooses one value; ``low`` and ``high`` choose the bounds."""
+    """Return an operation whose result is one of its operands.
+
+    ``value`` chooses among the values, ``low`` and ``high`` among the ends of the intervals.
+    """
 
     def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)
@@ -181,18 +193,18 @@ def _extreme(name: str, choose: _Choice) -> Operation:
     def text(operands: Sequence[str]) -> str:
         return f"{name} of {_listed(operands)}" if len(operands) > 1 else operands[0]
 
-    return _one_of(name, choose, text, low=choose, high=choose)
+    return _choice_operation(name, choose, text, low=choose, high=choose)
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """List up to three terms, else the first and the last; list equal terms once, with a count."""
+    """List up to three texts, else the first and the last; list equal texts once, with a count."""
     if len(set(texts)) == 1 and len(texts) > 1:
         return f"{texts[0]} ({len(texts)} times)"
     return ", ".join(texts) if len(texts) <= 3 else f"{texts[0]}, …, {texts[-1]}"
 
 
 def _first(items: Sequence[Any]) -> Any:
-    """Return the first of several values, bounds or texts."""
+    """Return the first of several values, bounds or texts (as a rule of an ``Operation``)."""
     return items[0]
 
 

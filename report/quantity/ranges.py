@@ -9,7 +9,7 @@ from report.core.statistics.estimates import Estimate
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers for which a claim holds; a ``closed`` range includes the ends."""
+    """Numbers for which a claim holds; a ``closed`` range includes ``low`` and ``high``."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -21,9 +21,9 @@ class Range:
 
     def excludes(self, estimate: Estimate) -> bool:
         """Tell whether no part of the interval is in the range."""
-        overlaps = self._is_below(self.low, estimate.high)
-        overlaps = overlaps and self._is_below(estimate.low, self.high)
-        return not overlaps
+        ends_above_low = self._is_below(self.low, estimate.high)
+        begins_below_high = self._is_below(estimate.low, self.high)
+        return not (ends_above_low and begins_below_high)
 
     def _is_below(self, low: float, high: float) -> bool:
         """Tell whether ``low`` is below ``high``, or equal in a closed range."""

@@ -11,11 +11,12 @@ from typing import Final
 
 from report.core.errors import StudyError
 
-#: Base units.  One multiply-add is 1 MAC and 2 FLOP; only ``operations.flops`` converts MAC.
+#: Base units.  A multiply-add (MAC) is 2 FLOP; only ``operations.flops`` converts one to the other.
 SYMBOLS: Final = (
     "FLOP", "MAC", "B", "s", "image", "call", "fault", "element", "parameter", "Hz", "W", "J", "°C",
 )  # fmt: skip
-_FACTOR: Final = re.compile(r"([^\d\s·/()]+)(\d*)")
+#: A power such as ``s2``: symbol and exponent.
+_POWER: Final = re.compile(r"([^\d\s·/()]+)(\d*)")
 
 
 class UnitError(StudyError):
@@ -58,9 +59,9 @@ def unit(text: str) -> Unit:
     Raises ``UnitError`` for a symbol that is not in ``SYMBOLS``.
     """
     numerator, _, denominator = text.partition("/")
-    above = _unit(_factors(numerator, text))
-    below = _unit(_factors(denominator.strip("()"), text))
-    return above / below
+    dividend = _unit(_powers(numerator, text))
+    divisor = _unit(_powers(denominator.strip("()"), text))
+    return dividend / divisor
 
 
 def same_unit(units: Sequence[Unit]) -> Unit:
@@ -70,28 +71,28 @@ def same_unit(units: Sequence[Unit]) -> Unit:
     return units[0]
 
 
-def _factors(text: str, whole: str) -> list[tuple[str, int]]:
-    """Parse a product such as ``B·s2`` to (symbol, exponent); ``whole`` is the unit for errors."""
-    if text in ("", "1"):
+def _powers(product: str, whole_unit: str) -> list[tuple[str, int]]:
+    """Parse a product such as ``B·s2`` to (symbol, exponent); errors name ``whole_unit``."""
+    if product in ("", "1"):
         return []
-    factors: list[tuple[str, int]] = []
-    for part in text.split("·"):
-        match = _FACTOR.fullmatch(part)
+    powers: list[tuple[str, int]] = []
+    for power in product.split("·"):
+        match = _POWER.fullmatch(power)
         if match is None or match[1] not in SYMBOLS:
-            raise UnitError(f"The unit {whole!r} is not made of {', '.join(SYMBOLS)}; fix it.")
-        factors.append((match[1], int(match[2] or 1)))
-    return factors
+            raise UnitError(f"The unit {whole_unit!r} is not made of {', '.join(SYMBOLS)}; fix it.")
+        powers.append((match[1], int(match[2] or 1)))
+    return powers
 
 
 def _unit(powers: Iterable[tuple[str, int]]) -> Unit:
-    """Return the product of powers of symbols, which may repeat."""
+    """Return the product of ``powers``; a symbol may appear in several powers."""
     exponents: Counter[str] = Counter()
     for symbol, exponent in powers:
         exponents[symbol] += exponent
-    distinct = [(symbol, exponent) for symbol, exponent in exponents.items() if exponent != 0]
-    return Unit(tuple(sorted(distinct)))
+    nonzero = [(symbol, exponent) for symbol, exponent in exponents.items() if exponent != 0]
+    return Unit(tuple(sorted(nonzero)))
 
 
 def _power(symbol: str, exponent: int) -> str:
-    """Write a power such as ``s2``."""
+    """Write a power such as ``s2``; the exponent 1 is left out."""
     return symbol if exponent == 1 else f"{symbol}{exponent}"

@@ -1,8 +1,8 @@
 """The rule for verdicts on claims.
 
-An interval inside the claimed range supports the claim, an interval outside the range refutes the
-claim, and with any other interval the claim is undecided.  Noise thus decides no claim, since it
-widens intervals.
+An interval inside the claimed range supports the claim, and an interval outside the range refutes
+it.  With an interval that is partly inside, the claim is undecided.  Noise thus decides no claim,
+since it widens intervals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from report.quantity.expression import Statement
 
 Verdict: TypeAlias = Literal["supported", "refuted", "undecided", "not measured"]
 
-#: Tolerance for rounding errors in sums of confidence levels.
+#: Tolerance for rounding errors in confidence levels, which are computed from sums.
 _LEVEL_TOLERANCE: Final = 1e-9
 
 
@@ -26,7 +26,8 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
 
     The verdict is undecided if the data cannot reach ``confidence``: the minimum and maximum of
     three processes, for example, bound a median with only 75 % confidence.  It is also undecided
-    if the result has no bounds, is from one process, or was disturbed by other programs.
+    if the quantity has no estimate, if one process measured one of its series alone, or if other
+    programs may have disturbed the measurement.
     """
     if statement.quantity.missing:
         return "not measured"
@@ -43,8 +44,8 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
 def is_disturbed(statement: Statement) -> bool:
     """Tell whether other programs may have influenced the verdict.
 
-    They do not influence a comparison in pairs of processes: both processes of a pair run under the
-    same load, which cancels in the ratio or widens the interval.
+    Programs that ran during a measurement do not influence a ratio of series that the same
+    processes measured: the load cancels in the ratio of each process, or widens the interval.
     """
     disturbed = any(leaf.disturbed for leaf in statement.sampled)
     return disturbed and not compared_in_pairs(statement.quantity)
@@ -53,11 +54,11 @@ def is_disturbed(statement: Statement) -> bool:
 def joint_verdict(statements: Sequence[Statement]) -> Verdict:
     """Judge the claim that all ``statements`` hold.
 
-    To support the claim, every statement is tested at the full level (intersection-union test,
-    Berger 1982).  If only some statements are refuted, the one that refutes the claim was chosen
-    among several, so the error probability is divided (Bonferroni's correction).  If all statements
-    are refuted, no choice was made and the full level applies (the first and the last step of Simes
-    1986).
+    The claim is supported if each statement is supported at the level ``CONFIDENCE``
+    (intersection-union test, Berger 1982).  One refuted statement refutes the claim, but was chosen
+    among several, so that the error probability is divided by their number (Bonferroni's
+    correction).  If all statements are refuted, none was chosen, and ``CONFIDENCE`` suffices (the
+    first and the last step of Simes 1986).  Mixed verdicts leave the claim undecided.
     """
     if not statements:
         return "not measured"

@@ -142,7 +142,7 @@ def test_another_version_of_pandoc_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
 def test_memory_of_programs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MEMORY_B", 256 << 20, raising=False)
+    monkeypatch.setattr(programs, "_MEMORY_LIMIT_B", 256 << 20, raising=False)
     code = "import time; time.sleep(0.5); len(bytearray(512 << 20))"
     finished = programs.run([sys.executable, "-c", code], tmp_path, 60)
     assert finished.returncode == 1 and "MemoryError" in finished.stderr

@@ -1,8 +1,8 @@
 """Estimates from samples: a value, its interval and the number of samples.
 
 Durations are skewed, so the estimate is the median with a nonparametric interval (Hoefler and
-Belli, SC'15, rules 5 to 8).  Joint intervals use Bonferroni's correction.  Only for effects on
-several machines a distribution is assumed: their logarithms are normally distributed.
+Belli, SC'15, rules 5 to 8).  Intervals that must hold together use Bonferroni's correction.  A
+distribution is assumed only for effects on several machines: their logarithms are normal.
 """
 
 import math
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, TypeVar
+from typing import Final
 
 from report.core.errors import StudyError
 
+#: Confidence level of intervals and claims.
 CONFIDENCE: Final = 0.95
-#: Largest number of samples whose binomial outcomes are counted exactly.
+#: Largest number of samples for which binomial probabilities are computed in exact integers.
 _MOST_COUNTED_EXACTLY: Final = 4096
-#: Fewest machines for an estimate of the scatter between machines.
+#: Fewest machines whose scatter is estimated.
 FEWEST_MACHINES: Final = 5
-
-Value = TypeVar("Value", int, float, str)
 
 
 @dataclass(frozen=True)
 class Estimate:
     """``value`` with the interval ``[low, high]`` at level ``confidence``, from ``n`` samples.
 
-    ``confidence``: the requested level, or a lower level if samples are too few.  ``bimodal``: the
-    processes form two groups with the median between the groups.  The interval is then the range of
-    the samples, with confidence 0; a ratio of pairs of processes keeps the confidence of the range.
+    ``confidence``: the requested level, or a lower level if samples are too few; 1 without samples.
+    ``bimodal``: the processes form two groups with the median between the groups.  The interval is
+    then the range of the processes' values, with confidence 0; only a ratio that is computed within
+    each process keeps the confidence of the range.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Estimate:
 
     @property
     def level(self) -> float | None:
-        """The confidence; None without samples (a range of assumptions or of printed digits)."""
+        """The confidence; None for a range of assumptions or of printed digits (no samples)."""
         return self.confidence if self.n else None
 
 
@@ -54,8 +54,8 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     The interval ends at the order statistics of ranks l and n + 1 - l, where l is the largest rank
     with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2.  For
     independent samples of any distribution the interval covers the median with at least this
-    confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  With too few samples
-    (under 6 for 95 %) the interval is their range, with the confidence ``1 - 2^(1 - n)``.
+    confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  Too few samples (fewer
+    than 6 for 95 %) return their range, with the confidence ``1 - 2^(1 - n)``.
 
     Raises ``StudyError`` without samples, for non-finite samples, or for a level outside (0, 1).
     """
@@ -75,9 +75,9 @@ def least_squares_slope(
 ) -> Estimate:
     """Compute the slope of the least-squares line of ``y`` over ``x``, with a robust interval.
 
-    The interval is normal and allows for a scatter that depends on ``x`` (White, A
-    heteroskedasticity-consistent covariance matrix estimator, Econometrica 48, 1980).  Needs at
-    least three points, of which two differ in ``x``.
+    The interval assumes a normally distributed slope, and allows for a scatter that depends on
+    ``x`` (White, A heteroskedasticity-consistent covariance matrix estimator, Econometrica 48,
+    1980).  Two points must differ in ``x``.
     """
     _check_confidence(confidence)
     x_mean, y_mean = statistics.fmean(x), statistics.fmean(y)
@@ -91,7 +91,10 @@ def least_squares_slope(
 
 @lru_cache(maxsize=1024)
 def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
-    """Return the rank (from 1) of the lower end of a median interval, and its confidence."""
+    """Return the rank (from 1) of the lower end of a median's interval from ``n`` samples.
+
+    Also returns the interval's confidence: the requested one, or the highest that is possible.
+    """
     _check_confidence(confidence)
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
@@ -102,7 +105,7 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
 
 
 def _rank_by_counting(n: int, tail: float) -> int:
-    """Return the largest l with ``P(B < l) <= tail``; count the 2^n outcomes exactly."""
+    """Return the largest l with ``P(B < l) <= tail``; count the 2^n equally likely outcomes."""
     limit = math.floor(Fraction(tail) * 2**n)
     rank = 0
     outcomes_below = 0
@@ -115,10 +118,10 @@ def _rank_by_counting(n: int, tail: float) -> int:
 
 
 def _rank_by_floats(n: int, tail: float) -> int:
-    """Return the rank of ``_rank_by_counting`` from floats; exact integers of n bits are slow.
+    """Compute the rank of ``_rank_by_counting`` with floats, since integers of n bits are slow.
 
-    The sums cover 20 standard deviations (√n / 2) on both sides of the mean; other probabilities
-    are below rounding errors.
+    The sums cover 20 standard deviations (of √n / 2) on both sides of the mean; the probability of
+    all other values is below rounding errors.
     """
     first, last = n // 2 - 10 * math.isqrt(n), n // 2 + 10 * math.isqrt(n)
     # P(B = k + 1) / P(B = k) = (n - k) / (k + 1), so sums of logarithms give all probabilities.
@@ -129,7 +132,7 @@ def _rank_by_floats(n: int, tail: float) -> int:
 
 
 def bonferroni(confidence: float, parts: int) -> float:
-    """Return the level of each of ``parts`` intervals whose joint level is ``confidence``."""
+    """Return the level of each interval that makes ``parts`` intervals hold with ``confidence``."""
     _check_confidence(confidence)
     return 1 - (1 - confidence) / parts
 
@@ -137,11 +140,12 @@ def bonferroni(confidence: float, parts: int) -> float:
 def next_effect(
     effects: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Predict the range of the effect on one more machine, from one positive effect per machine.
+    """Predict the range of an effect on one more machine, from the effect on each machine.
 
-    The logarithms of effects are assumed to be normally distributed.  The interval is their mean ±
-    t(k − 1) · s · √(1 + 1/k) for k machines (Hahn and Meeker, Statistical Intervals, 1991, section
-    4.7).  Returns None for fewer than ``FEWEST_MACHINES``, or if an effect is not positive.
+    The logarithms of the effects are assumed to be normally distributed.  The range of the
+    logarithm is mean ± t(k − 1) · s · √(1 + 1/k) for k machines with standard deviation s (Hahn and
+    Meeker, Statistical Intervals, 1991, section 4.7).  Returns None for fewer than
+    ``FEWEST_MACHINES``, or if an effect is not positive.
     """
     machines = len(effects)
     if machines < FEWEST_MACHINES or min(effects) <= 0:
@@ -154,7 +158,7 @@ def next_effect(
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
-    """Return a quantile of Student's t distribution, to three digits from 4 degrees of freedom on.
+    """Return a quantile of Student's t distribution; exact to three digits from 4 degrees on.
 
     The quantile is a series in powers of 1/``degrees_of_freedom``; its first term is the quantile z
     of the normal distribution (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).
@@ -170,19 +174,7 @@ def student_quantile(probability: float, degrees_of_freedom: int) -> float:
     return math.fsum(term / degrees_of_freedom**power for power, term in enumerate(terms))
 
 
-def identical(samples: Iterable[Value]) -> Value | None:
-    """Return the value that all samples share, or None if they differ.
-
-    Raises ``StudyError`` if there are no samples.
-    """
-    values = tuple(samples)
-    if not values:
-        raise StudyError("A repeated value needs at least 1 value, found 0; measure more.")
-    first = values[0]
-    return first if all(value == first for value in values) else None
-
-
 def _check_confidence(confidence: float) -> None:
-    """Raise ``StudyError`` for a confidence outside (0, 1)."""
+    """Raise ``StudyError`` unless ``confidence`` is between 0 and 1, both excluded."""
     if not 0 < confidence < 1:
         raise StudyError(f"A confidence lies between 0 and 1, found {confidence}; use 0.95.")

@@ -1,14 +1,17 @@
 """Command lines: tables of options, and errors in one sentence.
 
-A line of a table describes an option or an argument (a name without dashes), in parts separated by
-two blanks::
+A line of a table describes an option, or an argument (a name without dashes), in three parts
+separated by two spaces::
 
     --seed, -s  COUNT [1]  number that determines the order of cases
 
-The parts are the names, with «!» if the option is required, the value, with a default in brackets,
-and the help.  Indented lines continue the help.  The value is «–» (no value), ``a|b`` (a or b),
-``WORD...`` (a list that grows with each use), ``A,B`` (two words) or the name of a type.  «*», «+»
-and «?» after the value are argparse's ``nargs``.  A line without two blanks is a group's title.
+1. The names, with «!» after them if the option is required.
+2. The value: «–» (none), ``a|b`` (a or b), ``WORD...`` (appended to a list by each use), ``A,B``
+   (two words) or the name of a type.  «*», «+» or «?» after it is argparse's ``nargs``, and a text
+   in brackets the default.
+3. The help, which indented lines continue.
+
+A line without two spaces is the title of a group of options.
 """
 
 import argparse
@@ -33,21 +36,21 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": formatter, **settings})
 
     def error(self, message: str) -> NoReturn:
-        """Raise ``UsageError`` with argparse's message."""
+        """Raise ``UsageError`` with argparse's message; argparse would exit."""
         raise UsageError(f"{message[:1].upper()}{message[1:]}; {self.prog} --help tells more.")
 
     def add_options(self, table: str, types: Mapping[str, Callable[[str], Any]]) -> None:
         """Add the options of a table.
 
-        ``types`` maps the name of a value to its parser, as ``COUNT``, ``DIR`` and ``FILE`` have
-        one; other values are text.  Raises ``ValueError`` for an invalid line that begins with a
-        dash.
+        ``types`` maps names of types to the functions that parse a value, beside ``COUNT``, ``DIR``
+        and ``FILE``; values of all other types are text.  Raises ``ValueError`` for a line that
+        begins with a dash and does not have three parts.
         """
         group: argparse._ActionsContainer = self
         parsers: dict[str, Callable[[str], Any]] = {
             "COUNT": positive_count,
-            "DIR": some_path,
-            "FILE": some_path,
+            "DIR": nonempty_path,
+            "FILE": nonempty_path,
             **types,
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
@@ -73,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             if nargs:
                 keywords["nargs"] = nargs
             if nargs and default:
-                # The default applies to an option that is given without a value.
+                # The default applies to an option without a value, not to an absent option.
                 keywords |= {"const": parsers[value](default), "default": None}
             if required:
                 keywords["required"] = True
@@ -81,7 +84,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Parse the values NAME=VALUE of an option; raises ``UsageError``."""
+    """Parse the values NAME=VALUE of an option to name → value.
+
+    Raises ``UsageError`` for a text without a name or without a value.
+    """
     values: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -91,15 +97,15 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def some_path(text: str) -> Path:
-    """Parse a path; an empty text is an error."""
+def nonempty_path(text: str) -> Path:
+    """Parse a path; raises ``ArgumentTypeError`` for an empty text."""
     if text:
         return Path(text)
     raise argparse.ArgumentTypeError("the name is empty")
 
 
 def positive_count(text: str) -> int:
-    """Parse a whole number of 1 or more."""
+    """Parse a whole number of 1 or more; raises ``ArgumentTypeError`` for any other text."""
     if text.isascii() and text.isdecimal() and int(text) >= 1:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")

@@ -2,9 +2,10 @@
 
 Each program runs in a process group with a guard: a shell that reads from a pipe of this process.
 When this process ends, even by ``kill -9``, the system closes the pipe and the guard kills the
-group.  No Python code runs between fork and exec, so threads may start programs.  Process groups
-exist on Linux and macOS.  Renderers run in a fixed environment with a limit of time and, on Linux,
-of memory.
+group.  No Python code runs between fork and exec, so that threads may start programs too.
+
+Renderers (pandoc, LaTeX and others) run with fixed environment variables, a time limit and, on
+Linux, a memory limit.
 """
 
 import functools
@@ -28,13 +29,13 @@ from report.core.errors import RenderError
 
 #: The guard: waits until its input is closed, then kills its own process group.
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
-#: Required version; other versions write different bytes for the same paper.
+#: Required version of pandoc; other versions write different bytes for the same paper.
 PANDOC_VERSION: Final = "3.9"
 
-#: Variables that renderers inherit; other variables of the user could change the output.
+#: Environment variables that renderers inherit; the user's other variables could change outputs.
 _INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
 
-#: Variables of renderers: fixed time, language and time zone.
+#: Fixed environment variables of renderers, such as time, language and time zone.
 _FIXED: Final[Mapping[str, str]] = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
@@ -44,11 +45,11 @@ _FIXED: Final[Mapping[str, str]] = {
     "openin_any": "p",
     "openout_any": "p",
     "NO_COLOR": "1",
-    # A larger nursery for pandoc's garbage collector, which takes a fifth of its time otherwise.
+    # Enlarges the nursery of pandoc's garbage collector, which would take a fifth of pandoc's time.
     "GHCRTS": "-A64m",
 }
-#: Memory limit of a program (B): seven times the need of the largest paper.
-_MEMORY_B: Final = 2 << 30
+#: Memory limit of a renderer (B): seven times the need of the largest paper.
+_MEMORY_LIMIT_B: Final = 2 << 30
 
 #: Time limit (s) for printing a version.
 _VERSION_LIMIT_S: Final = 60.0
@@ -56,7 +57,7 @@ _VERSION_LIMIT_S: Final = 60.0
 
 @contextmanager
 def managed_process(command: Sequence[str], **settings: Any) -> Iterator[subprocess.Popen[Any]]:
-    """Start ``command`` with settings of ``Popen``; on exit kill the process group.
+    """Start ``command`` with settings of ``Popen``; at the end of the context kill its group.
 
     Raises ``OSError`` if the command cannot be started.
     """
@@ -82,27 +83,27 @@ def _kill(group: int) -> None:
 
 @contextmanager
 def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
-    """On SIGTERM, SIGHUP and SIGINT, kill all children, remove ``leftovers`` and exit.
+    """Within the context: on SIGTERM, SIGHUP or SIGINT kill all children, clean up and exit.
 
-    The handler raises no exception, since exceptions at arbitrary moments crash libraries (msgspec
-    while defining a class).  A signal that was ignored before, such as SIGHUP under ``nohup``,
-    stays ignored; later signals are ignored.
+    ``leftovers`` lists the files to remove.  The handler raises no exception, since exceptions at
+    arbitrary moments crash libraries (msgspec while defining a class).  A signal that is ignored or
+    has another handler, such as SIGHUP under ``nohup``, stays as it is.  Outside the main thread
+    nothing changes, since Python allows signal handlers only in the main thread.
     """
     import psutil  # type: ignore[import-untyped]  # here, since the handler may interrupt an import
 
-    # Python allows signal handlers only in the main thread.
     in_main_thread = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if in_main_thread else ()
-    replaced: dict[signal.Signals, Any] = {}
+    previous_handlers: dict[signal.Signals, Any] = {}
     for number in numbers:
         handler = signal.getsignal(number)
         if handler in (signal.SIG_DFL, signal.default_int_handler):
-            replaced[number] = handler
+            previous_handlers[number] = handler
 
     def leave(number: int, frame: FrameType | None) -> None:
-        """Handle the signal ``number``."""
-        for other in replaced:
-            signal.signal(other, signal.SIG_IGN)
+        """Handle the signal ``number``; ignore further signals meanwhile."""
+        for further_number in previous_handlers:
+            signal.signal(further_number, signal.SIG_IGN)
         # Repeat for two seconds: a child may be starting, and a dying child may still write files.
         for _ in range(200):
             for child in psutil.Process().children(recursive=True):
@@ -120,17 +121,17 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
             time.sleep(0.01)
         os._exit(128 + number)  # the exit code that shells use for a process ended by a signal
 
-    for number in replaced:
+    for number in previous_handlers:
         signal.signal(number, leave)
     try:
         yield
     finally:
-        for number, handler in replaced.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder as far as possible, without following links."""
+    """Remove a file, a link or a folder without following links; ignore what cannot be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -143,9 +144,11 @@ def run(
 ) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
-    After ``limit_s`` seconds the program and its children are killed; on Linux each has
-    at most ``_MEMORY_B`` of memory.  Raises ``RenderError``, which names ``place``, if the program
-    is killed or cannot be started.  The caller checks the exit status.
+    After ``limit_s`` seconds the program and its children are killed; on Linux each has at most
+    ``_MEMORY_LIMIT_B`` of memory.  The caller checks the exit status.
+
+    Raises ``RenderError`` after the time limit (the message names ``place``, or ``folder`` if
+    ``place`` is empty), and if the program cannot be started.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
@@ -161,7 +164,8 @@ def run(
         ) as process:
             if sys.platform == "linux":
                 # Limit the data only, since pandoc reserves a terabyte of addresses.
-                resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY_B, _MEMORY_B))
+                limits = (_MEMORY_LIMIT_B, _MEMORY_LIMIT_B)  # soft and hard
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, limits)
             stdout, stderr = process.communicate(stdin, timeout=limit_s)
     except subprocess.TimeoutExpired:
         raise RenderError(
@@ -175,8 +179,11 @@ def run(
 
 @functools.cache
 def pandoc_path() -> Path:
-    """Return the path of the pinned pandoc; raises ``RenderError`` for another version."""
-    package = find_spec("pypandoc")  # its import takes as long as that of Jinja
+    """Return the path of the installed pandoc.
+
+    Raises ``RenderError`` if pandoc is not installed, or its version is not ``PANDOC_VERSION``.
+    """
+    package = find_spec("pypandoc")  # not imported, since the import would take long
     if package is None or package.origin is None:
         raise RenderError(
             "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."

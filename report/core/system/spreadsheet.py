@@ -1,12 +1,12 @@
-"""CSV that is safe to open in a spreadsheet: no text is computed as a formula."""
+"""CSV that is safe to open in a spreadsheet: no text is interpreted as a formula."""
 
 import csv
 import io
 from collections.abc import Iterable
 from typing import Final
 
-#: First characters of a text that spreadsheets interpret as a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+#: First characters of texts that spreadsheets interpret as formulas.
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(rows: Iterable[Iterable[object]]) -> str:
@@ -24,6 +24,6 @@ def csv_of(rows: Iterable[Iterable[object]]) -> str:
 
 def _safe(cell: object) -> object:
     """Add an apostrophe to a text that begins like a formula; return other cells unchanged."""
-    if isinstance(cell, str) and cell.startswith(_FORMULA):
+    if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS):
         return f"'{cell}"
     return cell

@@ -1,7 +1,8 @@
 """Standard streams that never stop a command, and a check that packages are installed.
 
-Output that cannot be written is dropped, so that work continues.  Commands whose output is the
-result call ``check_output`` to fail.  Characters outside the encoding are printed as escapes.
+Output that cannot be written is dropped, so that a command can finish its work.  A command whose
+result is the output calls ``check_output``, which fails if output was dropped.  Characters outside
+the encoding of a stream are printed as escapes.
 """
 
 import io
@@ -13,10 +14,11 @@ from typing import Any
 from report.core.errors import OutputError
 
 
-class _Lossy(io.FileIO):
+class _LossyFile(io.FileIO):
     """A file that drops output that cannot be written.
 
-    ``failure`` is the reason; None if only the reader of a pipe has ended.
+    ``failure``: reason why output was dropped; None if none was dropped, or only because the reader
+    of a pipe has ended (as with ``| head``).
     """
 
     failure: str | None = None
@@ -31,26 +33,29 @@ class _Lossy(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make standard output and error usable; call this before any file is opened."""
+    """Open closed standard streams, and make output and error lossy; call before opening files."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            # Otherwise the next opened file would get this descriptor, and printing would write
-            # into that file.  Child processes need the descriptor too.
+            # The stream is closed: the next opened file would get its descriptor, and printing
+            # would write into that file.  Child processes need the descriptor too.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if name == "stdin":
             continue
         encoding = getattr(getattr(sys, name), "encoding", None) or "utf-8"
-        raw = _Lossy(descriptor, "w", closefd=False)
-        by_line = name == "stderr" or raw.isatty()
-        writer = io.BufferedWriter(raw)
-        stream = io.TextIOWrapper(writer, encoding, "backslashreplace", line_buffering=by_line)
+        file = _LossyFile(descriptor, "w", closefd=False)
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(file),
+            encoding,
+            "backslashreplace",
+            line_buffering=name == "stderr" or file.isatty(),
+        )
         setattr(sys, name, stream)
 
 
 def check_output() -> None:
-    """Raise ``OutputError`` if part of the standard output was lost."""
+    """Raise ``OutputError`` if standard output dropped a part of the output."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     raw = getattr(buffer, "raw", None)
@@ -59,7 +64,7 @@ def check_output() -> None:
 
 
 def require_packages() -> None:
-    """Exit with one sentence if packages are missing (virtual environment not activated)."""
+    """Exit with a message if the packages are missing, as without the virtual environment."""
     if find_spec("msgspec") is None:
         sys.exit(
             f"error: the packages of this project are not installed for {sys.executable}; run "

@@ -16,12 +16,15 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 Number: TypeAlias = int | float
 Style: TypeAlias = Literal["exact", "measured", "percent"]
 
-#: Tolerance for equal confidence levels, and for equal decimals.
+#: Tolerance for rounding errors of confidence levels, and of the last printed decimal.
 ROUNDING: Final = 1e-9
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
+#: Text of a missing number.
 MISSING: Final = "\N{EM DASH}"
+#: Most digits of a measured number.
 SIGNIFICANT_DIGITS: Final = 4
+#: Most names that ``first_names`` lists before it counts the others.
 _LISTED_NAMES: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
@@ -46,11 +49,12 @@ class Scale:
 
 
 def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -> Scale:
-    """Choose the scale of ``number`` in ``unit``; ``exact`` keeps the unit, ``percent`` is × 100.
+    """Choose the scale of ``number`` in ``unit`` for a ``style``.
 
-    ``measured`` chooses the prefix for which the printed number has one to three digits before the
-    decimal point; if the half-width of the interval is larger than the number, the half-width has
-    these digits.  Units without prefixes get a word from a million on.
+    ``exact`` keeps the unit, ``percent`` prints hundredths.  ``measured`` chooses the prefix for
+    which the printed number has one to three digits before the decimal point; if the half-width of
+    the interval is larger than the number, the half-width has these digits.  Numbers in units
+    without prefixes get a word such as «million» from a million on.
     """
     if style == "percent":
         return Scale(100.0, "%")
@@ -76,7 +80,7 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
 
 
 def _size(number: Number | Estimate) -> float:
-    """Return the magnitude that determines the prefix: of the number, or of a wide interval."""
+    """Return the magnitude that determines the prefix: the number's, or that of a wide interval."""
     if isinstance(number, Estimate):
         return max(abs(number.value), (number.high - number.low) / 2)
     return abs(number)
@@ -92,7 +96,8 @@ def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
 def scale_to(printed_unit: str, unit: str) -> Scale:
     """Return the scale that prints ``unit`` as ``printed_unit``, such as ``ms`` for ``s``.
 
-    Raises ``ValueError`` if ``printed_unit`` is not ``unit`` with a decimal prefix.
+    ``%`` is such a unit for 1.  Raises ``ValueError`` if ``printed_unit`` is not ``unit`` with a
+    decimal prefix.
     """
     if printed_unit == "%" and unit == "1":
         return Scale(100.0, "%")
@@ -108,6 +113,8 @@ def decimals_of(estimate: Estimate) -> int:
     The last printed decimal is the leading digit of the half-width, or the next digit if the
     leading digit is small.  Rounding then moves the ends by less than 1/7 of the half-width (the
     rule of the Particle Data Group, Review of Particle Physics, section 5.3 of the introduction).
+    At most ``SIGNIFICANT_DIGITS`` digits are printed.  Without an interval, a whole number has no
+    decimals and other numbers have all significant digits.
     """
     by_digits = SIGNIFICANT_DIGITS - 1 - _exponent(estimate.value)
     half_width = (estimate.high - estimate.low) / 2
@@ -135,7 +142,10 @@ def digits(number: Number, decimals: int) -> str:
 
 
 def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
-    """Format a number without interval: integers in full, others to ``significant`` digits."""
+    """Format a number without interval: an ``int`` in full, a float to ``significant`` digits.
+
+    Raises ``ValueError`` for NaN and infinity.
+    """
     if isinstance(number, int):
         return digits(number, 0)
     if not math.isfinite(number):
@@ -144,10 +154,10 @@ def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
 
 
 class PrintedParts(NamedTuple):
-    """The printed parts of a number; missing parts are empty.
+    """The printed parts of a number; a part that is not printed is empty.
 
     ``bounds``: the interval ``[low, high]``, or a range of assumptions ``(low to high)``.
-    ``level``: the confidence of the interval if lower than usual, as with two samples.
+    ``level``: the confidence of the interval if it is below ``CONFIDENCE``, as with two samples.
     """
 
     number: str
@@ -157,15 +167,18 @@ class PrintedParts(NamedTuple):
 
     @property
     def after(self) -> str:
-        """The unit after a no-break space; empty without a unit."""
+        """A no-break space and the unit, to follow the number; empty without a unit."""
         return f"{NO_BREAK}{self.unit}" if self.unit else ""
 
 
-def printed(number: Number | Estimate, scale: Scale, *, outward: bool = False) -> PrintedParts:
+def printed_parts(
+    number: Number | Estimate, scale: Scale, *, outward: bool = False
+) -> PrintedParts:
     """Format a number in the unit of ``scale``, with the precision of its interval.
 
-    A bimodal estimate is printed as a range, since no sample lies near its median.  The ends of the
-    interval are rounded to the nearest decimal, or ``outward``.
+    A bimodal estimate is printed as a range, since no sample is near its median.  The ends of the
+    interval are rounded to the nearest printed decimal, or ``outward`` to an interval that contains
+    the exact one.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
@@ -177,7 +190,7 @@ def printed(number: Number | Estimate, scale: Scale, *, outward: bool = False) -
         ends = round_outward(*ends, decimals)
     low, high = digits(ends[0], decimals), digits(ends[1], decimals)
     text = f"{low} to {high}" if number.bimodal else digits(scaled.value, decimals)
-    if not bounded(number):
+    if not has_printed_interval(number):
         return PrintedParts(text, "", unit, "")
     if number.level is None:
         return PrintedParts(text, f"({low} to {high})", unit, "")
@@ -187,13 +200,13 @@ def printed(number: Number | Estimate, scale: Scale, *, outward: bool = False) -
 
 
 def round_outward(low: float, high: float, decimals: int) -> tuple[float, float]:
-    """Round an interval to one that contains it, but for errors of the arithmetic."""
-    place = 10.0**-decimals
+    """Round an interval to one that contains it, except for errors of floating point."""
+    last_digit = 10.0**-decimals
     lower, upper = round(low, decimals), round(high, decimals)
-    if lower - low > ROUNDING * place:
-        lower -= place
-    if high - upper > ROUNDING * place:
-        upper += place
+    if lower - low > ROUNDING * last_digit:
+        lower -= last_digit
+    if high - upper > ROUNDING * last_digit:
+        upper += last_digit
     return lower, upper
 
 
@@ -206,19 +219,19 @@ def _exact(number: Number, scale: Scale) -> str:
 
 
 def first_names(names: Sequence[str]) -> str:
-    """List the first ``_LISTED_NAMES`` names, separated by semicolons, and count the others.
+    """List the first ``_LISTED_NAMES`` machines, separated by semicolons, and count the others.
 
-    Machines whose names differ only in the key are listed once, with their number.  Machines are
-    counted by the hardware digest at the end of the key, since one machine may have several keys.
+    Machines whose names differ only in the key after the name are listed once, with their number.
+    The hardware digest at the end of a key identifies a machine, which may have several keys.
     """
-    digests: dict[str, set[str]] = {}
+    digests_by_name: dict[str, set[str]] = {}
     for name in names:
         without_key = _KEY_AFTER_NAME.sub("", name)
         digest = name.removeprefix(without_key).rpartition("-")[2]
-        digests.setdefault(without_key, set()).add(digest)
+        digests_by_name.setdefault(without_key, set()).add(digest)
     listed: list[str] = []
-    for without_key, machines in digests.items():
-        count = f" ({len(machines)} machines)" if len(machines) > 1 else ""
+    for without_key, digests in digests_by_name.items():
+        count = f" ({len(digests)} machines)" if len(digests) > 1 else ""
         listed.append(without_key + count)
     others = len(listed) - _LISTED_NAMES
     if others > 0:
@@ -226,16 +239,16 @@ def first_names(names: Sequence[str]) -> str:
     return "; ".join(listed)
 
 
-def bounded(estimate: Estimate) -> bool:
-    """Tell whether an interval is printed: width above 0, and a level of 1 % or more or none."""
-    return estimate.low != estimate.high and (
-        estimate.level is None or round(100 * estimate.level) > 0
-    )
+def has_printed_interval(estimate: Estimate) -> bool:
+    """Tell whether the interval is printed: not if its width is 0, or its level rounds to 0 %."""
+    if estimate.low == estimate.high:
+        return False
+    return estimate.level is None or round(100 * estimate.level) > 0
 
 
 def quantity_text(number: Number | Estimate, unit: str, style: Style = "measured") -> str:
     """Format a number with its unit in the given style (see ``scale_for``)."""
-    parts = printed(number, scale_for(number, unit, style))
+    parts = printed_parts(number, scale_for(number, unit, style))
     return f"{parts.number}{parts.after}"
 
 
