@@ -446,8 +446,8 @@ def test_only_watched_rounds_count_as_undisturbed() -> None:
 
 
 def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
-    def two_processes(time: float) -> Record:
-        return timed_in(round_of(time, 1), round_of(time, 2))
+    def two_processes(time: float) -> gates.ProcessTimes:
+        return gates.process_times(timed_in(round_of(time, 1), round_of(time, 2)))
 
     reference, near, far = two_processes(1.0), two_processes(1.2), two_processes(1.21)
     assert gates.count_disagreeing(reference, reference) == 0

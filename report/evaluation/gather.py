@@ -131,7 +131,8 @@ def compute_usable(
     while True:
         chosen = choose_records(study, data, requested, refused, folder=folder)
         try:
-            return chosen, compute(study, chosen.inputs)
+            findings = compute(study, chosen.inputs)
+            return with_gate_notes(study, chosen), findings
         except StudyError as error:
             faulty = _faulty_records(study, chosen.inputs, str(error))
             if not faulty:
@@ -259,7 +260,7 @@ def choose_records(
     if editions is None and (requested or (named is None and data != PROJECT_DATA)):
         origin["byline"] = _FOREIGN
     notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
-    notices += (*strays(study, data), *_gate_notes(study, inputs))
+    notices += strays(study, data)
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
     return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, folder)
@@ -376,25 +377,28 @@ def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
             )
 
 
-def _gate_notes(study: str, inputs: Inputs) -> Iterator[str]:
-    """Describe bimodal series, and series that differ between runs of one machine."""
-    bimodal, apart = [], []
-    for stored in inputs.records:
+def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
+    """Add notices of bimodal series, and of series that differ between runs of one machine."""
+    bimodal, apart = list[str](), list[str]()
+    for stored in chosen.inputs.records:
         if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
             bimodal.append(f"{stored.file} ({count})")
+        times = gates.process_times(stored.record) if stored.others else {}
         for other in stored.others:
-            if count := gates.count_disagreeing(stored.record, other.record):
+            if count := gates.count_disagreeing(times, gates.process_times(other.record)):
                 apart.append(f"{stored.file} and {other.file} ({count})")
+    notices = [*chosen.notices]
     if bimodal:
-        yield (
+        notices.append(
             f"{study}: the processes of these cases fall into two groups, so that their medians "
             f"are printed as ranges and decide no claim: {', '.join(bimodal)}."
         )
     if apart:
-        yield (
+        notices.append(
             f"{study}: runs of one machine are more than {gates.AGREEMENT_RATIO} times apart in "
             f"the counted series, which are not pooled: {', '.join(apart)}."
         )
+    return replace(chosen, notices=tuple(notices))
 
 
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:

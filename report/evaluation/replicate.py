@@ -17,6 +17,7 @@ from report.evaluation.gather import (
     choose_records,
     compute_usable,
     read_study_data,
+    with_gate_notes,
 )
 from report.evidence.runs import device_labels
 from report.paper.findings import Findings, Inputs
@@ -37,7 +38,7 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
     if not is_report(name):
         return compute_usable(name, data, requested)
     study = study_of(name)
-    chosen = choose_for_report(study, data, requested)
+    chosen = with_gate_notes(study, choose_for_report(study, data, requested))
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and requested:
         raise RidgepointError(next(iter(refused.values())))

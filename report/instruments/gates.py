@@ -7,7 +7,7 @@ run, in the command ``check`` and in papers.
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from report.core.records.record import (
     Case,
     Ceiling,
     Environment,
+    Level,
     PeakOperation,
     Policy,
     Record,
@@ -60,6 +61,9 @@ CEILING_UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(_BANDWIDTH, "B/s"),
     "page_mapping": "1/s",
 }
+
+#: (factors of a case, memory policy) → median time of every process (s).
+ProcessTimes: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], Policy], tuple[float, ...]]
 
 
 # --------------------------------------------------------------------------------------- series
@@ -107,19 +111,23 @@ def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
             yield policy, min(values), max(values)
 
 
-def count_disagreeing(one: Record, other: Record) -> int:
-    """Count the series of times for which two runs of one machine do not agree."""
-    other_cases = {frozenset(case.factors.items()): case for case in other.cases}
-    count = 0
-    for case in one.cases:
-        other_case = other_cases.get(frozenset(case.factors.items()))
-        if other_case is None:
-            continue
+def process_times(record: Record) -> ProcessTimes:
+    """Return the median times of a record by case and memory policy."""
+    times: ProcessTimes = {}
+    for case in record.cases:
+        factors = frozenset(case.factors.items())
         for policy in policies(case):
-            times = process_medians(case, "time", policy)
-            other_times = process_medians(other_case, "time", policy)
-            if times and other_times and not runs_agree(times, other_times):
-                count += 1
+            times[factors, policy] = process_medians(case, "time", policy)
+    return times
+
+
+def count_disagreeing(one: ProcessTimes, other: ProcessTimes) -> int:
+    """Count the series for which two runs of one machine do not agree (see ``process_times``)."""
+    count = 0
+    for series, times in one.items():
+        other_times = other.get(series)
+        if times and other_times and not runs_agree(times, other_times):
+            count += 1
     return count
 
 
