@@ -1,9 +1,9 @@
-"""Convert quantities to points, lines and dots of a figure."""
+"""Convert quantities to points, lines, bands and dots of a figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from figures.panels import DotSeries, Points
+from figures.panels import Band, DotSeries, Points
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number, scale_to
@@ -40,6 +40,12 @@ def points(
     first = levels.index(known_levels[0])
     unbroken = joined and levels[first : first + len(known_levels)] == known_levels
     return (Points(label, tuple(known_levels), values, *intervals, style_number, hollow, unbroken),)
+
+
+def band(label: str, ceiling: Quantity, shown: str, style_number: int) -> tuple[Band, ...]:
+    """Draw a horizontal line with its interval, or return an empty tuple if it is missing."""
+    ends = _ends(ceiling, shown)
+    return (Band(label, *ends, style_number),) if ends else ()
 
 
 def dot_series(
