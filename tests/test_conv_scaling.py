@@ -336,9 +336,9 @@ def test_single_processes_are_as_the_text_states() -> None:
     assert with_weights == 33
     assert (near, len(excess), min(excess), max(excess)) == (45, 206, 240, 4_352)
     assert paper.cpu
-    processes = paper.cpu.under_policy("default").processes("page_faults", paper.cpu.factors(6))
+    pages = Calls(paper.cpu, paper.cpu.factors(6)).medians("page_faults")
     # Six images: 432 pages of outputs and 18 of weights less the 32 of the reserve.
-    assert sum(process.median == 432 + 18 - 32 for process in processes) == 1
+    assert pages.count(432 + 18 - 32) == 1
 
 
 def run_of(digest: str) -> Run:
@@ -395,8 +395,10 @@ def test_one_process_of_the_gpu_calls_a_single_image_more_slowly() -> None:
     *others, slowest = sorted(one)
     assert slowest / others[-1] > 1.5 and others[-1] / others[0] < 1.1
     later = run_of("37ee6067")
-    singles, batches = (later.processes("time", later.factors(batch)) for batch in (1, 1024))
-    gains = [1024 * a.median / b.median for a, b in zip(singles, batches, strict=True)]
+    singles, batches = (
+        Calls(later, later.factors(batch)).medians("time", "retained") for batch in (1, 1024)
+    )
+    gains = [1024 * single / batch for single, batch in zip(singles, batches, strict=True)]
     interval = estimate(run.throughput_ratio(1024, 1))
     assert not isinstance(interval, Missing)
     assert 0.98 * interval.low < min(gains) < interval.low < max(gains) < interval.high
@@ -427,7 +429,7 @@ def test_the_mnist_cnn_repeats_on_a_xeon() -> None:
     for mode in ("inference", "training"):
         case = {"subject": "cure", "network": "MNIST CNN", "mode": mode, "batch": 8}
         calls = Calls(run_of("823a83fc"), {**case, "freed": FREED})
-        assert calls.maps_pages == [False] * 8 and all(calls.by_default.maps_pages)
+        assert calls.maps_pages == [False] * 8 and all(calls.without_freed.maps_pages)
         gain = estimate(calls.gain())
         assert not isinstance(gain, Missing) and (gain.low > 1) == (mode == "inference")
     large = {"subject": "cure", "network": "ResNet-18", "mode": "inference", "batch": 8}
@@ -460,7 +462,7 @@ def test_two_runs_of_a_xeon_end_the_pages_of_four_and_six_images() -> None:
         for batch in (4, 6, 8):
             calls = Calls(run_of(digest), {**case, "batch": batch})
             assert calls.maps_pages == [batch == 8] * pairs
-            assert all(calls.by_default.maps_pages)
+            assert all(calls.without_freed.maps_pages)
             gain = estimate(calls.gain())
             assert not isinstance(gain, Missing)
             if batch == 8:

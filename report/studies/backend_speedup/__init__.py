@@ -1,6 +1,6 @@
-"""backend_speedup: one network on several array libraries, and if its speed-up holds on all."""
+"""backend_speedup: one network on several array libraries; does its speed-up hold on all?"""
 
 from typing import Final
 
-#: The attachments of a record that the paper is computed from.
+#: Patterns of the names of a record's attachments that the paper reads.
 ATTACHMENTS: Final = ("backend.*.json",)

@@ -12,7 +12,7 @@ from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
 
-#: Lines of the figures, whose colours do not depend on what was measured.
+#: Library → empty line with its name and number of its colour, the same whatever was measured.
 _LINES: Final = {
     "numpy": Points("NumPy", (), (), style_number=2),
     "cupy": Points("CuPy", (), (), style_number=0),
@@ -21,18 +21,17 @@ _LINES: Final = {
 
 
 def curve(run: Run) -> Iterator[Scaling]:
-    """Draw the time of an iteration (ms) over its work."""
-    works = [2e-9 * size.multiply_adds for size in run.sizes]
+    """Draw each library's time (ms) of an iteration, with its range, over the work (GFLOP)."""
     lines: list[Points] = []
     for library, line in _LINES.items():
-        marks = []
-        for work, size in zip(works, run.sizes, strict=True):
+        points = []
+        for size in run.sizes:
             if times := run.medians("time", size, library):
-                marks.append((work, 1e3 * median(times), 1e3 * min(times), 1e3 * max(times)))
-        if not marks:
-            continue
-        x, y, low, high = zip(*marks, strict=True)
-        lines.append(replace(line, x=x, y=y, low=low, high=high))
+                gflop = 2e-9 * size.multiply_adds
+                points.append((gflop, 1e3 * median(times), 1e3 * min(times), 1e3 * max(times)))
+        if points:
+            x, y, low, high = zip(*points, strict=True)
+            lines.append(replace(line, x=x, y=y, low=low, high=high))
     if lines:
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
         yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), names_at_ends=True)
@@ -48,14 +47,16 @@ def effects(run: Run) -> Iterator[Dots]:
         dot_series("measured", measured, "1", style_number=2, shift=0.15),
     )
     names = tuple(f"{change}, {network}" for (network, _), change in cases)
-    yield Dots(names, series, "Time with a change over that without", reference=1.0, log=True,
-               x_ticks=(0.5, 1.0, 2.0))  # fmt: skip
+    axis = "Time with a change over that without"
+    yield Dots(names, series, axis, reference=1.0, log=True, x_ticks=(0.5, 1.0, 2.0))
 
 
 def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
-    """Draw NumPy's time and the GPU's (ms) in each row, and beside them their ratio."""
-    names, (slow, fast, ratios) = tuple(rows), zip(*rows.values(), strict=True)
-    times = dot_series("NumPy", slow, "ms", style_number=2), dot_series("GPU", fast, "ms")
-    yield Dots(names, times, "Time of an iteration (ms)", log=True)
+    """Draw rows (name → NumPy's time, the GPU's time, their ratio): times (ms) beside ratios."""
+    names, (numpy_times, gpu_times, ratios) = tuple(rows), zip(*rows.values(), strict=True)
+    slow = dot_series("NumPy", numpy_times, "ms", style_number=2)
+    yield Dots(
+        names, (slow, dot_series("GPU", gpu_times, "ms")), "Time of an iteration (ms)", log=True
+    )
     ratio = (dot_series("", ratios, "1", style_number=3),)
     yield Dots(names, ratio, "Speed-up", log=True, show_names=False, legend=False)

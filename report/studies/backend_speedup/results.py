@@ -8,8 +8,14 @@ from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.studies.backend_speedup import subject, theory
-from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_case, ranged
-from report.studies.backend_speedup.subject import NAMES, NONE, SMALL, SOURCE, Size
+from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_factors, ratio_with_range
+from report.studies.backend_speedup.subject import (
+    LIBRARIES,
+    SMALL,
+    SOURCE,
+    UNCHANGED,
+    Size,
+)
 
 #: Largest relative error of a confirmed prediction, committed with the predictions.
 TOLERANCE = 0.2
@@ -18,32 +24,30 @@ TOLERANCE = 0.2
 def gain(
     run: Run, library: str, size: Size = SOURCE, quantity: str = "time", over: str = "numpy"
 ) -> Quantity:
-    """A library's speed-up over another in one session, of whole iterations or of their parts."""
-    times = (run.medians(quantity, size, name) for name in (over, library))
-    name = f"speed-up of {NAMES[library]}({size}) over {NAMES[over]}"
-    return ranged((run,), name, truediv, *times)
+    """Return a library's speed-up over the library ``over``, in an iteration or a part of it."""
+    slow, fast = (run.medians(quantity, size, name) for name in (over, library))
+    name = f"speed-up of {LIBRARIES[library]}({size}) over {LIBRARIES[over]}"
+    return ratio_with_range((run,), name, truediv, slow, fast)
 
 
-def gain_over(runs: tuple[Run, Run], change: str = NONE, library: str = "cupy") -> Quantity:
-    """A library's speed-up at the source's size over NumPy on one core of another machine."""
+def gain_over(runs: tuple[Run, Run], change: str = UNCHANGED, library: str = "cupy") -> Quantity:
+    """Return the speed-up of a library (first run) over NumPy with a change (second run)."""
     gpu, baseline = runs
-    slow = baseline.process_medians("time", changed_case(SOURCE, change))
-    times = slow, gpu.medians("time", SOURCE, library)
-    name = f"speed-up of {NAMES[library]}({SOURCE}) over {change}"
-    return ranged((gpu, baseline), name, truediv, *times)
+    slow = baseline.process_medians("time", changed_factors(SOURCE, change))
+    fast = gpu.medians("time", SOURCE, library)
+    name = f"speed-up of {LIBRARIES[library]}({SOURCE}) over {change}"
+    return ratio_with_range((gpu, baseline), name, truediv, slow, fast)
 
 
 def ratio_of_gains(
     over: tuple[Run, str, Size], under: tuple[Run, str, Size], library: str
 ) -> Quantity:
-    """Divide two speed-ups of a library, each of a quantity at a size in a session."""
-    times = [
-        run.medians(quantity, size, name)
-        for run, quantity, size in (over, under)
-        for name in ("numpy", library)
-    ]
-    name = f"ratio of speed-ups of {NAMES[library]}"
-    return ranged((under[0], over[0]), name, _ratio_of_ratios, *times)
+    """Divide a library's speed-ups, each given by a session, a timed part and a size."""
+    times = []
+    for run, quantity, size in (over, under):
+        times += [run.medians(quantity, size, name) for name in ("numpy", library)]
+    name = f"ratio of speed-ups of {LIBRARIES[library]}"
+    return ratio_with_range((under[0], over[0]), name, _ratio_of_ratios, *times)
 
 
 def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: float) -> float:
@@ -51,79 +55,79 @@ def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: floa
 
 
 def growth_to(run: Run, size: Size) -> Quantity:
-    """Divide CuPy's time at a size by that at the least work."""
+    """Divide CuPy's time at a size by its time at the least work."""
     times = (run.medians("time", case, "cupy") for case in (size, SMALL))
-    return ranged((run,), f"time of CuPy({size}) over that({SMALL})", truediv, *times)
+    return ratio_with_range((run,), f"time of CuPy({size}) over that({SMALL})", truediv, *times)
 
 
 def idle(run: Run, short: Size = SMALL) -> Quantity:
-    """Least share of CuPy's ``short`` iteration in which the GPU has nothing to do.
+    """Return the least share of CuPy's ``short`` iteration in which the GPU has nothing to do.
 
     At the source's size the GPU computes longer, at least by the growth of the products.  The part
     of this growth that does not lengthen the iteration fits into gaps of the short iteration.
     """
     cases = product((PRODUCTS, "time"), (SOURCE, short))
     times = [run.medians(*case, "cupy") for case in cases]
-    return ranged((run,), "least idle share(cupy)", _idle, *times)
+    return ratio_with_range((run,), "least idle share(cupy)", _idle, *times)
 
 
-def _idle(products: float, least_products: float, time: float, least_time: float) -> float:
-    return (products - least_products - time + least_time) / least_time
+def _idle(products: float, short_products: float, time: float, short_time: float) -> float:
+    return (products - short_products - time + short_time) / short_time
 
 
 def session_effect(runs: tuple[Run, Run], library: str) -> Quantity:
-    """Divide a library's time in the second session by that in the first."""
+    """Divide a library's time in the second session by its time in the first."""
     main, other = (run.medians("time", SOURCE, library) for run in runs)
-    return ranged(runs, f"time of {NAMES[library]}, other over main session", truediv, other, main)
+    name = f"time of {LIBRARIES[library]}, other over main session"
+    return ratio_with_range(runs, name, truediv, other, main)
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
-    """Largest relative difference between CuPy's and NumPy's training in any iteration."""
+    """Return the largest relative difference of a loss or accuracy between CuPy and NumPy."""
     name = f"largest difference of {quantity}"
-    cupy, numpy = (
-        run.samples(quantity, run.factors(None, library, subject="training"))
-        for library in ("cupy", "numpy")
-    )
+    cupy = run.samples(quantity, run.factors(None, "cupy", subject="training"))
+    numpy = run.samples(quantity, run.factors(None, "numpy", subject="training"))
     if isinstance(cupy, Missing) or isinstance(numpy, Missing) or len(cupy) != len(numpy):
         return absent(name, "1", f"not recorded on {run.label}")
     difference = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
     return to_digits(exact(name, "1", difference, run.file), 2)
 
 
-def effect(run: Run, size: Size, change: str, over: str = NONE) -> Quantity:
-    """Divide NumPy's time with a change by that with another or none, process by process."""
-    return run.changed("time", size, change) / run.changed("time", size, over)
+def effect(run: Run, size: Size, change: str, over: str = UNCHANGED) -> Quantity:
+    """Divide NumPy's time with ``change`` by its time with the change ``over``."""
+    return run.numpy_with("time", size, change) / run.numpy_with("time", size, over)
 
 
 def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
-    """Divide NumPy's time in double by that in single precision, in cases of a subject."""
-    cases = (run.of_numpy(size, change, of) for change in (subject.DOUBLE, NONE))
+    """Divide NumPy's time in double by its time in single precision; ``of``: subject of cases."""
+    cases = (run.numpy_factors(size, change, of) for change in (subject.DOUBLE, UNCHANGED))
     times = (run.process_medians("time", case) for case in cases)
-    return ranged((run,), "double over single precision", truediv, *times)
+    return ratio_with_range((run,), "double over single precision", truediv, *times)
 
 
-def shares_of_ceilings(pair: tuple[Run, Run], size: Size) -> tuple[Quantity, Quantity]:
-    """Divide times of the first product at ceilings of another run by its own time."""
-    run, ceilings = pair
-    (time, _), (work, moved) = run.parts(size), theory.first_product(size)
-    return work / ceilings.product_rate / time, moved / ceilings.peak_rate("copy") / time
+def shares_of_ceilings(run: Run, ceilings: Run, size: Size) -> tuple[Quantity, Quantity]:
+    """Return the times of the first product at peak rates of ``ceilings``, over its own time."""
+    time, _ = run.product_and_rest(size)
+    work, moved_bytes = theory.first_product(size)
+    return work / ceilings.product_rate / time, moved_bytes / ceilings.peak_rate("copy") / time
 
 
 def double_in_parts(run: Run, size: Size) -> tuple[Quantity, Quantity]:
-    """Divide times of the first product, called alone, and of the rest in both precisions."""
-    (double, double_rest), (single, rest) = (run.parts(size, c) for c in (subject.DOUBLE, NONE))
-    return double / single, double_rest / rest
+    """Divide times in double by times in single precision: of the first product, of the rest."""
+    double, double_rest = run.product_and_rest(size, subject.DOUBLE)
+    single, single_rest = run.product_and_rest(size)
+    return double / single, double_rest / single_rest
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
-    """Predict the effect of a change."""
+    """Predict NumPy's time with a change, divided by its time without."""
     added = theory.added_by(change, run, size)
-    return named("predicted effect", 1 + added / run.changed("time", size))
+    return named("predicted effect", 1 + added / run.numpy_with("time", size))
 
 
 def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
-    """Return the time (s) that another number of calls adds to PyTorch's iteration."""
-    return run.with_calls("time", size, calls) - run.with_calls("baseline_time", size, calls)
+    """Return the time (s) that ``calls`` instead of 31 library calls add to PyTorch's iteration."""
+    return run.torch_series("time", size, calls) - run.torch_series("baseline_time", size, calls)
 
 
 def saved_by_merging(run: Run, size: Size) -> Quantity:
@@ -132,13 +136,13 @@ def saved_by_merging(run: Run, size: Size) -> Quantity:
 
 
 def share_of_predicted(run: Run, change: str) -> Quantity:
-    """Divide the time that a change adds or saves at the source's size by the predicted one."""
-    added = run.changed("time", SOURCE, change) - run.changed("time", SOURCE)
-    return added / theory.added_by(change, run, SOURCE)
+    """Divide the time that a change adds at the source's size by the predicted added time."""
+    time, unchanged = (run.numpy_with("time", SOURCE, c) for c in (change, UNCHANGED))
+    return (time - unchanged) / theory.added_by(change, run, SOURCE)
 
 
 def over_prediction(run: Run, size: Size, change: str) -> Quantity:
-    """Divide the measured effect of a change by the predicted one."""
+    """Divide the measured effect of a change by its predicted effect."""
     return effect(run, size, change) / predicted_effect(run, size, change)
 
 

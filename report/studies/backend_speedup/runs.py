@@ -1,8 +1,4 @@
-"""Measurements of one run: iterations by size and library, and their ratios.
-
-Few processes timed a case of the GPU, so its ratios are printed with their range over all pairs of
-processes, without a level.
-"""
+"""Measurements of one run: iterations by size and library, and their ratios."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from report.evidence.runs import CaseFactors
 from report.instruments.gates import FLOAT32, bounding_ceilings, rate
 from report.quantity.expression import Inferred, Quantity, absent, recorded
 from report.quantity.units import unit
-from report.studies.backend_speedup.subject import DOUBLE, NAMES, NONE, Size
+from report.studies.backend_speedup.subject import DOUBLE, HIDDEN, LIBRARIES, UNCHANGED, Size
 
 #: The time of the matrix products of an iteration, as records name it.
 PRODUCTS: Final = "matrix_product_time"
@@ -39,16 +35,17 @@ class Run(any_study.Run):
     def sizes(self) -> tuple[Size, ...]:
         """Sizes that were timed, in the order of their work."""
         sizes = set()
-        for factors in (case.factors for case in self.stored.record.cases):
+        for case in self.stored.record.cases:
+            factors = case.factors
             if _is_case_of(factors, "scaling"):
-                sizes.add(Size(int(factors.get("hidden", 10)), int(factors["samples"])))
+                sizes.add(Size(int(factors.get("hidden", HIDDEN)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
     @property
     def conditions(self) -> str:
-        """Conditions of compared cases with a change; empty for a run without changes."""
-        changed = any(case.factors.get("change") for case in self.stored.record.cases)
-        return "1 or 2 threads" if changed else ""
+        """Numbers of threads if cases have changes to NumPy's iteration; else empty."""
+        has_changes = any(case.factors.get("change") for case in self.stored.record.cases)
+        return "1 or 2 threads" if has_changes else ""
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """Return the recorded factors of a library's case, of any size if ``size`` is None."""
@@ -61,34 +58,36 @@ class Run(any_study.Run):
         return {"subject": subject, "dtype": "float32", **wanted}
 
     def measured(self, quantity: str, size: Size, library: str) -> Quantity:
-        """A quantity of a case over all processes."""
+        """Return a quantity of a library's unchanged iteration, with all its processes."""
         return self.series(quantity, self.factors(size, library))
 
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
-        """The medians of the processes that timed a library at a size."""
+        """Return one median per process of a quantity of a library's unchanged iteration."""
         return self.process_medians(quantity, self.factors(size, library))
 
-    def changed(self, quantity: str, size: Size, change: str = NONE) -> Quantity:
-        """On a CPU, a quantity of NumPy's iteration with one ``change``."""
-        return self.series(quantity, changed_case(size, change))
+    def numpy_with(self, quantity: str, size: Size, change: str = UNCHANGED) -> Quantity:
+        """Return a quantity of NumPy's iteration on a CPU with one ``change``."""
+        return self.series(quantity, changed_factors(size, change))
 
-    def of_numpy(self, size: Size, change: str = NONE, of: str = "scaling") -> CaseFactors:
+    def numpy_factors(
+        self, size: Size, change: str = UNCHANGED, subject: str = "scaling"
+    ) -> CaseFactors:
         """Return NumPy's factors with ``change``; runs without changes vary only the precision."""
+        changed = changed_factors(size, change)
         if self.conditions:
-            return changed_case(size, change)
-        dtype = "float64" if change == DOUBLE else "float32"
-        return {**self.factors(size, "numpy", of), "dtype": dtype}
+            return changed
+        return {**self.factors(size, "numpy", subject), "dtype": changed["dtype"]}
 
-    def with_calls(self, quantity: str, size: Size, calls: int) -> Quantity:
+    def torch_series(self, quantity: str, size: Size, calls: int) -> Quantity:
         """PyTorch's ``time`` (s) with ``calls`` library calls, or ``baseline_time`` with all 31."""
-        factors = _varied(size, backend="torch", subject="calls", dtype="float32", calls=calls)
+        factors = _case(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
-    def parts(self, size: Size, change: str = NONE) -> tuple[Quantity, Quantity]:
-        """Times (s) of the first layer's product, called alone, and of the rest of an iteration."""
-        case = self.of_numpy(size, change)
-        product, both = (self.series(quantity, case) for quantity in ("product_alone_time", "time"))
-        return product, both - product
+    def product_and_rest(self, size: Size, change: str = UNCHANGED) -> tuple[Quantity, Quantity]:
+        """Return times (s) of the first layer's product, called alone, and of all else."""
+        case = self.numpy_factors(size, change)
+        product = self.series("product_alone_time", case)
+        return product, self.series("time", case) - product
 
     @property
     def product_rate(self) -> Quantity:
@@ -99,53 +98,58 @@ class Run(any_study.Run):
         return recorded("best rate of a matrix product", "FLOP/s", best, self.file)
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
-        """The medians of the processes that timed a case; empty if it was not measured."""
+        """Return one median per process that measured a case; empty if none did."""
         processes = self.by_process(quantity, factors)
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
 
-def ranged(
+def ratio_with_range(
     runs: tuple[Run, ...], name: str, compute: Callable[..., float], *series: Sequence[float]
 ) -> Quantity:
-    """Compute a ratio from medians of ``series`` of runs, monotone in each of them.
+    """Compute a ratio from the medians of several ``series`` of values, one per process.
 
-    Its bounds combine the ends of the intervals of all series, whose levels are lowered to hold
-    together (Bonferroni).  Few processes have a low level, so that their range decides no claim.
+    ``compute`` must be monotone in each argument.  Each series gets an interval, at a level that
+    all hold together (Bonferroni); the bounds of the ratio combine the ends of these intervals.
+    Few processes, as on the GPU, allow only a low level, so that such a ratio decides no claim.
     """
     if not all(series):
         return absent(name, "1", f"not timed in this run on {runs[0].label}")
-    middle = compute(*map(median, series))
+    value = compute(*map(median, series))
 
     def interval(confidence: float) -> Estimate:
-        sides = [median_interval(side, bonferroni(confidence, len(series))) for side in series]
-        ends = [(side.low, side.high) for side in sides]
-        values = [compute(*corner) for corner in product(*ends)]
-        level = max(0.0, 1 - sum(1 - side.confidence for side in sides))
-        return Estimate(middle, min(values), max(values), 0, min(level, confidence))
+        level_of_each = bonferroni(confidence, len(series))
+        estimates = [median_interval(medians, level_of_each) for medians in series]
+        ends = [(estimate.low, estimate.high) for estimate in estimates]
+        ratios = [compute(*corner) for corner in product(*ends)]
+        level = max(0.0, 1 - sum(1 - estimate.confidence for estimate in estimates))
+        confidence = min(level, confidence)
+        # Without a number of samples (n=0) papers print the range without its level.
+        return Estimate(value, min(ratios), max(ratios), n=0, confidence=confidence)
 
     further = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
     return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)
 
 
-def changed_case(size: Size, change: str) -> CaseFactors:
+def changed_factors(size: Size, change: str) -> CaseFactors:
     """Return the factors of NumPy's iteration with a single change on a CPU."""
     dtype = "float64" if change == DOUBLE else "float32"
-    return _varied(size, backend="numpy", subject="change", dtype=dtype, change=change)
+    return _case(size, backend="numpy", subject="change", dtype=dtype, change=change)
 
 
-def _varied(size: Size, **varied: Level) -> CaseFactors:
-    return {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **varied}
+def _case(size: Size, **further: Level) -> CaseFactors:
+    """Return the factors of a case on the digits at ``size``, with ``further`` factors."""
+    return {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **further}
 
 
 def _is_case_of(factors: CaseFactors, subject: str) -> bool:
     """Tell if a case has the subject, and is a perceptron in float32 without a compiler."""
-    fixed = {"network": "perceptron", "execution": "eager"}
-    wanted = {"subject": subject, "dtype": "float32", **fixed}
-    return {**fixed, **factors}.items() >= wanted.items()
+    defaults = {"network": "perceptron", "execution": "eager"}
+    wanted = {"subject": subject, "dtype": "float32", **defaults}
+    return {**defaults, **factors}.items() >= wanted.items()
 
 
 class _Library(msgspec.Struct):
-    """A library as the file beside a record describes it."""
+    """A library as described in an attachment of a record."""
 
     name: str
     version: str
@@ -162,5 +166,5 @@ def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> st
         place = f"data/{run.file}: {name}"
         library = parse_json(content, _Library, place, "run the experiment again")
         blas = f" ({library.matrix_products})" if library.matrix_products else ""
-        versions.append(f"{NAMES.get(library.name, library.name)} {library.version}{blas}")
+        versions.append(f"{LIBRARIES.get(library.name, library.name)} {library.version}{blas}")
     return markdown(", ".join(versions))

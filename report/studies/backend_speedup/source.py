@@ -1,40 +1,31 @@
-"""Numbers that the source of backend_speedup printed, and their audit."""
+"""Numbers printed in the source of backend_speedup (a course report), and their audit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from report.evidence.audit import (
-    Check,
-    Printed,
-    check,
-    difference,
-    exact_number,
-    printed_column,
-    printed_value,
-    ratio,
-    times,
-    total,
-)
+from report.evidence import audit
+from report.evidence.audit import Check, Printed, check, exact_number, printed_value
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity
-from report.quantity.expression import exact as leaf
+from report.quantity.expression import Quantity, exact
 from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS
 
-#: Rows of the source's tables by their names in this study.
+#: Quantity of this study → row of the source's Table 3.
 PERFORMANCE: Final = {
     "time": "Average time per iteration",
     "forward_time": "Forward pass time",
     "backward_time": "Backward pass time",
 }
+#: Quantity of this study → row of the source's Table 4.
 OPERATIONS: Final = {
     "matrix_product_time": "Matrix multiplication",
     "relu_time": "ReLU activation",
     "softmax_time": "Softmax activation",
     "gradient_time": "Gradient computation",
 }
-MEMORY: Final = {
+#: Component of memory → row of the source's Table 5.
+_MEMORY: Final = {
     "parameters": "Model parameters",
     "input": "Input data",
     "activations": "Intermediate activations",
@@ -42,95 +33,100 @@ MEMORY: Final = {
     "framework": "Framework overhead",
     "total": "Total",
 }
-_TABLES: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": MEMORY}
-_SIDES: Final = ("cpu", "gpu")
-#: Factors of formulas: size of an element (MB), a millisecond (s), and arrays kept of a layer.
+#: Number of the source's table → its rows.
+_ROWS_OF_TABLE: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": _MEMORY}
+#: Columns of these tables.
+_DEVICES: Final = ("cpu", "gpu")
+#: Size (MB) of an element in float32.
 _ELEMENT: Final = exact_number(4e-6, "MB", "theory: bytes of an element")
+#: Factor from milliseconds to seconds.
 _MILLISECOND: Final = exact_number(0.001, "1", "a millisecond in seconds")
-_ARRAYS: Final = exact_number(2, "1", "theory: sums and activations")
-#: Printed unit → unit of a quantity, and the printed unit in it.
+#: Arrays of a layer that training keeps.
+_ARRAYS_OF_LAYER: Final = exact_number(2, "1", "theory: sums and activations")
+#: Printed unit → unit of a quantity, and the factor to this unit.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
 
 class Source:
-    """Numbers of the source; raises ``StudyError`` for a missing one."""
+    """Numbers printed in the source; methods raise ``StudyError`` for a missing number."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """``inputs`` contain the numbers that the source printed."""
         self.reported, self.file = inputs.reported, inputs.reported_file
 
     def cell(self, table: str, row: str, column: str) -> Printed:
-        """One number of Table 3, 4 or 5 as printed."""
+        """Return one number of Table 3, 4 or 5 as printed; ``row`` is a name of this study."""
         source = self.reported.table(table)
-        names, name = source.column(source.columns[0].key), _TABLES[table][row]
-        for row_name, printed in zip(names, printed_column(source, column), strict=True):
+        names, name = source.column(source.columns[0].key), _ROWS_OF_TABLE[table][row]
+        for row_name, printed in zip(names, audit.printed_column(source, column), strict=True):
             if row_name == name and printed is not None:
                 return replace(printed, place=f"{source.place}, {name}, {column}")
         raise self.reported.fault(f"{source.place}: no number for {name}, {column}")
 
     def number(self, table: str, row: str, column: str) -> Quantity:
-        """One number as a quantity, without its rounding, in s, B or without unit."""
+        """Return a cell as an exact quantity in s or B, or in the printed unit."""
         return self._quantity(self.cell(table, row, column))
 
     def value(self, id: str) -> Quantity:
-        """A single number as a quantity, without its rounding."""
+        """Return a number of the source's text as an exact quantity, like ``number``."""
         return self._quantity(printed_value(self.reported, id))
 
     def _quantity(self, printed: Printed) -> Quantity:
         unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
-        return leaf(f"reported {printed.place}", unit, printed.value * factor, self.file)
+        return exact(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
     def audit(self) -> Iterator[Check]:
-        """Recompute every derived number from what is printed beside it or from shapes."""
-        for side in _SIDES:
-            yield from self._sums(side)
-        totals = (printed_value(self.reported, f"total_time_{side}") for side in _SIDES)
+        """Recompute each derived number from numbers printed beside it, or from array shapes."""
+        for device in _DEVICES:
+            yield from self._check_sums(device)
+        totals = (printed_value(self.reported, f"total_time_{device}") for device in _DEVICES)
         speedup = printed_value(self.reported, "total_speedup")
-        yield check(speedup, "CPU / GPU", ratio, *totals)
+        yield check(speedup, "CPU / GPU", audit.ratio, *totals)
         for table, rows in (("3", PERFORMANCE), ("4", OPERATIONS)):
             for row in rows:
-                cells = (self.cell(table, row, side) for side in _SIDES)
-                yield check(self.cell(table, row, "speedup"), "CPU / GPU", ratio, *cells)
-        yield from self._shapes()
+                cells = (self.cell(table, row, device) for device in _DEVICES)
+                yield check(self.cell(table, row, "speedup"), "CPU / GPU", audit.ratio, *cells)
+        yield from self._check_shapes()
 
-    def _sums(self, side: str) -> Iterator[Check]:
+    def _check_sums(self, device: str) -> Iterator[Check]:
+        """Check the total time, and the sums of times and bytes, on one device."""
         count = exact_number(self.reported.value("iterations").number, "1", "Section 6.4")
-        iteration = self.cell("3", "time", side)
+        iteration = self.cell("3", "time", device)
         formula = "iterations · time of an iteration / 10³"
-        total_time = printed_value(self.reported, f"total_time_{side}")
-        yield check(total_time, formula, times, count, iteration, _MILLISECOND)
-        passes = (self.cell("3", f"{name}_time", side) for name in ("forward", "backward"))
-        yield check(iteration, "forward + backward", total, *passes)
-        operations = (self.cell("4", row, side) for row in OPERATIONS)
-        yield check(iteration, "sum of the operations of Table 4", total, *operations)
-        *parts, whole = (self.cell("5", row, side) for row in MEMORY)
-        yield check(whole, "sum of the components", total, *parts)
+        total_time = printed_value(self.reported, f"total_time_{device}")
+        yield check(total_time, formula, audit.times, count, iteration, _MILLISECOND)
+        passes = (self.cell("3", f"{name}_time", device) for name in ("forward", "backward"))
+        yield check(iteration, "forward + backward", audit.total, *passes)
+        operations = (self.cell("4", row, device) for row in OPERATIONS)
+        yield check(iteration, "sum of the operations of Table 4", audit.total, *operations)
+        *components, whole = (self.cell("5", row, device) for row in _MEMORY)
+        yield check(whole, "sum of the components", audit.total, *components)
 
-    def _shapes(self) -> Iterator[Check]:
+    def _check_shapes(self) -> Iterator[Check]:
+        """Check the number of training images, and the bytes that follow from array shapes."""
         (cell,) = self.reported.table("2").column("training")
         training_images = self.reported.whole(cell, "Table 2, training")
         images = exact_number(training_images, "1", "Table 2, training samples")
-        training, validation = (
-            printed_value(self.reported, id) for id in ("training", "validation")
-        )
+        training = printed_value(self.reported, "training")
+        validation = printed_value(self.reported, "validation")
         formula = "training samples − validation samples"
-        yield check(training, formula, difference, images, validation)
-        parameters = exact_number(
-            (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES, "1", "theory: parameters"
-        )
+        yield check(training, formula, audit.difference, images, validation)
+        parameter_count = (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
+        parameters = exact_number(parameter_count, "1", "theory: parameters")
         learned = exact_number(self.reported.count("training"), "1", "Section 7, training samples")
         rows = exact_number(HIDDEN + CLASSES, "1", "theory: rows of both layers")
         pixels = exact_number(PIXELS, "1", "theory: pixels of an image")
+        activations = (_ARRAYS_OF_LAYER, rows, learned)
         gradients = "4 B · (parameters + (h + k) · training images)"
-        for row, formula, compute, inputs in (
-            ("parameters", "4 B · parameters", times, (parameters,)),
-            ("input", "4 B · pixels · all images", times, (pixels, images)),
-            ("activations", "4 B · 2 · (h + k) · training images", times, (_ARRAYS, rows, learned)),
-            ("gradients", gradients, _with_gradients, (parameters, rows, learned)),
+        for component, formula, compute, operands in (
+            ("parameters", "4 B · parameters", audit.times, (parameters,)),
+            ("input", "4 B · pixels · all images", audit.times, (pixels, images)),
+            ("activations", "4 B · 2 · (h + k) · training images", audit.times, activations),
+            ("gradients", gradients, _bytes_of_gradients, (parameters, rows, learned)),
         ):
-            printed = self.cell("5", row, "cpu")
-            yield check(printed, f"{formula} / 10⁶", compute, _ELEMENT, *inputs)
+            printed = self.cell("5", component, "cpu")
+            yield check(printed, f"{formula} / 10⁶", compute, _ELEMENT, *operands)
 
 
-def _with_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:
-    return element * (parameters + times(*shape))
+def _bytes_of_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:
+    """Multiply the bytes of an element by the number of parameters and of sums."""
+    return element * (parameters + audit.times(*shape))

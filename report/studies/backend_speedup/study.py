@@ -1,4 +1,4 @@
-"""backend_speedup as its paper and its reports print it."""
+"""Declarations of backend_speedup: templates print a function's result by the function's name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Final
 
 from figures.panels import Dots
 from report.core.text.escape import markdown
-from report.evidence.audit import Check, count_by_verdict
+from report.evidence.audit import count_by_verdict
 from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, properties, setup, short_name
 from report.paper.study import Content, Part, Study
@@ -18,9 +18,9 @@ from report.quantity.expression import Quantity, Statement, exact
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
-from report.studies.backend_speedup.subject import LARGE, ON_GPU, SMALL, SOURCE, WIDE, WIDEST, Size
+from report.studies.backend_speedup.subject import LARGE, SMALL, SOURCE, UNCHANGED, WIDEST, Size
 
-#: Speed-ups and sizes that differ by less than this share are no finding.
+#: Relative difference of times or speed-ups below which a claim calls them equal.
 MARGIN: Final = 0.1
 #: Growth up to which a GPU's time is called nearly constant.
 NEARLY_CONSTANT: Final = 1.25
@@ -29,26 +29,22 @@ LOSS_TOLERANCE: Final = 1e-3
 
 
 class Paper:
-    """Runs in their roles, and the source."""
+    """The runs that sentences name (None without a record), all runs, and the source."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.source = Source(inputs)
         self.by_role = inputs.runs(Run)
-        self.cpu, self.earlier, self.calls, self.gpu, self.zen3, self.amd = (
-            self.by_role.get(role) for role in ("cpu", "second", "third", "gpu", "eighth", "tenth")
-        )
-        self.beside_source = (self.gpu, self.source) if self.gpu else None
-        self.beside_earlier = (self.gpu, self.earlier) if self.gpu and self.earlier else None
-        self.beside_cpu = (self.gpu, self.cpu) if self.gpu and self.cpu else None
-
-    def audit(self) -> tuple[Check, ...]:
-        """Return the checks of the source's numbers."""
-        return tuple(self.source.audit())
+        self.cpu, self.gpu = self.by_role.get("cpu"), self.by_role.get("gpu")
+        self.earlier, self.calls = self.by_role.get("second"), self.by_role.get("third")
+        self.zen3, self.amd = self.by_role.get("eighth"), self.by_role.get("tenth")
+        self.gpu_and_source = (self.gpu, self.source) if self.gpu else None
+        self.two_sessions = (self.gpu, self.earlier) if self.gpu and self.earlier else None
+        self.gpu_and_cpu = (self.gpu, self.cpu) if self.gpu and self.cpu else None
 
 
 def _over_numpy(run: Run) -> Quantity:
-    """Time of NumPy's iteration divided by that of PyTorch's, at the source's size."""
+    """Divide NumPy's time of an iteration by PyTorch's, at the source's size."""
     return run.measured("time", SOURCE, "numpy") / run.measured("time", SOURCE, "torch")
 
 
@@ -56,7 +52,7 @@ study: Study[Paper] = Study(
     Paper,
     subject.check_subject,
     MachineComparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
-    audits=Paper.audit,
+    audits=lambda p: p.source.audit(),
 )
 findings = study.findings
 source: Part[Source] = study.part("source")
@@ -65,9 +61,9 @@ gpu: Part[Run] = study.part("gpu")
 calls: Part[Run] = study.part("calls", "cpu")
 zen3: Part[Run] = study.part("zen3", "cpu")
 amd: Part[Run] = study.part("amd", "cpu")
-beside_source: Part[tuple[Run, Source]] = study.part("beside_source", "gpu")
-beside_earlier: Part[tuple[Run, Run]] = study.part("beside_earlier", "pair")
-beside_cpu: Part[tuple[Run, Run]] = study.part("beside_cpu", "pair")
+gpu_and_source: Part[tuple[Run, Source]] = study.part("gpu_and_source", "gpu")
+two_sessions: Part[tuple[Run, Run]] = study.part("two_sessions", "pair")
+gpu_and_cpu: Part[tuple[Run, Run]] = study.part("gpu_and_cpu", "pair")
 
 
 @gpu.text()
@@ -89,9 +85,6 @@ def gpu_versions(p: Paper) -> str:
     return runs.library_versions(p.gpu, p.inputs.attachments.get(p.gpu.file, {})) if p.gpu else ""
 
 
-# -------------------------------------------------------------------------------------- values
-
-
 @source.mapping()
 def _counts(source: Source) -> dict[str, Quantity]:
     checks = tuple(source.audit())
@@ -102,8 +95,8 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "many_images": SOURCE.images,
         "most_neurons": WIDEST.hidden,
         "large_neurons": LARGE.hidden,
-        "wide_neurons": WIDE.hidden,
-        "shared_images": subject.SHARED_IMAGES,
+        "wide_neurons": subject.WIDE.hidden,
+        "shared_images": subject.DIGITS_IMAGES,
         "calls": subject.ALL_CALLS,
         "merged_calls": subject.MERGED_CALLS,
         "most_calls": subject.OTHER_CALLS[-1],
@@ -121,11 +114,11 @@ def _counts(source: Source) -> dict[str, Quantity]:
 
 
 @source.mapping("measured")
-def _printed(source: Source) -> dict[str, Quantity]:
+def _times_and_work(source: Source) -> dict[str, Quantity]:
     return {
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
-        "flat_work": to_digits(theory.work(subject.FLAT), 2),
+        "flat_work": to_digits(theory.work(subject.LARGEST_FLAT), 2),
     }
 
 
@@ -149,12 +142,12 @@ for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"saved_{_name}": _saved, f"added_{_name}": _added})
 cpu.values(
-    thread_factor=partial(results.effect, size=SOURCE, change=subject.NONE, over=subject.THREAD),
+    thread_factor=partial(results.effect, size=SOURCE, change=UNCHANGED, over=subject.THREAD),
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
     memory_over=partial(results.over_prediction, size=SOURCE, change=subject.RETURNED),
     double_over=partial(results.over_prediction, size=SOURCE, change=subject.DOUBLE),
-    returned=partial(Run.changed, quantity="page_faults", size=SOURCE, change=subject.RETURNED),
+    returned=partial(Run.numpy_with, quantity="page_faults", size=SOURCE, change=subject.RETURNED),
 )
 for _name, _change in zip(("thread", "memory", "double"), subject.CHANGES, strict=False):
     cpu.values(**{f"{_name}_share": partial(results.share_of_predicted, change=_change)})
@@ -162,22 +155,20 @@ for _name, _size in ("few", SMALL), ("fewer", subject.FEWER), ("many", SOURCE):
     zen3.values(**{f"zen3_{_name}": partial(results.double_factor, size=_size)})
 cpu.values("measured", page_price=theory.page_price)
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
-    beside_earlier.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
-beside_cpu.values(one_thread=results.gain_over)
-
-# -------------------------------------------------------------------------------------- claims
+    two_sessions.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
+gpu_and_cpu.values(one_thread=results.gain_over)
 
 
 @gpu.claim("With the fewest images the GPU idles for over a third of CuPy's iteration")
 def host_sets_pace(run: Run) -> Iterator[Statement]:
-    for size in SMALL, subject.SHARED:
+    for size in SMALL, subject.DIGITS_SIZE:
         yield results.idle(run, size) > 1 / 3
 
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
 def floor(run: Run) -> Iterator[Statement]:
     for size in run.sizes[1:]:
-        if size.multiply_adds <= subject.FLAT.multiply_adds:
+        if size.multiply_adds <= subject.LARGEST_FLAT.multiply_adds:
             yield results.growth_to(run, size) < NEARLY_CONSTANT
 
 
@@ -187,12 +178,12 @@ def floor(run: Run) -> Iterator[Statement]:
     numbers=("thread_factor", "memory_factor", "double_factor"),
 )
 def settings_matter(run: Run) -> Iterator[Statement]:
-    yield results.effect(run, SOURCE, subject.NONE, over=subject.THREAD) > 1 + MARGIN
+    yield results.effect(run, SOURCE, UNCHANGED, over=subject.THREAD) > 1 + MARGIN
     for change in subject.RETURNED, subject.DOUBLE:
         yield results.effect(run, SOURCE, change) > 1 + MARGIN
 
 
-@beside_cpu.claim(
+@gpu_and_cpu.claim(
     "Beside one thread of another CPU CuPy's speed-up is over four times that beside the host",
     numbers=("one_thread", "here"),
 )
@@ -208,7 +199,7 @@ def library_matters(run: Run) -> Statement:
     return results.gain(run, "torch_cuda", over="cupy") > 1 + MARGIN
 
 
-@beside_earlier.claim(
+@two_sessions.claim(
     "PyTorch's speed-up and CuPy's time are a tenth larger in the earlier session",
     numbers=("session_torch", "session_numpy", "session_cupy"),
 )
@@ -218,9 +209,8 @@ def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
     yield results.session_effect(pair, "cupy") > 1 + MARGIN
 
 
-@beside_source.claim(
-    "CuPy's speed-up is within a tenth of the source's",
-    numbers=("source_speedup", "here"),
+@gpu_and_source.claim(
+    "CuPy's speed-up is within a tenth of the source's", numbers=("source_speedup", "here")
 )
 def same_speedup(pair: tuple[Run, Source]) -> Statement:
     run, source = pair
@@ -242,22 +232,22 @@ def gap_grows_neurons(run: Run) -> Statement:
 
 @gpu.claim("At the source's size CuPy speeds up products more than each other operation")
 def products_benefit_most(run: Run) -> Iterator[Statement]:
-    for part in OPERATIONS:
-        if part != PRODUCTS:
-            gains = (run, PRODUCTS, SOURCE), (run, part, SOURCE)
+    for operation in OPERATIONS:
+        if operation != PRODUCTS:
+            gains = (run, PRODUCTS, SOURCE), (run, operation, SOURCE)
             yield results.ratio_of_gains(*gains, "cupy") > 1
 
 
 @gpu.claim("Losses of the GPU's training differ from NumPy's by less than a thousandth")
 def alike(run: Run) -> Iterator[Statement]:
-    for kind in ("train", "test"):
-        yield results.largest_difference(run, f"{kind}_loss") < LOSS_TOLERANCE
+    for quantity in ("train_loss", "test_loss"):
+        yield results.largest_difference(run, quantity) < LOSS_TOLERANCE
 
 
 @gpu.claim("After each iteration the GPU's network classifies as many images right as NumPy's")
 def same_accuracy(run: Run) -> Iterator[Statement]:
-    for kind in ("train", "test"):
-        yield results.largest_difference(run, f"{kind}_accuracy").exactly(0)
+    for quantity in ("train_accuracy", "test_accuracy"):
+        yield results.largest_difference(run, quantity).exactly(0)
 
 
 @cpu.claim("With a second thread NumPy's time is within a fifth of the predicted time")
@@ -298,11 +288,10 @@ def calls_shield(run: Run) -> Iterator[Statement]:
 )
 def calls_carry_over(run: Run) -> Iterator[Statement]:
     for size, number in product((SMALL, SOURCE), subject.OTHER_CALLS):
-        many, one = (results.added_by_calls(run, m, number) for m in (size, subject.ONE_IMAGE))
-        yield (many / one).near(1, within=MARGIN)
+        added = results.added_by_calls(run, size, number)
+        added_on_one_image = results.added_by_calls(run, subject.ONE_IMAGE, number)
+        yield (added / added_on_one_image).near(1, within=MARGIN)
 
-
-# -------------------------------------------------------------------------- figures and tables
 
 gpu.figure(height=1.9, wide=True)(figures.curve)
 cpu.figure(key=True)(figures.effects)
@@ -310,17 +299,17 @@ cpu.figure(key=True)(figures.effects)
 
 @study.figure(height=2.3, wide=True)
 def sessions(p: Paper) -> Iterator[Dots]:
-    """Draw both times and their ratio at the source's size, for each baseline and library."""
+    """Draw NumPy's time, the GPU's and their ratio at the source's size, for each baseline."""
     if not (p.gpu and p.cpu):
         return
-    rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}
-    for change in (subject.NONE, subject.THREAD, subject.RETURNED, subject.DOUBLE):
-        name = "other CPU" if change == subject.NONE else f"+ {change}"
-        times = p.cpu.changed("time", SOURCE, change), p.gpu.measured("time", SOURCE, "cupy")
+    rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}  # name → NumPy, GPU, ratio
+    for change in (UNCHANGED, subject.THREAD, subject.RETURNED, subject.DOUBLE):
+        name = "other CPU" if change == UNCHANGED else f"+ {change}"
+        times = p.cpu.numpy_with("time", SOURCE, change), p.gpu.measured("time", SOURCE, "cupy")
         rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
     hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
     for name, run in hosts.items():
-        for library, label in ON_GPU.items():
+        for library, label in subject.GPU_LIBRARIES.items():
             times = run.measured("time", SOURCE, "numpy"), run.measured("time", SOURCE, library)
             rows[f"{name}; {label}"] = *times, results.gain(run, library)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
@@ -330,22 +319,23 @@ def sessions(p: Paper) -> Iterator[Dots]:
 
 @study.table()
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate NumPy's times and page faults on other CPUs and days, and of the host's sessions."""
-    for run, change in product(p.by_role.values(), (subject.NONE, subject.RETURNED)):
-        case = run.of_numpy(SOURCE, change)
+    """Tabulate NumPy's times and page faults in all runs, also with returned memory."""
+    for run, change in product(p.by_role.values(), (UNCHANGED, subject.RETURNED)):
+        case = run.numpy_factors(SOURCE, change)
         processes = len(run.process_medians("time", case))
-        if processes and (change == subject.NONE or run.conditions):
+        if processes and (change == UNCHANGED or run.conditions):
             policy = "kept" if run.policies == ("retained",) else "default"
             yield {
-                **_named(run),
-                "Memory": policy if change == subject.NONE else "returned",
+                **_identify(run),
+                "Memory": policy if change == UNCHANGED else "returned",
                 "Faults": to_digits(run.series("page_faults", case), 4),
                 "Processes": processes,
                 "Time (ms)": to_digits(run.series("time", case), 3),
             }
 
 
-def _named(run: Run) -> Mapping[str, Content]:
+def _identify(run: Run) -> Mapping[str, Content]:
+    """Make the cells that identify a run: machine, day and time in November 2026, threads."""
     return {
         "NumPy on": "host" if run.on_gpu else run.label.partition(",")[0],
         "November": run.stored.record.started[8:16].replace("T", ", "),
@@ -362,20 +352,27 @@ def double(p: Paper) -> Iterator[Mapping[str, Content]]:
             ratios = {f"{s.hidden:,} neurons": results.double_factor(run, s) for s in sizes}
             in_training = results.double_factor(run, sizes[0], "training")
             if hidden == SOURCE.hidden and not ratios[f"{hidden} neurons"].missing:
-                yield {**_named(run), "Images": images, **ratios, "In training": in_training}
+                yield {**_identify(run), "Images": images, **ratios, "In training": in_training}
 
 
 @study.table()
 def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate shares of ceilings and factors of double precision for the first product."""
-    names = "Arithmetic (%)", "Memory (%)", "Product", "Rest"
-    cases = *subject.NETWORKS.items(), ("narrow, Zen 3", SOURCE)
-    pairs = (p.cpu, p.calls), (p.cpu, p.calls), (p.zen3, p.zen3)
-    for (network, size), (run, beside) in zip(cases, pairs, strict=True):
-        if run and beside:
-            shares = (to_digits(q, 2) for q in results.shares_of_ceilings((run, beside), size))
-            cells = *shares, *results.double_in_parts(run, size)
-            yield {"Network": network, **dict(zip(names, cells, strict=True))}
+    """Tabulate shares of peak rates, and effects of double precision on the first product."""
+    for network, size, run, peaks in (
+        ("narrow", SOURCE, p.cpu, p.calls),
+        ("wide", subject.WIDE, p.cpu, p.calls),
+        ("narrow, Zen 3", SOURCE, p.zen3, p.zen3),
+    ):
+        if run and peaks:
+            arithmetic, memory = results.shares_of_ceilings(run, peaks, size)
+            product_factor, rest_factor = results.double_in_parts(run, size)
+            yield {
+                "Network": network,
+                "Arithmetic (%)": to_digits(arithmetic, 2),
+                "Memory (%)": to_digits(memory, 2),
+                "Product": product_factor,
+                "Rest": rest_factor,
+            }
 
 
 @cpu.table("changes")
@@ -393,18 +390,20 @@ def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
 @cpu.table("inputs")
 def _by_input(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate the measured times (ms) from which the effects of changes were predicted."""
+    letters = {"t": "time", "p": PRODUCTS, "b": "bias_time", "r": "relu_time"}
     for case, size in {**subject.NETWORKS, "one image": subject.ONE_IMAGE}.items():
-        columns = {"t": "time", "p": runs.PRODUCTS, "b": "bias_time", "r": "relu_time"}
-        times = {f"{c} (ms)": to_digits(run.changed(of, size), 4) for c, of in columns.items()}
-        yield {"Case": case, **times, "Pages n": theory.mapped_pages(size)}
+        row: dict[str, Content] = {"Case": case}
+        for letter, quantity in letters.items():
+            row[f"{letter} (ms)"] = to_digits(run.numpy_with(quantity, size), 4)
+        yield {**row, "Pages n": theory.mapped_pages(size)}
 
 
-@beside_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
+@gpu_and_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
 def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
-    """Tabulate times of parts on both GPUs, and the speed-ups."""
+    """Tabulate times of an iteration and its parts on the source's GPU and ours, and speed-ups."""
     run, source = pair
-    rows = [("4", quantity, part) for quantity, part in OPERATIONS.items()]
-    for table, quantity, part in (*rows, ("3", "time", "Iteration")):
+    for quantity, part in {**OPERATIONS, "time": "Iteration"}.items():
+        table = "4" if quantity in OPERATIONS else "3"
         yield {
             "Part": part.removesuffix(" activation"),
             "Source (ms)": source.number(table, quantity, "gpu"),
@@ -415,14 +414,14 @@ def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
         }
 
 
-#: Rows omitted from the set-up table for its length; the records hold them.
+#: Rows that the table of machines lacks to remain short; the records hold them.
 _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches",
                    "Identity")  # fmt: skip
 
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    """Tabulate the runs of the sentences; a GPU's session names its run."""
+    """Tabulate the machines of the runs that sentences name, with both sessions on the GPU."""
     sessions = {"main": p.gpu, "earlier": p.earlier}
     on_gpu = [replace(run, label=f"GPU, {name} session") for name, run in sessions.items() if run]
     table = setup([*(run for run in (p.cpu, p.calls) if run), *on_gpu])

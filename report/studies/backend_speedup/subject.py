@@ -1,4 +1,4 @@
-"""Subject of backend_speedup: an iteration of a small network at one of many sizes.
+"""Subject of backend_speedup: a training iteration of a small network, in many sizes.
 
 Letters: d pixels of an image, h neurons of the hidden layer, k classes, m images.
 """
@@ -15,15 +15,16 @@ CLASSES: Final = 10
 #: Neurons of the hidden layer in the source.
 HIDDEN: Final = 10
 
-#: Library calls: products, biases, ReLU, softmax, gradients, update.
+#: Library calls of an iteration: products, biases, ReLU, softmax, gradients, update.
 ALL_CALLS: Final = 5 + 2 + 1 + 5 + 10 + 8
-#: Library calls with PyTorch's own softmax, ReLU gradient and update.
+#: Library calls if PyTorch computes softmax, ReLU's gradient and the update in one call each.
 MERGED_CALLS: Final = 17
-#: Other numbers of library calls: merged, with fewer divisions, with calls added on one element.
-OTHER_CALLS: Final = (MERGED_CALLS, 27, 62, 341)
+#: Numbers of calls that are compared with ``ALL_CALLS``: merged calls, 4 divisions less, and twice
+#: and 11 times all calls, where each extra call adds two arrays of one element.
+OTHER_CALLS: Final = (MERGED_CALLS, ALL_CALLS - 4, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
-#: Single changes of NumPy's baseline on a CPU, as records name them.
-NONE: Final = "none"
+#: Levels of the factor ``change`` in records: NumPy's baseline on a CPU, and single changes to it.
+UNCHANGED: Final = "none"
 THREAD: Final = "second thread"
 RETURNED: Final = "returned memory"
 DOUBLE: Final = "double precision"
@@ -31,13 +32,18 @@ FUSED: Final = "fused ReLU"
 CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
 
 #: Names of the libraries in print.
-NAMES: Final = {"numpy": "NumPy", "torch": "PyTorch", "torch_cuda": "PyTorch CUDA", "cupy": "CuPy"}
+LIBRARIES: Final = {
+    "numpy": "NumPy",
+    "torch": "PyTorch",
+    "torch_cuda": "PyTorch CUDA",
+    "cupy": "CuPy",
+}
 #: Libraries that compute on a GPU.
-ON_GPU: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
+GPU_LIBRARIES: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
 
 
 class Size(NamedTuple):
-    """Size of an iteration: neurons of the hidden layer, and images."""
+    """Size of an iteration: numbers of hidden neurons and of images."""
 
     hidden: int
     images: int
@@ -47,53 +53,57 @@ class Size(NamedTuple):
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the five matrix products; the images need no gradient."""
+        """Multiply-adds of an iteration's five matrix products; the images need no gradient."""
         h, m = self.hidden, self.images
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
 
-#: The source's network with 60,000 images, as in MNIST, with fewer, and with a single image.
-SOURCE, FEWER, ONE_IMAGE = Size(HIDDEN, 60_000), Size(HIDDEN, 16_000), Size(HIDDEN, 1)
+#: The source's network with 60,000 images (as in MNIST), with fewer, and with a single image.
+SOURCE, FEWER = Size(HIDDEN, images=60_000), Size(HIDDEN, images=16_000)
+SMALL, ONE_IMAGE = Size(HIDDEN, images=1_000), Size(HIDDEN, images=1)
 #: Training images of scikit-learn's digits.
-SHARED_IMAGES: Final = 1_438
-#: The smallest size of the earlier session, and a wide network of about the source's work.
-SHARED, WIDE = Size(HIDDEN, SHARED_IMAGES), Size(512, SHARED_IMAGES)
-#: Networks whose effects of changes are predicted.
-NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
+DIGITS_IMAGES: Final = 1_438
+#: The source's network with these images: the smallest size of the earlier session.
+DIGITS_SIZE: Final = Size(HIDDEN, DIGITS_IMAGES)
+#: A wide network of about the source's work.
+WIDE: Final = Size(hidden=512, images=DIGITS_IMAGES)
 #: The most work at which CuPy's time hardly grows, chosen after the run.
-FLAT: Final = Size(2_048, SHARED_IMAGES)
-#: The least work, and the two sizes with more work than ``FLAT``.
-SMALL, LARGE, WIDEST = Size(10, 1_000), Size(128, 60_000), Size(2_048, 16_000)
+LARGEST_FLAT: Final = Size(hidden=2_048, images=DIGITS_IMAGES)
+#: The two sizes with more work than ``LARGEST_FLAT``.
+LARGE, WIDEST = Size(hidden=128, images=60_000), Size(hidden=2_048, images=16_000)
+#: Networks for which the effects of changes are predicted.
+NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
 
-_NEEDED: Final[dict[str, AllowedLevels]] = {
+_REQUIRED_FACTORS: Final[dict[str, AllowedLevels]] = {
     "dtype": ("float32", "float64"),
     "samples": int,
     "dataset": str,
     "backend": str,
 }
-#: Optional factors, some of older records; the study uses their perceptrons only.
-_OPTIONAL: Final[dict[str, AllowedLevels]] = {
+#: Factors that cases may lack.  ``network`` and ``execution`` are in older records, of which the
+#: study uses only the perceptrons.
+_OPTIONAL_FACTORS: Final[dict[str, AllowedLevels]] = {
     "hidden": int,
     "network": ("perceptron", "convnet"),
     "execution": ("eager", "compiled", "inductor"),
     "change": str,
     "calls": int,
 }
-_SUBJECTS: Final = ("training", "scaling", "change", "calls")
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case trained a perceptron of another size than its factors say."""
-    check_factors(stored, dict.fromkeys(_SUBJECTS, _NEEDED), _OPTIONAL)
+    """Raise ``StudyError`` for unknown factors, or multiply-adds that the factors do not give."""
+    subjects = ("training", "scaling", "change", "calls")
+    check_factors(stored, dict.fromkeys(subjects, _REQUIRED_FACTORS), _OPTIONAL_FACTORS)
     for index, case in enumerate(stored.record.cases):
         factors = case.factors
         if not case.layers or factors.get("network", "perceptron") != "perceptron":
             continue
         size = Size(int(factors.get("hidden", HIDDEN)), int(factors.get("samples", 0)))
-        ran = training_macs(case.layers)
-        if ran != size.multiply_adds:
+        multiply_adds = training_macs(case.layers)
+        if multiply_adds != size.multiply_adds:
             raise StudyError(
-                f"data/{stored.file}: cases[{index}].layers: an iteration has {ran:,} "
+                f"data/{stored.file}: cases[{index}].layers: an iteration has {multiply_adds:,} "
                 f"multiply-adds, expected {size.multiply_adds:,}; run the experiment of this "
                 "version again."
             )

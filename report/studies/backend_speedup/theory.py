@@ -1,8 +1,8 @@
 """Work of an iteration, and predicted effects of single changes to NumPy's baseline.
 
-The time that a change adds is predicted from times of the unchanged baseline: its products, its
-passes over the hidden layer, and an iteration on one image, which makes as many library calls and
-computes nearly nothing.  The time to map a page is a ceiling that the same run measured.
+The time that a change adds is predicted from times of the unchanged baseline: of its products, of
+its passes over the hidden layer, and of an iteration on one image.  The latter makes as many
+library calls and computes nearly nothing.  The same run measured the time to map a page.
 """
 
 from functools import cache
@@ -12,84 +12,77 @@ from report.core.missing import Missing
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact, named, recorded
 from report.quantity.operations import counted_in, flops, largest
+from report.studies.backend_speedup import subject
 from report.studies.backend_speedup.runs import PRODUCTS, Run
-from report.studies.backend_speedup.subject import (
-    CLASSES,
-    DOUBLE,
-    HIDDEN,
-    ONE_IMAGE,
-    PIXELS,
-    RETURNED,
-    THREAD,
-    Size,
-)
+from report.studies.backend_speedup.subject import CLASSES, HIDDEN, ONE_IMAGE, PIXELS, Size
 from report.theory import heap
 from report.theory.work import round_up
 
-#: Pixels, neurons of the source, and classes.
-D, H, K = (
-    exact(name, "1", count) for name, count in (("d", PIXELS), ("h", HIDDEN), ("k", CLASSES))
-)
-#: Smallest block (B) that glibc maps separately, as long as no larger one was freed.
-_MAPPED_FROM: Final = 128 * 1024
+#: Pixels of an image, hidden neurons of the source, and classes.
+D, H, K = exact("d", "1", PIXELS), exact("h", "1", HIDDEN), exact("k", "1", CLASSES)
+#: Smallest block (B) that glibc maps separately, as long as no larger block was freed.
+_SMALLEST_MAPPED_BYTES: Final = 128 * 1024
 
 
 @cache
 def work(size: Size) -> Quantity:
-    """Work (FLOP) of the products of an iteration, which are nearly all of it."""
+    """Return the work (FLOP) of an iteration's matrix products, nearly all of its work."""
     h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
-    image = counted_in("MAC", 2 * D * h + 3 * h * K)
-    return named("work", flops(m * image))
+    work_of_an_image = counted_in("MAC", 2 * D * h + 3 * h * K)
+    return named("work", flops(m * work_of_an_image))
 
 
 def first_product(size: Size) -> tuple[Quantity, Quantity]:
-    """Return work (FLOP) and moved bytes (float32, each once) of the first product."""
+    """Return work (FLOP) of the first layer's product, and bytes (B) of its three arrays."""
     h, m = size
     work = flops(counted_in("MAC", exact("multiply-adds", "1", h * PIXELS * m)))
-    moved = 4 * (h * PIXELS + PIXELS * m + h * m)
-    return work, exact("moved bytes", "B", moved)
+    moved_bytes = 4 * (h * PIXELS + PIXELS * m + h * m)
+    return work, exact("moved bytes", "B", moved_bytes)
 
 
 def mapped_pages(size: Size) -> int:
-    """Count the pages of the arrays that an iteration allocates in float32, if all are mapped.
+    """Count the pages of all arrays of an iteration in float32 that glibc maps separately.
 
-    NumPy reuses the temporary array of one product of two arrays (``through_relu``).
+    In ``through_relu``, a product of two arrays, NumPy reuses a temporary array.
     """
     h, m = size
-    arrays = (
-        *(4 * h * m,) * 5,  # sums twice, ReLU, its gradient twice
-        h * m,  # the mask of the gradient, a byte an element
-        *(4 * CLASSES * m,) * 6,  # sums twice, softmax thrice, error
+    bytes_of_arrays = (
+        *(4 * h * m,) * 5,  # hidden layer: sums twice, ReLU, gradient of ReLU twice
+        h * m,  # the mask of the gradient, with one byte per element
+        *(4 * CLASSES * m,) * 6,  # last layer: sums twice, softmax thrice, error
         *(4 * m,) * 2,  # maximum and sum of softmax
-        *(4 * h * PIXELS,) * 4,  # gradient twice, step and new weights of the first layer
+        *(4 * h * PIXELS,) * 4,  # first layer: gradient twice, step, new weights
     )
-    blocks = (bytes_ + heap.HEADER for bytes_ in arrays)
-    mapped = (round_up(block, heap.PAGE) for block in blocks if block >= _MAPPED_FROM)
-    return sum(mapped) // heap.PAGE
+    pages = 0
+    for array_bytes in bytes_of_arrays:
+        block = array_bytes + heap.HEADER
+        if block >= _SMALLEST_MAPPED_BYTES:
+            pages += round_up(block, heap.PAGE) // heap.PAGE
+    return pages
 
 
 def added_by(change: str, run: Run, size: Size) -> Quantity:
     """Predict the time (s) that a change adds to NumPy's iteration; negative if it saves time."""
-    if change == THREAD:  # the products halve, and nothing else
-        return -0.5 * _computing(run, PRODUCTS, size)
-    if change == RETURNED:  # each block is mapped anew, page by page
+    if change == subject.THREAD:  # only the time of the products halves
+        return -0.5 * _computing_time(run, PRODUCTS, size)
+    if change == subject.RETURNED:  # each block is mapped anew, page by page
         return mapped_pages(size) * page_price(run)
-    if change == DOUBLE:  # twice the bytes, and half as many elements in a vector
-        return _computing(run, "time", size)
-    # Bias and ReLU of the hidden layer read and write its sums once instead of twice.
-    hidden = size.hidden / (size.hidden + CLASSES)
-    passes = hidden * _computing(run, "bias_time", size) + _computing(run, "relu_time", size)
-    return -0.5 * passes
+    if change == subject.DOUBLE:  # twice the bytes, and half as many elements in a vector
+        return _computing_time(run, "time", size)
+    # Fused, bias and ReLU of the hidden layer read and write its sums once instead of twice.
+    hidden_share = size.hidden / (size.hidden + CLASSES)
+    bias_time = hidden_share * _computing_time(run, "bias_time", size)
+    return -0.5 * (bias_time + _computing_time(run, "relu_time", size))
 
 
-def _computing(run: Run, quantity: str, size: Size) -> Quantity:
-    """Time (s) without the cost of calls, which is the time of an iteration on one image."""
-    computing = run.changed(quantity, size) - run.changed(quantity, ONE_IMAGE)
+def _computing_time(run: Run, quantity: str, size: Size) -> Quantity:
+    """Return a time (s) of NumPy's iteration less that on one image: the cost of its calls."""
+    computing = run.numpy_with(quantity, size) - run.numpy_with(quantity, ONE_IMAGE)
     return largest(computing, exact("no work", "s", 0))
 
 
 def page_price(run: Run) -> Quantity:
-    """The time (s) of mapping a page, a fact of the run."""
+    """Return the time (s) of mapping a page, from the rate that the run measured."""
     rate = point(run.peak_rate("page_mapping"))
     price = rate if isinstance(rate, Missing) else 1 / rate
     return recorded("price of a page", "s", price, run.file)

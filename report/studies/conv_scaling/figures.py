@@ -1,4 +1,4 @@
-"""Figures of conv_scaling."""
+"""Figures of conv_scaling: throughput, free memory at the heap's top, and mapped pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,44 +10,42 @@ from report.paper.plots import points
 from report.studies.conv_scaling import subject, theory
 from report.studies.conv_scaling.results import first_batches
 from report.studies.conv_scaling.runs import Calls, Run
-from report.studies.conv_scaling.subject import IMAGE
+from report.studies.conv_scaling.subject import LAYER
 from report.theory import heap
 from report.theory.work import input_bytes, output_bytes
 
-#: Policies of a CPU with the name and colour of their lines.
+#: Memory policy → name of its line, and number of the colour.
 _POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
     "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
 }  # fmt: skip
 
 
-def rings(groups: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[Points, ...]:
-    """Draw a hollow mark for each (x, y), in a colour for each name of a group."""
-    drawn = list[Points]()
-    for series, (name, marks) in enumerate(sorted(groups.items())):
+def hollow_points(groups: Mapping[str, Sequence[tuple[float, float]]]) -> Iterator[Points]:
+    """Draw groups (name → points (x, y)) as hollow marks, each group in one colour."""
+    for colour, (name, marks) in enumerate(sorted(groups.items())):
         x, y = zip(*marks, strict=True)
-        drawn.append(Points(name, x, y, style_number=series, hollow=True))
-    return tuple(drawn)
+        yield Points(name, x, y, style_number=colour, hollow=True)
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw the throughput of each run over the batch size."""
+    """Draw the throughput (thousand images/s) of each run over the batch size."""
     for run in runs:
         lines: tuple[Points, ...] = ()
         policies = {run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES
         for policy, (name, colour) in policies.items():
             measured = run.under_policy(policy)
-            over = {batch: measured.throughput(batch) for batch in measured.powers}
-            lines += points(name, over, "k1/s", style_number=colour, joined=True)
+            throughputs = {batch: measured.throughput(batch) for batch in measured.powers}
+            lines += points(name, throughputs, "k1/s", style_number=colour, joined=True)
         drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short_label)
         yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 
 
 def rule(run: Run) -> Iterator[Bars]:
-    """Draw the free top of the heap after calls around predicted start and end."""
-    threshold = subject.LEAST_THRESHOLD
+    """Draw the predicted free bytes at the heap's top after calls around start and end."""
+    threshold = subject.LEAST_SET_THRESHOLD
     start, end = theory.mapping_start("layer", threshold), theory.mapping_end("layer", threshold)
-    outputs, copy = (size / 1e6 for size in (2 * output_bytes(IMAGE), input_bytes(IMAGE)))
-    # Call → images, and the side of zero to which the input's copy extends: left if it lies lower.
+    outputs, copy = 2 * output_bytes(LAYER) / 1e6, input_bytes(LAYER) / 1e6
+    # Call → images, and 1 if the input's copy is at the top of the heap, -1 if it is lower.
     calls = {
         f"{start - 1} images": (start - 1, 1),
         f"{start} images: start": (start, 1),
@@ -64,16 +62,17 @@ def rule(run: Run) -> Iterator[Bars]:
 
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw the error of predicted starts, and the layer's time in each process of two runs."""
+    """Draw errors of predicted starts of page mapping, and the layer's time in each process."""
     with_start = list[Calls]()
     times: dict[str, list[tuple[float, float]]] = {}
     for case in calls:
-        if case.kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
-            # Elsewhere an output gets pages of its own before the top reaches the threshold.
+        kind = case.factors["subject"]
+        if kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
+            # In other cases an output has its own pages before the top reaches the threshold.
             if case.missing_bytes(case.start) <= 0:
                 with_start.append(case)
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
-            order = "first" if case.kind == "sweep" else "second"
+            order = "first" if kind == "sweep" else "second"
             group = f"Tensor freed, {order} run" if case.freed else "No tensor freed"
             for time in case.medians("time"):
                 times.setdefault(group, []).append((case.batch, 1e6 * time / case.batch))
@@ -81,14 +80,14 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     for name, first in first_batches(with_start).items():
         errors[name.replace("x", " × ")] = [(start, float(first[start] - start)) for start in first]
     if errors:
-        marks = rings(errors)
+        marks = tuple(hollow_points(errors))
         ends = (min(min(mark.x) for mark in marks), max(max(mark.x) for mark in marks))
         exact = Curve("As predicted", ends, (0.0, 0.0))
         axes = ("Predicted start (images)", "Error (images)")
         drawn = Scaling(*axes, marks, (exact,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
         yield replace(drawn, y_scale="linear", y_bottom=-2.0, y_top=1.0)
     if times:
-        marks = rings(times)
+        marks = tuple(hollow_points(times))
         top = 1.1 * max(max(mark.y) for mark in marks)
         start, end = theory.START_AFTER_FREED, theory.END_AFTER_FREED
         y = (0.0, top)
@@ -99,21 +98,21 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw pages and time of an image over the free bytes at the top, a mark for each process."""
+    """Draw pages and time per image over the heap's free bytes, a mark for each process."""
     panels = (("page_faults", "Pages/image", 1.0, True), ("time", "µs/image", 1e-6, False))
     for quantity, label, unit, legend in panels:
-        # Place of the input's copy → shares of the threshold at the top, and values of an image.
+        # Place of the input's copy → (free bytes over threshold, value per image) by process.
         groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
-            with_copy = heap.freed_bytes(IMAGE) * case.batch
+            bytes_with_copy = heap.freed_bytes(LAYER) * case.batch
             for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
-                place = "at the top" if top > with_copy else "lower"
+                place = "at the top" if top > bytes_with_copy else "lower"
                 mark = (top / case.threshold, value / unit / case.batch)
                 groups.setdefault(f"Input's copy {place}", []).append(mark)
         if groups:
-            marks = rings(groups)
+            marks = tuple(hollow_points(groups))
             highest = 1.1 * max(max(mark.y) for mark in marks)
             limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
-            below = "" if legend else "Free bytes at the top of the heap ÷ trimming threshold"
-            drawn = Scaling(below, label, marks, (limit,), x_scale="linear", y_scale="linear")
+            x_label = "" if legend else "Free bytes at the top of the heap ÷ trimming threshold"
+            drawn = Scaling(x_label, label, marks, (limit,), x_scale="linear", y_scale="linear")
             yield replace(drawn, y_top=highest, y_bottom=0.0, legend=legend)

@@ -1,6 +1,6 @@
-"""One record of the study: calls of the layer, and calls after memory was freed."""
+"""One record of the study: calls of the layer, and calls after a change to the heap."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -12,7 +12,6 @@ from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact, named, recorded
-from report.quantity.intervals import Process
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import subject, theory
 from report.theory import heap
@@ -26,12 +25,12 @@ class Run(any_study.Run):
     """One record of this study."""
 
     def factors(self, batch: int, pass_: Pass = "forward") -> dict[str, Level]:
-        """The factors of a case of the layer."""
+        """Return the factors of a case of the layer."""
         return {"subject": "layer", "batch": batch, "pass": pass_, "layout": "contiguous"}
 
     @cached_property
     def batches(self) -> tuple[int, ...]:
-        """The batch sizes of the run in ascending order, also of cases that failed."""
+        """The batch sizes in ascending order, also of cases that failed."""
         return tuple(map(int, self.levels("batch", subject="layer", layout="contiguous")))
 
     @cached_property
@@ -41,36 +40,31 @@ class Run(any_study.Run):
 
     @cached_property
     def powers(self) -> tuple[int, ...]:
-        """The timed batch sizes that are powers of two, which every run has."""
+        """The timed batch sizes that are powers of two."""
         return tuple(batch for batch in self.timed if not batch & (batch - 1))
 
     def time(self, batch: int, pass_: Pass = "forward") -> Quantity:
-        """Duration of a call (s)."""
+        """Return the duration of a call (s)."""
         return self.series("time", self.factors(batch, pass_))
 
     def throughput(self, batch: int) -> Quantity:
-        """Images per second of forward calls."""
+        """Return the images per second of forward calls."""
         return batch / self.time(batch)
 
     def throughput_ratio(self, batch: int, base: int) -> Quantity:
-        """Divide the throughput at one batch size by that at another case."""
+        """Divide the throughput at one batch size by the throughput at the batch size ``base``."""
         return self.throughput(batch) / self.throughput(base)
 
     def best_batch(self) -> Quantity:
-        """The power of two with the highest throughput, by medians."""
+        """Return the power of two with the highest throughput, by medians."""
         if not self.powers:
             return absent("best batch", "1", f"not timed on {self.label}")
         rates = [float(point(self.throughput(batch))) for batch in self.powers]  # type: ignore[arg-type]
         return exact("best batch", "1", self.powers[rates.index(max(rates))], self.file)
 
-    def processes(self, quantity: str, factors: CaseFactors) -> Sequence[Process]:
-        """The processes that measured a quantity of a case; empty if none did."""
-        processes = self.by_process(quantity, factors)
-        return () if isinstance(processes, Missing) else processes
-
     @cached_property
     def compared(self) -> tuple[int, ...]:
-        """Powers of two whose calls map pages, up to a size for which all processes had time."""
+        """Powers of two, up to ``LARGE_BATCH``, whose calls map pages if memory is returned."""
         if not {"retained", "default"} <= {*self.policies}:
             return ()
         compared, returned = [], self.under_policy("default")
@@ -81,7 +75,7 @@ class Run(any_study.Run):
         return tuple(compared)
 
     def gain(self, policy: Policy = "default") -> Quantity:
-        """Geometric mean of a call's time over that with memory kept, where calls map pages."""
+        """Return the geometric mean of ratios: time under ``policy`` over time with memory kept."""
         if not self.compared:
             return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
         other = self.under_policy(policy)
@@ -89,51 +83,56 @@ class Run(any_study.Run):
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Pages of the median call beyond those of its blocks, and of the weights if they count."""
+        """Subtract predicted pages, with the weights' copy if it fits better, from the median."""
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
-        blocks = theory.pages(batch)
-        size = float(point(pages - blocks))  # type: ignore[arg-type]  # pages of these batches were counted
-        weights = subject.WEIGHT_PAGES if size > subject.WEIGHT_PAGES / 2 else 0
-        met = f"{point(blocks + weights):,.0f} {'with' if weights else 'without'} the weights' copy"
-        name = f"pages beyond those(batch {batch}: {met})"
-        return exact(name, "1", size - weights, self.file)
+        predicted = theory.pages(batch)
+        # Pages of the batches ``compared`` were counted.
+        excess = float(point(pages - predicted))  # type: ignore[arg-type]
+        weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
+        with_weights = f"{'with' if weights else 'without'} the weights' copy"
+        name = (
+            f"pages beyond those(batch {batch}: {point(predicted + weights):,.0f} {with_weights})"
+        )
+        return exact(name, "1", excess - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
-        """Divide the time of a call with freed memory returned by that with it kept."""
-        returned = self.under_policy("default").time(batch, pass_)
-        return named("slowdown", returned / self.time(batch, pass_))
+        """Divide a call's time with freed memory returned by its time with memory kept."""
+        return named(
+            "slowdown", self.under_policy("default").time(batch, pass_) / self.time(batch, pass_)
+        )
 
     def timed_processes(self) -> Quantity:
-        """Count the processes that timed a single image, with memory returned."""
-        run = self.under_policy("default")
-        return exact("processes", "1", len(run.processes("time", run.factors(1))), self.file)
+        """Count the processes that timed a single image with memory returned."""
+        medians = Calls(self, self.factors(1)).medians("time")
+        return exact("processes", "1", len(medians), self.file)
 
     def first_threshold(self) -> Quantity:
-        """Trimming threshold (B) of a process at its first call; calls of one image raise none."""
-        factors = self.factors(self.timed[0])
-        mapped = self.under_policy("traced").fixed_quantity("mmap_threshold", factors)
-        return named("trimming threshold", 2 * mapped)
+        """Return the trimming threshold (B) of a first call, which the smallest batch retains."""
+        mapping = self.under_policy("traced").fixed_quantity(
+            "mmap_threshold", self.factors(self.timed[0])
+        )
+        return named("trimming threshold", 2 * mapping)
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
-        """The first batch size that, with the reserve, reaches the threshold of the first call."""
+        """Return the first batch size whose bytes and the reserve reach the first threshold."""
         images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
         batch = images if isinstance(images, Missing) else ceil(images)
         return recorded("first batch that reaches the threshold", "1", batch, self.file)
 
     def start(self) -> Quantity:
-        """The predicted start: outputs, copy and reserve reach the threshold."""
+        """Predict the first batch size that may map pages: outputs and input's copy suffice."""
         return self._first_reaching(theory.freed_bytes(1))
 
     def end(self) -> Quantity:
-        """The predicted end: outputs and reserve alone reach the threshold."""
+        """Predict the batch size from which all calls map pages: the outputs alone suffice."""
         return self._first_reaching(2 * theory.output_bytes(1))
 
     def predicted_top(self, fewer: int = 0) -> Quantity:
-        """Free bytes at the top after a call of the start's images, or of ``fewer`` images less."""
+        """Predict the heap's free bytes (B) after a call on ``fewer`` images than the start."""
         return (self.start() - fewer) * theory.freed_bytes(1) + theory.RESERVE
 
     def executed(self) -> Iterator[Reconciliation]:
-        """Reconcile theory with the multiply-adds that lackey counted, forward and backward."""
+        """Reconcile theory with the multiply-adds that Valgrind's lackey counted, in each pass."""
         for pass_ in PASSES:
             cases = {batch: self.factors(batch, pass_) for batch in self.batches}
             for batch, count in evidence.count_by_level(self, cases).items():
@@ -148,7 +147,7 @@ class Run(any_study.Run):
                 )
 
     def device_work(self) -> Iterator[Reconciliation]:
-        """Reconcile forward calls with the float32 counts of a GPU's CUDA cores."""
+        """Reconcile the work of forward calls with the float32 counts of a GPU's CUDA cores."""
         for batch in self.batches:
             reconciled = evidence.reconcile_gpu_work(
                 self,
@@ -162,47 +161,45 @@ class Run(any_study.Run):
 
 
 class Calls:
-    """Calls of a layer or network by default, or after memory was freed or a threshold set."""
+    """Calls in a case, which may free a tensor or small blocks before, or set the threshold."""
 
     def __init__(self, run: Run, factors: CaseFactors) -> None:
-        """``factors`` are those of a case of ``run``."""
         self.run, self.factors = run, factors
-        self.kind = str(factors["subject"])
-        #: The layer or the network, and the images of a call.
+        #: Name of the layer or network.
         self.name = str(factors.get("network") or factors.get("layer"))
         self.batch = int(factors["batch"])
-        #: The trimming threshold (B), and whether a tensor was freed before the calls.
+        #: The trimming threshold (B).
         self.threshold = theory.trimming_threshold(factors)
         self.freed = "freed" in factors
 
     @property
     def start(self) -> int:
-        """Predicted start: the first batch size at which a process may map pages."""
+        """Predicted first batch size at which a process may map pages."""
         return theory.mapping_start(self.name, self.threshold)
 
     @property
     def end(self) -> int:
-        """Predicted end: the first batch size at which every process maps pages."""
-        # After small blocks were freed the input's copy joins the top; a network's rule has none.
+        """Predicted first batch size at which every process maps pages."""
+        # After small blocks were freed the input's copy is at the top; the network's rule has none.
         if "small_blocks" in self.factors or self.name == subject.LARGE_NETWORK:
             return self.start
         return theory.mapping_end(self.name, self.threshold)
 
     @property
     def maps_pages(self) -> list[bool]:
-        """Tell for each process if its calls map pages by default; empty if not counted."""
+        """Tell for each process whether its calls map pages; empty if pages were not counted."""
         return [pages > subject.FEW_PAGES for pages in self.medians("page_faults")]
 
     @property
     def share(self) -> Quantity:
-        """The share of the processes whose calls map pages by default."""
+        """The share of the processes whose calls map pages."""
         name = f"processes that map pages at {self.batch} images"
-        if not (maps := self.maps_pages):
+        if not (maps_pages := self.maps_pages):
             return absent(name, "1", "pages were not counted")
-        return exact(name, "1", sum(maps) / len(maps), self.run.file)
+        return exact(name, "1", sum(maps_pages) / len(maps_pages), self.run.file)
 
     def missing_bytes(self, batch: int) -> int:
-        """Bytes that the blocks of ``batch`` images and the reserve lack to reach the threshold."""
+        """Return the threshold less the reserve and the blocks of ``batch`` images (B)."""
         return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
@@ -211,42 +208,42 @@ class Calls:
             yield self.share.exactly(1)
         elif self.batch >= self.start:
             yield self.share > 0
-        elif self.missing_bytes(self.batch) >= heap.PAGE:  # the heap grows in whole pages
+        elif self.missing_bytes(self.batch) >= heap.PAGE:  # with less, either may happen
             yield self.share.exactly(0)
 
     def medians(self, quantity: str, policy: Policy = "default") -> list[float]:
-        """The median of a quantity in each process; empty if it was not measured."""
-        processes = self.run.under_policy(policy).processes(quantity, self.factors)
-        return [process.median for process in processes]
+        """Return the median of a quantity in each process; empty if it was not measured."""
+        processes = self.run.under_policy(policy).by_process(quantity, self.factors)
+        return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
     def series(self, quantity: str, policy: Policy = "default") -> Quantity:
-        """A quantity of the calls."""
+        """Return a quantity of the calls."""
         return self.run.under_policy(policy).series(quantity, self.factors)
 
     @property
-    def by_default(self) -> "Calls":
-        """The same calls without a freed tensor."""
-        plain = {name: level for name, level in self.factors.items() if name != "freed"}
-        return Calls(self.run, plain)
+    def without_freed(self) -> "Calls":
+        """The case with the same factors in which no tensor was freed."""
+        factors = {name: level for name, level in self.factors.items() if name != "freed"}
+        return Calls(self.run, factors)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
-        """Divide the time by default by that after the freed tensor, or under a ``policy``."""
-        time_kept = self.by_default.series("time", policy) if policy else self.series("time")
-        return self.by_default.series("time") / time_kept
+        """Divide the time without a freed tensor by the time with it, or under a ``policy``."""
+        time_kept = self.without_freed.series("time", policy) if policy else self.series("time")
+        return self.without_freed.series("time") / time_kept
 
     def keeps_memory(self) -> Iterator[Statement]:
-        """State that the freed tensor ends the pages of the median call, and speeds it up."""
+        """State that the median call after a freed tensor maps few pages and is faster."""
         yield self.series("page_faults") < subject.FEW_PAGES
         yield self.gain() > 1 + subject.MARGIN
 
     def excess_pages(self) -> list[float]:
-        """Pages of each process beyond those that the free top of its heap predicts."""
+        """Subtract, in each process, the pages that the heap's free top predicts from the count."""
         processes = zip(self.medians("free_top"), self.medians("page_faults"), strict=False)
         return [pages - theory.pages_of_top(top, self.threshold) for top, pages in processes]
 
 
 def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
-    """Return the calls of a ``kind`` of subject in all runs."""
+    """Return the calls in all cases with the subject ``kind``, such as "cliff"."""
     calls = list[Calls]()
     for run in runs:
         cases = (case.factors for case in run.stored.record.cases)
@@ -255,7 +252,7 @@ def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
 
 
 def freed_gain(calls: Iterable[Calls], first: int, last: int) -> Quantity:
-    """Average the gains of the layer by a freed tensor over ``first`` to ``last`` images."""
+    """Average the layer's gains by a freed tensor over ``first`` to ``last`` images."""
     cases = [c for c in calls if c.name == "layer" and c.freed and first <= c.batch <= last]
     if not cases:
         return absent("gain", "1", "not timed after a tensor was freed")

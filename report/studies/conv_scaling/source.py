@@ -8,7 +8,7 @@ from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import constant, largest
 from report.studies.conv_scaling import theory
 
-#: Items of the source beside its claims: what they hold, and where they are answered.
+#: Items of the source besides its claims: item, content, and our answer.
 ITEMS: Final = (
     ("Tables I, II", "theory", "equal to ours in every row"),
     ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
@@ -18,19 +18,17 @@ ITEMS: Final = (
     ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
     ("Memory swapping", "slows down large batches", "outside our runs, which fit the GPU's memory"),
 )
-#: Every table of the source has a row for each batch size.
+#: Rows of each table of the source: one for each batch size.
 _ROWS: Final = 5
 
 
 class Source:
-    """The source's tables; raises ``StudyError`` for a cell that holds no whole number.
+    """Numbers of the source by batch size; methods raise ``StudyError`` for other cells.
 
-    ``excess`` are counted operations beyond theory, ``gap`` the bytes by which the allocation is
-    below theory.
+    ``excess``: counted operations (FLOP) minus theory.  ``gap``: theory minus allocated bytes (B).
     """
 
     def __init__(self, inputs: Inputs) -> None:
-        """``inputs`` hold what the source printed."""
         self.inputs, self.file = inputs, inputs.reported_file
         self.device = markdown(inputs.reported.device)
         self.software = markdown(inputs.reported.software)
@@ -41,13 +39,13 @@ class Source:
         self.excess: dict[int, Quantity] = {}
         self.gap: dict[int, Quantity] = {}
         for batch in self.batches:
-            more = self.operations[batch] - theory.forward_work(batch)
-            self.excess[batch] = named("excess", more)
+            excess = self.operations[batch] - theory.forward_work(batch)
+            self.excess[batch] = named("excess", excess)
             self.gap[batch] = theory.memory(batch) - allocated[batch]
         self.largest_gap = largest(*self.gap.values())
 
     def counts(self, table: str, key: str) -> list[int]:
-        """A column of counts, a row for each batch size."""
+        """Return a column of whole numbers, one for each batch size."""
         printed = self.inputs.reported.table(table, _ROWS)
         counts = []
         for row, cell in enumerate(printed.column(key), start=1):
@@ -56,7 +54,7 @@ class Source:
         return counts
 
     def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
-        """A column as exact quantities by batch size."""
+        """Return a column as exact quantities by batch size."""
         name = f"reported {key.replace('_', ' ')}"
         column: dict[int, Quantity] = {}
         for batch, count in zip(self.batches, self.counts(table, key), strict=True):
@@ -64,6 +62,6 @@ class Source:
         return column
 
     def per_output(self, key: str) -> Quantity:
-        """Operations for each output element in a column of Table III, the same in every row."""
+        """Operations per output element in a column of Table III; missing if rows differ."""
         counts = self.column("III", key, "FLOP").items()
         return constant(*(count / (batch * theory.OUTPUTS) for batch, count in counts))

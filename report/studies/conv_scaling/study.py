@@ -1,4 +1,4 @@
-"""conv_scaling as its paper and its reports print it."""
+"""Declarations of conv_scaling: templates print a function's result by the function's name."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from report.theory.reconciliation import Reconciliation
 
 
 class Paper:
-    """Runs in their roles, the source, and reconciliations of theory with counts."""
+    """Runs in their roles, their calls by subject, and the source; None for what is missing."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
@@ -36,31 +36,35 @@ class Paper:
         self.runs = tuple(by_role.values())
         roles = ("cpu", "second", "third", "eighth", "gpu")
         self.counted, other, self.third, self.xeon, self.gpu = map(by_role.get, roles)
-        #: The CPUs that measured what returned memory costs, the second one if both did.
+        #: The first CPU and, beside it, the second, if they timed calls with memory returned.
         self.cpu = self.counted if self.counted and self.counted.compared else None
         self.second = other if self.cpu and other and other.compared else None
         self.both = [run for run in (self.cpu, self.second) if run]
         self.timed_gpu = by_role.get("fifth") or self.gpu
         self.timed = [*self.both, *([self.timed_gpu] if self.timed_gpu else [])]
+        #: Calls around predicted batch sizes, with a set threshold.
         self.cliffs = calls_of(self.runs, "cliff") or None
         self.starts = [calls for calls in self.cliffs or () if calls.name != "linear"] or None
+        #: Calls whose processes read the free bytes at the heap's top.
         self.processes = calls_of(self.runs, "top") or None
+        #: Calls on many batch sizes, with and without a freed tensor.
         self.sweep = calls_of(self.runs, "sweep") or None
         self.settings = [*(self.cliffs or ()), *(self.sweep or ()), *(self.processes or ())] or None
+        #: Calls of networks after a freed tensor.
         self.networks = [calls for calls in calls_of(self.runs, "cure") if calls.freed] or None
-        # The first run of the ninth's networks, with fewer processes, is printed, not judged.
+        # The run in role "tenth" has few processes: the table contains it, but no claim.
         judged = [calls for calls in self.networks or () if calls.run is not by_role.get("tenth")]
         inference = [calls for calls in judged if calls.factors["mode"] == "inference"]
         self.small = next((c for c in inference if c.name == subject.SMALL_NETWORK), None)
         large = [calls for calls in inference if calls.name == subject.LARGE_NETWORK]
-        #: ResNet-18 on fewer images than the predicted start, and on more in the first such run.
+        #: ResNet-18 on fewer images than the predicted start, and on more.
         self.fitting = [calls for calls in large if calls.batch < calls.start] or None
         self.fewest = self.fitting[0] if self.fitting else None
         self.most = self.fitting[-1] if self.fitting else None
         self.large = next((calls for calls in large if calls.batch >= calls.start), None)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
-        """Yield the reconciliations of lackey and of a GPU's counters."""
+        """Yield comparisons of theory with counts by lackey and by a GPU's counters."""
         if self.counted:
             yield from self.counted.executed()
         if self.gpu:
@@ -102,9 +106,6 @@ second.texts(second=short_name)
 third.texts(third=short_name)
 xeon.texts(xeon=short_name)
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
-
-# ------------------------------------------------------------------------------ theory, source
-
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 study.constants(
     in_channels=theory.C_IN,
@@ -120,23 +121,20 @@ study.constants(
     input_bytes=theory.INPUT_BYTES,
     reserve=theory.RESERVE,
     page=theory.PAGE,
-    freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED / 2**20, 1)),
-    kept_at_most=exact("raised threshold, in MiB", "1", round(subject.TRIMMING / 2**20)),
+    freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED_ELEMENTS / 2**20, 1)),
+    kept_at_most=exact("raised threshold, in MiB", "1", round(subject.RAISED_THRESHOLD / 2**20)),
     reserve_pages=theory.RESERVE / theory.PAGE,
 )
-#: Properties of machines that the paper does not print.
-_UNPRINTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions", "Memory",
-                     "Processes planned", "Samples a case", "Arithmetic")  # fmt: skip
 _NUMBERS: Final[Mapping[str, int]] = {
-    "least_set": subject.LEAST_THRESHOLD >> 20,
+    "least_set": subject.LEAST_SET_THRESHOLD >> 20,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
     "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
-    "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.TRIMMING) - 1,
+    "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.RAISED_THRESHOLD) - 1,
     "weight_pages": subject.WEIGHT_PAGES,
     "many": subject.MANY_IMAGES,
-    "last_by_default": subject.LAST_BY_DEFAULT,
-    "all_by_default": subject.ALL_BY_DEFAULT,
+    "last_by_default": subject.LAST_WITHOUT_PAGES,
+    "all_by_default": subject.FIRST_WITH_PAGES,
     "large": LARGE_BATCH,
     "enough_runs": ENOUGH_RUNS,
 }
@@ -168,7 +166,7 @@ study.show("second", "gain", "gain_unpaired", "processes")
 second.values(
     second_jemalloc=partial(Run.gain, policy="jemalloc"),
     second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
-    second_trained=partial(Run.slowdown, batch=subject.ALL_BY_DEFAULT, pass_="forward_backward"),
+    second_trained=partial(Run.slowdown, batch=subject.FIRST_WITH_PAGES, pass_="forward_backward"),
     second_trained_large=partial(Run.slowdown, batch=LARGE_BATCH, pass_="forward_backward"),
 )
 cliffs.values(settings=results.settings, settings_at_start=partial(results.settings, early=0))
@@ -176,36 +174,34 @@ starts.values(least_missing=results.least_missing, convolution_settings=results.
 starts.values(convolutions_at_start=partial(results.settings, early=0))
 processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
 small.values(small_gain=Calls.gain)
-_BEYOND: Final = partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH)
+_BEYOND_GAIN: Final = partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH)
+_FIRST: Final = subject.FIRST_WITH_PAGES
 sweep.values(
-    freed_first=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=subject.ALL_BY_DEFAULT),
-    freed_gain=partial(freed_gain, first=subject.ALL_BY_DEFAULT, last=theory.START_AFTER_FREED - 1),
-    beyond_gain=_BEYOND,
-    beyond_unpaired=partial(unpaired, _BEYOND),
+    freed_first=partial(freed_gain, first=_FIRST, last=_FIRST),
+    freed_gain=partial(freed_gain, first=_FIRST, last=theory.START_AFTER_FREED - 1),
+    beyond_gain=_BEYOND_GAIN,
+    beyond_unpaired=partial(unpaired, _BEYOND_GAIN),
 )
-_KEPT: Final = partial(Calls.gain, policy="retained")
-_JEMALLOC: Final = partial(Calls.gain, policy="jemalloc")
-large.values(large_gain=Calls.gain, large_kept=_KEPT, large_jemalloc=_JEMALLOC)
+_KEPT_GAIN: Final = partial(Calls.gain, policy="retained")
+_JEMALLOC_GAIN: Final = partial(Calls.gain, policy="jemalloc")
+large.values(large_gain=Calls.gain, large_kept=_KEPT_GAIN, large_jemalloc=_JEMALLOC_GAIN)
 timed_gpu.values(gpu_best=Run.best_batch, gpu_processes=Run.timed_processes)
 timed_gpu.values(gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1))
 fewest.values(fewer_gain=Calls.gain)
 most.values(more_gain=Calls.gain)
 
 
-# -------------------------------------------------------------------------------------- claims
-
-
 @cpu.claim("No process maps pages before the predicted start, and most do from the end on")
 def cliff_predicted(run: Run) -> Iterator[Statement]:
-    low, high = point(run.start()), point(run.end())
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        yield run.start() > 0
+    start, end = point(run.start()), point(run.end())
+    if isinstance(start, Missing) or isinstance(end, Missing):
+        yield run.start() > 0  # reports why the start is missing
         return
     for batch in run.timed:
         share = Calls(run, run.factors(batch)).share
-        if batch < low:
+        if batch < start:
             yield share.exactly(0)
-        if batch >= high:
+        if batch >= end:
             yield share > 0.5
 
 
@@ -260,8 +256,8 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
         if calls.name == "layer" and calls.freed:
             yield from calls.as_predicted()
-            if subject.LAST_BY_DEFAULT < calls.batch < calls.start:
-                yield calls.by_default.share.exactly(1)
+            if subject.LAST_WITHOUT_PAGES < calls.batch < calls.start:
+                yield calls.without_freed.share.exactly(1)
                 yield calls.gain() > 1 + MARGIN
 
 
@@ -313,16 +309,16 @@ def linear_work(source: Source) -> Statement:
 
 @source.claim("Tensor cores take multiply-adds out of the source's count")
 def tensor_cores(source: Source) -> Statement:
-    # The counters of fused multiply-adds do not see what tensor cores do.
-    shares = [n / theory.multiply_adds(batch) for batch, n in source.fused.items()]
+    # Counters of fused multiply-adds do not count the work of tensor cores.
+    shares = [count / theory.multiply_adds(batch) for batch, count in source.fused.items()]
     return smallest(*shares) < 1
 
 
 @source.claim("The source's counts above theory come from profiling overhead or rounding")
 def profiler_overhead(source: Source) -> Statement:
     # An overhead of the profiler would not be the same number for each output element.
-    excess = [more / theory.output_bytes(batch) for batch, more in source.excess.items()]
-    return largest(*excess) / smallest(*excess) > 1
+    ratios = [excess / theory.output_bytes(batch) for batch, excess in source.excess.items()]
+    return largest(*ratios) / smallest(*ratios) > 1
 
 
 @source.claim("The source's memory below theory comes from compression or reduced precision")
@@ -345,8 +341,8 @@ def gap_is_parameters(source: Source) -> Iterator[Statement]:
 
 @source.claim("Two operations for each output element explain the source's counts to the unit")
 def work_explained(source: Source) -> Iterator[Statement]:
-    for batch, more in source.excess.items():
-        yield (more / (batch * theory.OUTPUTS)).exactly(2)
+    for batch, excess in source.excess.items():
+        yield (excess / (batch * theory.OUTPUTS)).exactly(2)
     for column in ("add", "multiply"):
         yield source.per_output(column).exactly(1)
 
@@ -379,7 +375,9 @@ def slower(run: Run) -> Statement:
 def four_are_best(cpus: list[Run]) -> Iterator[Statement]:
     for run in cpus:
         for batch in run.compared:
-            yield run.under_policy("default").throughput_ratio(subject.LAST_BY_DEFAULT, batch) > 1
+            yield (
+                run.under_policy("default").throughput_ratio(subject.LAST_WITHOUT_PAGES, batch) > 1
+            )
 
 
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
@@ -397,19 +395,22 @@ processes.figure("processes", height=2.1, rows=2)(figures.top_and_time)
 
 @networks.table("networks", wide=True)
 def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
-    gains: Mapping[str, Callable[[Calls], Quantity]]
-    gains = {"Tensor freed": Calls.gain, "Memory kept": _KEPT, "jemalloc": _JEMALLOC}
+    """Tabulate the speed-up of each network by each remedy against returned memory."""
+    gains: dict[str, Callable[[Calls], Quantity]] = {"Tensor freed": Calls.gain}
+    gains |= {"Memory kept": _KEPT_GAIN, "jemalloc": _JEMALLOC_GAIN}
     for network in networks:
-        default = network.by_default
-        times = (network.medians("time"), default.medians("time", "jemalloc"))
-        cpu = network.run.short_label.removeprefix("AMD EPYC ").removeprefix("Intel ")
+        default = network.without_freed
+        processes = len(default.medians("time"))
+        times = network.medians("time"), default.medians("time", "jemalloc")
         yield {
-            "CPU": cpu.strip("()"),
+            "CPU": network.run.short_label.removeprefix("AMD EPYC ")
+            .removeprefix("Intel ")
+            .strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "1k pages before": results.thousands(default.medians("page_faults")),
             "1k pages after": results.thousands(network.medians("page_faults")),
-            "Pairs": ", ".join(str(min(len(t), len(default.medians("time")))) for t in times),
+            "Pairs": ", ".join(str(min(len(series), processes)) for series in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
             "Unpaired": results.decimals(unpaired(gain, network) for gain in gains.values()),
         }
@@ -421,8 +422,13 @@ def source_items(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield {"Item": item, "Content": content, "Answered": answer}
 
 
+#: Properties of machines that the paper does not print.
+_OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions", "Memory",
+                   "Processes planned", "Samples a case", "Arithmetic")  # fmt: skip
+
+
 @study.shared_table()
 def machines(p: Paper) -> Table:
     """Describe a run on each machine of the main text."""
     table = setup([run for run in (p.counted, p.second, p.third, p.xeon, p.gpu) if run])
-    return replace(table, rows=tuple(row for row in table.rows if row[0] not in _UNPRINTED))
+    return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))

@@ -1,4 +1,4 @@
-"""Subject of conv_scaling: the cases of its records, their check, and constants of the paper."""
+"""Subject of conv_scaling: the layer, the factors of cases and their check, and constants."""
 
 from typing import Final
 
@@ -9,38 +9,41 @@ from report.evidence.case_checks import AllowedLevels, check_factors, check_laye
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
-#: Subject of a case (see ``experiments.conv_scaling``) → its required factors.
-_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
+#: Subject of a case (explained in ``experiments.conv_scaling``) → required factors.
+_REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
     "layer": {"batch": int, "pass": PASSES, "layout": ("contiguous", "channels_last")},
     "cliff": {"layer": str, "batch": int},
     "sweep": {"network": str, "batch": int},
     "cure": {"network": str, "mode": str, "batch": int},
     "top": {"layer": str, "batch": int},
 }
-#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
+#: Relative difference of times up to which claims see no effect: runs of a machine differ by it.
 MARGIN: Final = 0.1
-#: A batch size whose call no longer fits the cache, and the largest one of a GPU.
+#: A batch size whose call no longer fits the cache.
 LARGE_BATCH: Final = 512
 LARGEST_BATCH: Final = 1024
-#: Images of a call from which on the copy of the input lies at the top of the heap.
+#: Smallest batch size for which the copy of the input lies at the top of the heap.
 MANY_IMAGES: Final = 16
-#: Images up to which no process maps pages if no tensor was freed, and from which all do.
-LAST_BY_DEFAULT, ALL_BY_DEFAULT = 4, 8
+#: Batch sizes up to which no process, and from which every process maps pages by default.
+LAST_WITHOUT_PAGES, FIRST_WITH_PAGES = 4, 8
 #: Pages of the copy of the weights.
 WEIGHT_PAGES: Final = 18
-#: A call that maps no more pages returns no memory: a forked child copies some.
+#: Most pages of a call that returns no memory: a forked child copies some pages.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
-#: Elements of the freed tensor; trimming thresholds (B): after it was freed, and the least set.
-FREED: Final = 8_000_000
-TRIMMING: Final = heap.threshold_after_freeing(FREED)
-LEAST_THRESHOLD: Final = 2 << 20
+#: Elements of a tensor that a process frees before its calls, to raise the trimming threshold.
+FREED_ELEMENTS: Final = 8_000_000
+#: Trimming threshold (B) after this tensor was freed.
+RAISED_THRESHOLD: Final = heap.threshold_after_freeing(FREED_ELEMENTS)
+#: Least trimming threshold (B) that a case sets.
+LEAST_SET_THRESHOLD: Final = 2 << 20
 SMALL_NETWORK: Final = "MNIST CNN"
 LARGE_NETWORK: Final = "ResNet-18"
-#: Layers whose thresholds were set, on one image.
-IMAGE: Final = mnist_conv2(1)
+#: The paper's layer, on one image.
+LAYER: Final = mnist_conv2(1)
+#: Layers, on one image, whose cases set thresholds; "layer" is the name in other cases.
 LAYERS: Final[dict[str, Layer]] = {
-    "layer": IMAGE,
-    "3x3": IMAGE,
+    "layer": LAYER,
+    "3x3": LAYER,
     "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),
     "5x5": square_convolution("5x5", (1, 16, 28, 28), channels=32, kernel=5),
     "linear": Linear(
@@ -52,6 +55,6 @@ FIRST_OF_RESNET: Final = square_convolution("conv", (1, 3, 224, 224), 64, 7, str
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case does not belong to this study or ran a different layer."""
-    check_factors(stored, _FACTORS_BY_SUBJECT, closed={"layer"})
+    """Raise ``StudyError`` for unknown factors, or a layer that the factors do not give."""
+    check_factors(stored, _REQUIRED_FACTORS, closed={"layer"})
     check_layers(stored, lambda factors: mnist_conv2(int(factors["batch"])), subject="layer")

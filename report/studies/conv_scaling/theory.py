@@ -8,19 +8,20 @@ from report.core.records.record import Level
 from report.quantity.expression import Quantity, exact, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling import subject
-from report.studies.conv_scaling.subject import IMAGE, LARGE_NETWORK
+from report.studies.conv_scaling.subject import LARGE_NETWORK, LAYER
 from report.theory import heap, work
 from report.theory.work import mnist_conv2
 
-C_IN = exact("C_in", "1", IMAGE.input_shape[1])
-C_OUT = exact("C_out", "1", IMAGE.output_shape[1])
+C_IN = exact("C_in", "1", LAYER.input_shape[1])
+C_OUT = exact("C_out", "1", LAYER.output_shape[1])
 #: Height of the kernel, which is square.
-KERNEL = exact("K_h", "1", IMAGE.kernel[0])
-H_IN = exact("H_in", "1", IMAGE.input_shape[2])
-W_IN = exact("W_in", "1", IMAGE.input_shape[3])
+KERNEL = exact("K_h", "1", LAYER.kernel[0])
+H_IN = exact("H_in", "1", LAYER.input_shape[2])
+W_IN = exact("W_in", "1", LAYER.input_shape[3])
 H_OUT, W_OUT = named("H_out", H_IN - KERNEL + 1), named("W_out", W_IN - KERNEL + 1)
+#: Size of an element in float32.
 ELEMENT = exact("s", "B", 4)
-WEIGHTS = named("weights", KERNEL * exact("K_w", "1", IMAGE.kernel[1]) * C_IN * C_OUT)
+WEIGHTS = named("weights", KERNEL * exact("K_w", "1", LAYER.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 INPUT_BYTES = named("input bytes", ELEMENT * C_IN * H_IN * W_IN)
@@ -48,20 +49,20 @@ def output_bytes(batch: int) -> Quantity:
 
 
 def memory(batch: int) -> Quantity:
-    """Bytes of parameters and output: the memory of the layer by the repeated study's rule."""
+    """Bytes of parameters and output: the layer's memory by the rule of the paper's source."""
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
 
 
 def freed_bytes(batch: int) -> Quantity:
-    """Bytes freed with a call's result: output, oneDNN's blocked output, and its copied input."""
+    """Bytes freed after a call: output, oneDNN's output in blocks (as large), copy of the input."""
     return named("free bytes", 2 * output_bytes(batch) + exact("B", "1", batch) * INPUT_BYTES)
 
 
 def pages(batch: int) -> Quantity:
-    """Pages that a call maps if its outputs and its copy of the input lie at the top of the heap.
+    """Pages that a call maps if both outputs and the copy of the input lie at the top of the heap.
 
-    A block above the largest mapping threshold has its own pages, and one more for its header.
-    Where both outputs are so large and the copy of the input is not, the copy is not returned.
+    A block above the largest mapping threshold has its own pages, and one more for its header.  If
+    only the outputs are so large, the copy of the input stays in the heap and is not returned.
     """
     layer = mnist_conv2(batch)
     if work.output_bytes(layer) <= heap.LARGEST_MAPPING:
@@ -72,37 +73,37 @@ def pages(batch: int) -> Quantity:
 
 
 def pages_of_top(top: float, threshold: int) -> float:
-    """Pages that a call maps if ``top`` bytes are free at the top of the heap before it."""
-    # Of a returned top one reserve stays mapped, and the call does not touch the one that is added.
+    """Pages that a call maps if ``top`` bytes were free at the top of the heap before trimming."""
+    # Trimming leaves one reserve mapped; growing adds another reserve, which the call does not use.
     return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Trimming threshold (B) of a case; without a setting the first freed output raises it."""
+    """Trimming threshold (B) of a case; if none was set, the first freed output raises it."""
     if "freed" in factors or "threshold" in factors:
         return heap.trimming_threshold(factors)
-    return heap.threshold_after_freeing(int(factors["batch"]) * work.elements(IMAGE.output_shape))
+    return heap.threshold_after_freeing(int(factors["batch"]) * work.elements(LAYER.output_shape))
 
 
 def top_bytes_of_image(name: str) -> int:
-    """Bytes of an image that are free at the top of the heap after a call of a layer or network."""
+    """Bytes per image that are free at the top of the heap after a call of a layer or ResNet-18."""
     if name == LARGE_NETWORK:  # see heap.network_mapping_start
         return 3 * work.output_bytes(subject.FIRST_OF_RESNET)
     return heap.freed_bytes(subject.LAYERS[name])
 
 
 def mapping_start(name: str, trimming: int) -> int:
-    """First batch size at which calls of a layer or of ResNet-18 may map pages."""
+    """First batch size at which calls may map pages; ``trimming``: the trimming threshold (B)."""
     if name == LARGE_NETWORK:
         return ceil(heap.network_mapping_start(subject.FIRST_OF_RESNET, trimming))
     return ceil(heap.mapping_start(subject.LAYERS[name], trimming))
 
 
 def mapping_end(name: str, trimming: int) -> int:
-    """First batch size at which all processes map pages of a layer."""
+    """First batch size at which calls of a layer map pages in all processes."""
     return ceil(heap.mapping_end(subject.LAYERS[name], trimming))
 
 
-#: Predicted start and end of page mapping after the tensor was freed (images).
-START_AFTER_FREED: Final = mapping_start("layer", subject.TRIMMING)
-END_AFTER_FREED: Final = mapping_end("layer", subject.TRIMMING)
+#: Predicted batch sizes from which some and all processes map pages after a tensor was freed.
+START_AFTER_FREED: Final = mapping_start("layer", subject.RAISED_THRESHOLD)
+END_AFTER_FREED: Final = mapping_end("layer", subject.RAISED_THRESHOLD)

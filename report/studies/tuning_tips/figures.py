@@ -1,4 +1,4 @@
-"""Drawings of times and speed-ups with freed memory returned and kept, and of predictions."""
+"""Figures of times and speed-ups with freed memory returned and kept, and of predictions."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -12,19 +12,19 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import BATCH, NETWORKS, Trial
 
-#: Places of the memory policies within a row.
+#: Policy for freed memory → vertical shift of its points from the middle of a row (rows).
 _SHIFTS: Final = {"returned": -0.2, "kept": 0.2}
-_TICKS: Final = (0.7, 1.0, 1.4, 2.0)
+_SPEEDUP_TICKS: Final = (0.7, 1.0, 1.4, 2.0)
 
 
 def times(run: Run) -> Iterator[Dots]:
-    """Draw a panel for each network, with a row for each setting and the time from zero."""
+    """Draw a panel for each network: a row for each setting, and the time (ms) from zero."""
     for network in NETWORKS:
         series = []
-        for place, (memory, shift) in enumerate(_SHIFTS.items()):
+        for color, (memory, shift) in enumerate(_SHIFTS.items()):
             drawn = [results.call_time(run, name, network, memory) for name in results.SETTINGS]
             series.append(
-                dot_series(f"memory {memory}", drawn, "ms", style_number=place, shift=shift)
+                dot_series(f"memory {memory}", drawn, "ms", style_number=color, shift=shift)
             )
         longest = max((time for row in series for time in row.high if time), default=1.0)
         ticks = tuple(range(0, int(longest), 10 if longest < 40 else 30))
@@ -35,39 +35,42 @@ def times(run: Run) -> Iterator[Dots]:
 
 
 def speedups(run: Run) -> Iterator[Dots]:
-    """Draw a panel for each network, with a row for each tip; changed gains are filled."""
+    """Draw a panel for each network, a row for each tip; gains that memory changes are filled."""
     measured = {t.tip for t in run.trials if t.batch == BATCH and not run.speedup(t).missing}
     tips, changed = [tip for tip in TIPS if tip in measured], results.changed_gains(run)
     not_drawn = absent("speed-up", "1", "drawn in another series")
     for network in NETWORKS:
         series = []
-        for (place, memory), hollow in product(enumerate(_SHIFTS), (True, False)):
+        for (color, memory), hollow in product(enumerate(_SHIFTS), (True, False)):
             drawn = []
             for tip in tips:
                 is_hollow = Trial(tip, network, memory="kept") not in changed
                 speedup = run.speedup(Trial(tip, network, memory=memory))
                 drawn.append(speedup if is_hollow == hollow else not_drawn)
             label, look = f"memory {memory}", {"hollow": hollow, "shift": _SHIFTS[memory]}
-            series.append(dot_series(label, drawn, "1", style_number=place, **look))
+            series.append(dot_series(label, drawn, "1", style_number=color, **look))
         yield Dots(
-            tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", 1.0, network, log=True,
-            show_names=network == NETWORKS[0], x_ticks=_TICKS, legend=False,
+            tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", reference=1.0,
+            title=network, log=True, show_names=network == NETWORKS[0], x_ticks=_SPEEDUP_TICKS,
+            legend=False,
         )  # fmt: skip
 
 
 def predictions(run: Run) -> Iterator[Scaling]:
-    """Draw measured over predicted speed-ups where memory is kept, for two ways to predict."""
+    """Draw measured over predicted speed-ups where memory is kept, for the first two rules."""
     ends = (0.7, 2.4)
+    changed = results.changed_gains(run)
     for title, predict in [*results.RULES.items()][:2]:
-        gains, changed = results.predicted_gains(run, predict), results.changed_gains(run)
+        gains = results.predicted_gains(run, predict)
         points = []
-        for (series, network), hollow in product(enumerate(NETWORKS, len(_SHIFTS)), (True, False)):
+        for (color, network), hollow in product(enumerate(NETWORKS, len(_SHIFTS)), (True, False)):
             drawn = [gains[t] for t in gains if t.network == network and (t in changed) != hollow]
             if drawn:
                 x, low, y, high = zip(*drawn, strict=True)
-                points.append(Points(network, x, y, low, high, series, hollow))
+                points.append(Points(network, x, y, low, high, style_number=color, hollow=hollow))
         if points:
             yield Scaling(
                 "Predicted speed-up", "Measured speed-up", tuple(points), (Curve("", ends, ends),),
-                x_ticks=_TICKS, title=title, legend=False, y_bottom=ends[0], y_top=ends[1],
+                x_ticks=_SPEEDUP_TICKS, title=title, legend=False, y_bottom=ends[0],
+                y_top=ends[1],
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Results that are printed: selections of comparisons, gains of tips, and rows of tables."""
+"""Printed results: selections of trials of tips, gains (speed-ups by a tip), rows of tables."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -17,21 +17,22 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
 
-#: Verdicts of an effect, of none, and of all right results.
 DECIDED, UNDECIDED = ("faster", "slower"), ("no difference", "undecided")
+#: Verdicts on tips that return right results.
 RIGHT: Final = (*DECIDED, *UNDECIDED, "impossible")
-#: Largest error of a prediction that is right.
+#: Relative error below which a prediction counts as right.
 NEAR: Final = 0.1
 #: Tips that change something.
 COMPARED_TIPS: Final = tuple(tip for tip in TIPS if tip not in CONTROLS)
 _TIMED_TIPS: Final = ("in_place", "fused", "channels_last", "compiled", "bfloat16")
-#: Settings whose times are printed, by the tip and the quantity of a comparison.
+#: Setting whose time is printed → tip and quantity.
 SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "gradients on": ("no_grad", "baseline_time"),
     "no tip": ("control", "time"),
     **{TIPS[tip]: (tip, "time") for tip in _TIMED_TIPS},
 }
 Names: TypeAlias = Collection[str]
+#: Trial → predicted gain, and measured gain (low end of the interval, median, high end).
 Gains: TypeAlias = dict[Trial, tuple[float, float, float, float]]
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
 Choice: TypeAlias = Callable[..., Quantity]
@@ -39,7 +40,7 @@ Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
 
 
 def processor(run: Run) -> str:
-    """Return the name of the processor, which all three runs share."""
+    """Return the name of the processor, without the number of threads."""
     environment = run.stored.record.environment
     return markdown(environment.label.removesuffix(environment.threads_text))
 
@@ -47,43 +48,43 @@ def processor(run: Run) -> str:
 def comparisons(
     run: Run, memory: Names = MEMORY, words: Names = RIGHT, tips: Names = COMPARED_TIPS
 ) -> list[Trial]:
-    """Select the comparisons of tips under policies for freed memory, with one of the verdicts."""
+    """Select the trials of ``tips`` under policies for freed memory with the verdicts ``words``."""
     trials = [trial for trial in run.trials if trial.tip in tips and trial.memory in memory]
     return [trial for trial in trials if run.verdict(trial).word in words]
 
 
 def changed_gains(run: Run) -> list[Trial]:
-    """Select the comparisons whose intervals, of enough pairs, with both policies are disjoint."""
+    """Select trials whose gains with returned and kept memory have disjoint 95 % intervals."""
     changed = []
     for trial in comparisons(run, ("kept",)):
-        one, other = (run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY)
-        if not one or not other or min(one.confidence, other.confidence) < CONFIDENCE:
+        returned, kept = (run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY)
+        if not returned or not kept or min(returned.confidence, kept.confidence) < CONFIDENCE:
             continue
-        if max(one.low, other.low) > min(one.high, other.high):
+        if max(returned.low, kept.low) > min(returned.high, kept.high):
             changed.append(trial)
     return changed
 
 
 def count(run: Run, select: Selection) -> Quantity:
-    """Count selected comparisons; missing if no comparison was measured."""
+    """Count selected trials; missing if the run has no trials of tips."""
     if not comparisons(run):
         return absent("comparisons", "1", f"no comparison was measured on {run.label}")
     return exact("comparisons", "1", len(select(run)), run.file)
 
 
 def names_of(run: Run, select: Selection) -> str:
-    """Name selected comparisons."""
+    """List the tips and networks of selected trials."""
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in select(run)]
     return markdown(", ".join(names) or "no comparison")
 
 
 def unchanged_gain(run: Run, trial: Trial) -> Quantity:
-    """Return the speed-up where memory is returned, as the simplest prediction."""
+    """Predict that a tip gains as much as where memory is returned."""
     return run.speedup(trial._replace(memory="returned"))
 
 
 def no_gain(run: Run, trial: Trial) -> Quantity:
-    """Return one, the prediction that a tip gains nothing."""
+    """Predict that a tip gains nothing."""
     return exact("no gain", "1", 1, run.file)
 
 
@@ -94,10 +95,7 @@ RULES: Final = {"Equation": Run.predicted, "Unchanged gain": unchanged_gain, "No
 def predicted_gains(
     run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
 ) -> Gains:
-    """Return the predicted median where memory is kept, and the measured one within its interval.
-
-    The medians are compared, since processes with memory returned and kept are no pairs.
-    """
+    """Return predicted and measured gains of trials with kept memory, if neither is missing."""
     gains = {}
     for trial in comparisons(run, ("kept",), tips=tips):
         predicted, measured = point(predict(run, trial)), number(run.speedup(trial))
@@ -107,7 +105,7 @@ def predicted_gains(
 
 
 def errors(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[Trial, float]:
-    """Return the distances of predictions from the measured medians, as shares of these."""
+    """Return the relative errors of predictions against measured medians."""
     gains = predicted_gains(run, predict, tips).items()
     return {trial: abs(predicted / median - 1) for trial, (predicted, _, median, _) in gains}
 
@@ -115,46 +113,47 @@ def errors(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[T
 def near_gains(
     run: Run, predict: Prediction = Run.predicted, among: Selection = comparisons
 ) -> list[Trial]:
-    """Select the comparisons, ``among`` all or others, whose prediction has a small error."""
-    known_errors = errors(run, predict, tuple(TIPS))
-    return [trial for trial in among(run) if known_errors.get(trial, NEAR) < NEAR]
+    """Select the trials, of those that ``among`` selects, whose prediction has a small error."""
+    error_of_trial = errors(run, predict, tuple(TIPS))
+    return [trial for trial in among(run) if error_of_trial.get(trial, NEAR) < NEAR]
 
 
 def missed_gains(run: Run) -> list[Trial]:
-    """Select the comparisons whose prediction has a large error."""
+    """Select the trials whose prediction has a large error."""
     return [trial for trial, error in errors(run, Run.predicted).items() if error >= NEAR]
 
 
 def closer_gains(run: Run) -> list[Trial]:
-    """Select the comparisons whose prediction is closer than the gain with memory returned."""
+    """Select the trials for which the equation is closer than the gain with memory returned."""
     predicted, unchanged = errors(run, Run.predicted), errors(run, unchanged_gain)
     return [trial for trial in predicted if predicted[trial] < unchanged.get(trial, 0.0)]
 
 
 def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Quantity:
-    """Return the mean error of predictions where memory is kept."""
-    if not (all_errors := errors(run, predict, tips)):
+    """Return the mean relative error of predictions where memory is kept."""
+    if not (error_of_trial := errors(run, predict, tips)):
         return absent("mean error", "1", f"no prediction on {run.label}")
-    return exact("mean error", "1", fmean(all_errors.values()), run.file)
+    return exact("mean error", "1", fmean(error_of_trial.values()), run.file)
 
 
 def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -> Quantity:
-    """Return the smallest or largest median speed-up by a tip under a policy for freed memory."""
+    """Return the smallest or largest (``choose``) of a tip's median gains on all networks."""
     trials = (Trial(tip, network, memory=memory) for network in NETWORKS)
     return choose(*(run.median(run.speedup(trial)) for trial in trials))
 
 
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
-    """Return a call's time in a setting, under a policy for freed memory or as predicted."""
-    tip, name = SETTINGS[setting]
+    """Return a call's time (s), measured with memory returned or kept, or predicted otherwise."""
+    tip, time = SETTINGS[setting]
     trial = Trial(tip, network, memory=memory)
-    return run.series_of(name, trial) if memory in MEMORY else run.time_where_kept(trial, name)
+    return run.series_of(time, trial) if memory in MEMORY else run.time_where_kept(trial, time)
 
 
 def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the mean errors of each rule, and of the equation at other prices of a page."""
+    """Yield mean errors and counts of right predictions by each rule."""
     rules: dict[str, Prediction] = dict(RULES)
-    for tenths in (12, 15, 21, 27):  # of a microsecond, below and above the measured price
+    # Prices of a page (tenths of a microsecond) below and above the measured price.
+    for tenths in (12, 15, 21, 27):
         price = exact("price", "s", tenths / 10**7)
         rules[f"Equation, {tenths / 10} µs"] = partial(Run.predicted_where_kept, price=price)
     controls = partial(comparisons, tips=CONTROLS)
@@ -170,21 +169,21 @@ def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield what kept memory gains on each network, as predicted, as priced and as measured."""
+    """Yield the gain by kept memory on each network: predicted, measured, and from its pages."""
     for trial in run.trials_of("allocator"):
-        base, saved = run.series_of("baseline_time", trial), run.saved_pages(trial)
+        time, saved_pages = run.series_of("baseline_time", trial), run.saved_pages(trial)
         yield {
             "Network": trial.network,
-            "Saved pages": run.median(saved),
+            "Saved pages": run.median(saved_pages),
             "Committed prediction": run.predicted(trial),
             "Measured": run.speedup(trial),
-            "Price × pages": base / (base - saved * run.page_price()),
+            "Price × pages": time / (time - saved_pages * run.page_price()),
             "Implied price (µs)": run.implied_price(trial),
         }
 
 
 def _networks(run: Run, tip: str, memory: str, word: str) -> str:
-    """Name the networks on which a tip has a verdict under a policy for freed memory."""
+    """List the networks on which a tip has the verdict ``word`` under a policy for memory."""
     if not (measured := comparisons(run, (memory,), (*RIGHT, "wrong"), (tip,))):
         return "not measured"
     names = [trial.network for trial in measured if run.verdict(trial).word == word]
@@ -192,7 +191,7 @@ def _networks(run: Run, tip: str, memory: str, word: str) -> str:
 
 
 def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield where each tip pays."""
+    """Yield the networks on which each tip speeds up or slows down calls."""
     for tip in dict.fromkeys(trial.tip for trial in comparisons(run)):
         yield {
             "Tip": TIPS[tip],
@@ -210,7 +209,7 @@ def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield every comparison, as predicted and as measured."""
+    """Yield every trial with its predicted and its measured gain."""
     for trial in sorted(run.trials, key=lambda trial: [*TIPS].index(trial.tip)):
         yield {
             "Tip": TIPS[trial.tip],
@@ -225,7 +224,7 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the speed-ups of each tip on all networks."""
+    """Yield the speed-ups of each tip on all networks, without rows of missing numbers."""
     for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
         speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
         if not all(speedup.missing for speedup in speedups.values()):

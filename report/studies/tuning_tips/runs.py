@@ -1,4 +1,4 @@
-"""One record of the study, and its comparisons by tip, network, batch and memory policy."""
+"""One record of the study, and its comparisons: trials of a tip, timed in pairs of processes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ class Run(any_study.Run):
 
     @cached_property
     def trials(self) -> dict[Trial, Case]:
-        """The cases of the record."""
+        """Trial → case of the record."""
         cases = {}
         for case in self.stored.record.cases:
             tip, network, batch, memory = (case.factors[name] for name in Trial._fields)
@@ -30,11 +30,11 @@ class Run(any_study.Run):
         return cases
 
     def trials_of(self, tip: str, memory: str = "returned") -> list[Trial]:
-        """Return the comparisons of a tip under a policy for freed memory."""
+        """Return the trials of a tip under a policy for freed memory."""
         return [trial for trial in self.trials if (trial.tip, trial.memory) == (tip, memory)]
 
     def series_of(self, quantity: str, trial: Trial) -> Quantity:
-        """Return a series of a comparison; missing if a result was wrong or no layer fits."""
+        """Return a quantity with the tip, or without it if its name begins with ``baseline_``."""
         if self.verdict(trial).word == "wrong":
             return absent(quantity, quantity_of(quantity).unit, "the result is wrong")
         if (trial.tip, trial.network) == ("fused", NETWORKS[0]):
@@ -47,36 +47,37 @@ class Run(any_study.Run):
 
     @cached
     def verdict(self, trial: Trial) -> ComparisonVerdict:
-        """Return the verdict on a comparison."""
+        """Return the verdict on a trial, such as "faster" or "wrong"."""
         if trial not in self.trials:
             return ComparisonVerdict(trial.tip, "not measured")
         return decide(self.stored.record, self.trials[trial], margin=0.0)
 
     def predicted(self, trial: Trial) -> Quantity:
-        """Predict the speed-up by the rules that were committed before the run."""
+        """Predict a trial's speed-up by the rules that were committed before the run."""
         if trial.memory == "kept":
             return self.predicted_where_kept(trial)
         if trial.tip == "bfloat16":  # the recorded layers have half the bytes of float32
-            return self._least_time(trial, "float32", 2) / self._least_time(trial, "bfloat16", 1)
+            time = self._roofline_time(trial, "float32", bytes_factor=2)
+            return time / self._roofline_time(trial, "bfloat16", bytes_factor=1)
         if trial.tip not in theory.SAVED:
             return exact("theory", "1", 1, self.file)
-        base = self.series_of("baseline_time", trial)
-        unit, ceiling, amount = theory.SAVED[trial.tip]
-        amount_saved = exact("saved by theory", unit, amount(self.trials[trial].layers), self.file)
-        saved = amount_saved / self.peak_rate(ceiling)
-        part = point(saved / base)
-        if not isinstance(part, Missing) and part >= 1:
+        time = self.series_of("baseline_time", trial)
+        unit, ceiling, saved_amount = theory.SAVED[trial.tip]
+        amount = exact("saved by theory", unit, saved_amount(self.trials[trial].layers), self.file)
+        saved_time = amount / self.peak_rate(ceiling)
+        saved_share = point(saved_time / time)
+        if not isinstance(saved_share, Missing) and saved_share >= 1:
             return absent("prediction", "1", "theory saves more than the call takes")
-        return base / (base - saved)
+        return time / (time - saved_time)
 
-    def _least_time(self, trial: Trial, dtype: str, width: int) -> Quantity:
-        """Return the roofline's time in a type of ``width`` times the recorded bytes."""
+    def _roofline_time(self, trial: Trial, dtype: str, bytes_factor: int) -> Quantity:
+        """Return the roofline's time (s) in a type of ``bytes_factor`` times the recorded bytes."""
         peak = point(self.peak_rate("matrix_product", dtype))
         bandwidth = point(self.peak_rate("copy"))
         if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
             return absent("least time", "s", f"no ceilings in {dtype} on {self.label}")
         roof, loads = sheet_roof(peak, bandwidth), map(load, self.trials[trial].layers)
-        seconds = sum(roof.least_time(item.flops, width * item.bytes) for item in loads)
+        seconds = sum(roof.least_time(item.flops, bytes_factor * item.bytes) for item in loads)
         return exact("least time", "s", seconds, self.file)
 
     def page_price(self) -> Quantity:
@@ -84,23 +85,24 @@ class Run(any_study.Run):
         return named("price of a page", self.median(1 / self.peak_rate("page_mapping")))
 
     def median(self, quantity: Quantity) -> Quantity:
-        """Return the median as a plain number, with which pairs can be computed one by one."""
+        """Return the median as a number without uncertainty, the same in each pair."""
         return recorded("median", str(quantity.unit), point(quantity), self.file)
 
     def saved_pages(self, trial: Trial) -> Quantity:
-        """Subtract the page faults with a tip from those without it."""
+        """Subtract the page faults with a tip from the page faults without it."""
         return self.series_of("baseline_page_faults", trial) - self.series_of("page_faults", trial)
 
     def implied_price(self, trial: Trial) -> Quantity:
         """Divide the time that a tip saves by the pages that it saves (s)."""
-        saved = self.series_of("baseline_time", trial) - self.series_of("time", trial)
-        return saved / self.saved_pages(trial)
+        saved_time = self.series_of("baseline_time", trial) - self.series_of("time", trial)
+        return saved_time / self.saved_pages(trial)
 
     def time_where_kept(self, trial: Trial, name: str, price: Quantity | None = None) -> Quantity:
-        """Predict a time ``name`` where memory is kept: the time less that of its page faults (s).
+        """Predict a time where memory is kept: the time where it is returned, less page faults (s).
 
-        Time and faults are medians over all pairs where memory is returned, as in the program that
-        was committed before the run.  ``price``: time of a page (s), by default the median.
+        Time and faults are medians over all pairs, as in the program that was committed before the
+        run.  ``name``: ``time`` with the tip, or ``baseline_time`` without it.  ``price``: time of
+        a page fault (s), by default the measured median.
         """
         returned = trial._replace(memory="returned")
         time = self.median(self.series_of(name, returned))
@@ -108,6 +110,6 @@ class Run(any_study.Run):
         return time - faults * (price or self.page_price())
 
     def predicted_where_kept(self, trial: Trial, price: Quantity | None = None) -> Quantity:
-        """Predict a speed-up where memory is kept by the predicted times of both sides."""
+        """Predict a speed-up where memory is kept from the predicted times without and with it."""
         without = self.time_where_kept(trial, "baseline_time", price)
         return without / self.time_where_kept(trial, "time", price)

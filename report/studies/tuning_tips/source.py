@@ -2,8 +2,8 @@
 
 from typing import Final
 
-#: Names of controls and tips in tables and figures; the guide does not name the tips
-#: ``inference_mode``, ``in_place`` and ``flush_denormal``, which are common advice.
+#: Control or tip in records → name in tables and figures.  ``inference_mode``, ``in_place`` and
+#: ``flush_denormal`` are common advice; the guide has the other tips.
 TIPS: Final = {
     "control": "control",
     "exchanged": "control exchanged",

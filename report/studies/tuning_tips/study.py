@@ -1,4 +1,4 @@
-"""All that the paper of tuning_tips prints."""
+"""Declarations of tuning_tips: templates print a function's result by the function's name."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,20 +15,20 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 
-#: Switching gradients off on the network where the policy for memory decides whether it pays.
-RETURNED: Final = Trial("no_grad", NETWORKS[-1])
-KEPT: Final = RETURNED._replace(memory="kept")
+#: No gradients on the network where the policy for memory decides whether this tip pays.
+NO_GRAD_RETURNED: Final = Trial("no_grad", NETWORKS[-1])
+NO_GRAD_KEPT: Final = NO_GRAD_RETURNED._replace(memory="kept")
 
 
 class Paper:
-    """The paper's data: the main run, an earlier run with more tips, and one on two threads."""
+    """The main run, an earlier run with more tips, and a run on two threads; None if missing."""
 
     def __init__(self, inputs: Inputs) -> None:
-        runs = inputs.runs(Run)
-        self.runs, chosen = [*runs.values()], runs.get("cpu")
-        self.cpu = chosen if chosen and chosen.trials else None
-        candidates = (run for run in self.runs if run.threads == 1 and run.trials_of("set_to_none"))
-        self.earlier = next(candidates, None)
+        by_role = inputs.runs(Run)
+        self.runs, main_run = [*by_role.values()], by_role.get("cpu")
+        self.cpu = main_run if main_run and main_run.trials else None
+        earlier = (run for run in self.runs if run.threads == 1 and run.trials_of("set_to_none"))
+        self.earlier = next(earlier, None)
         self.both_cores = next((run for run in self.runs if run.threads == 2), None)
 
 
@@ -46,7 +46,7 @@ study.constants(batch=exact("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
-    """Declare the number of comparisons that a function selects."""
+    """Declare the number of trials that a function selects."""
     cpu.values(**{id: partial(results.count, select=select)})
 
 
@@ -77,12 +77,12 @@ for _rule in results.RULES.values():
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
 cpu.values(
     "measured",
-    gradients_returned=partial(Run.speedup, trial=RETURNED),
-    gradients_kept=partial(Run.speedup, trial=KEPT),
-    gradients_predicted=partial(Run.predicted, trial=KEPT),
-    time_gradients_on=partial(Run.series_of, quantity="baseline_time", trial=RETURNED),
-    time_gradients_off=partial(Run.series_of, quantity="time", trial=RETURNED),
-    gradients_pages=partial(Run.series_of, quantity="page_faults", trial=RETURNED),
+    gradients_returned=partial(Run.speedup, trial=NO_GRAD_RETURNED),
+    gradients_kept=partial(Run.speedup, trial=NO_GRAD_KEPT),
+    gradients_predicted=partial(Run.predicted, trial=NO_GRAD_KEPT),
+    time_gradients_on=partial(Run.series_of, quantity="baseline_time", trial=NO_GRAD_RETURNED),
+    time_gradients_off=partial(Run.series_of, quantity="time", trial=NO_GRAD_RETURNED),
+    gradients_pages=partial(Run.series_of, quantity="page_faults", trial=NO_GRAD_RETURNED),
     compiled_pages=partial(
         Run.series_of, quantity="page_faults", trial=Trial("compiled", NETWORKS[1])
     ),
@@ -111,23 +111,23 @@ for _memory in MEMORY:
         _claim_that_pays(_tip, _memory)
 
 
-def _further(run: Run, network: str) -> Quantity:
-    """Return how much faster a compiled network is where freed memory is kept."""
+def _gain_by_keeping(run: Run, network: str) -> Quantity:
+    """Divide a compiled network's time where freed memory is returned by its time where kept."""
     trials = (Trial("compiled", network, memory=memory) for memory in MEMORY)
     time_returned, time_kept = (run.series_of("time", trial) for trial in trials)
     return time_returned / time_kept
 
 
-_FURTHER: Final = ("cnn_further", "compiled_further", "mobilenet_further")
-for _id, _network in zip(_FURTHER, NETWORKS, strict=True):
-    cpu.values("measured", **{_id: partial(_further, network=_network)})
+for _name, _network in zip(("cnn", "compiled", "mobilenet"), NETWORKS, strict=True):
+    _gain = partial(_gain_by_keeping, network=_network)
+    cpu.values("measured", **{f"{_name}_further": _gain})
 
 
 @cpu.claim(
     "Compiled ResNet-20 is faster still where freed memory is kept", numbers=("compiled_further",)
 )
 def compiled_gains_by_keeping(run: Run) -> Statement:
-    return _further(run, "ResNet-20") > 1
+    return _gain_by_keeping(run, "ResNet-20") > 1
 
 
 @cpu.claim(
@@ -135,13 +135,13 @@ def compiled_gains_by_keeping(run: Run) -> Statement:
     numbers=("gradients_returned", "gradients_kept"),
 )
 def reversal(run: Run) -> Iterator[Statement]:
-    yield run.speedup(KEPT) > 1
-    yield run.speedup(RETURNED) < 1
+    yield run.speedup(NO_GRAD_KEPT) > 1
+    yield run.speedup(NO_GRAD_RETURNED) < 1
 
 
 @cpu.claim("On MobileNetV2 a call without gradients maps more pages where memory is returned")
 def more_pages_without_gradients(run: Run) -> Statement:
-    return run.saved_pages(RETURNED) < 0
+    return run.saved_pages(NO_GRAD_RETURNED) < 0
 
 
 @cpu.claim(
@@ -150,8 +150,9 @@ def more_pages_without_gradients(run: Run) -> Statement:
 )
 def gains_change(run: Run) -> Statement:
     changed = results.count(run, results.changed_gains)
-    most = results.count(run, partial(results.comparisons, memory=("kept",)))
-    return spanning(changed, most) > 1  # overlapping intervals deny no change
+    all_trials = results.count(run, partial(results.comparisons, memory=("kept",)))
+    # Gains with overlapping intervals may also have changed, so that all trials are the upper end.
+    return spanning(changed, all_trials) > 1
 
 
 @cpu.claim(

@@ -1,4 +1,4 @@
-"""Savings of tips by the shapes of layers."""
+"""Bytes and pages that tips save, by the shapes of a network's layers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -8,33 +8,36 @@ from report.theory import heap, work
 
 
 def layout_copies(layers: Iterable[Layer]) -> int:
-    """Return the bytes of copies into and out of blocks of channels (B), without channels last.
+    """Return the bytes that convolutions copy to change the layout, which channels last saves (B).
 
-    The images are copied once with the tip, too.
+    Each convolution copies its input and its output.  The images are copied with the tip, too.
     """
     saved = 0
-    for place, layer in enumerate(layers):
+    for index, layer in enumerate(layers):
         if isinstance(layer, Convolution):
-            saved += 2 * (work.input_bytes(layer) * (place > 0) + work.output_bytes(layer))
+            input_bytes = work.input_bytes(layer) if index > 0 else 0
+            saved += 2 * (input_bytes + work.output_bytes(layer))  # read and written
     return saved
 
 
 def batch_norm_traffic(layers: Iterable[Layer]) -> int:
-    """Return the traffic of batch norms (B)."""
+    """Return the bytes that batch norms read and write (B)."""
     return sum(work.compulsory_traffic(layer) for layer in layers if isinstance(layer, BatchNorm))
 
 
 def chain_traffic(layers: Iterable[Layer]) -> int:
-    """Return the traffic between batch norms, activations and additions in a row (B)."""
-    saved, in_a_row = 0, 0
+    """Return the bytes written and read between elementwise layers that follow each other (B)."""
+    saved, follows_elementwise = 0, False
     for layer in layers:
-        elementwise = isinstance(layer, BatchNorm | Activation | Addition)
-        in_a_row = in_a_row + 1 if elementwise else 0
-        saved += 2 * work.input_bytes(layer) * (in_a_row > 1)
+        is_elementwise = isinstance(layer, BatchNorm | Activation | Addition)
+        if is_elementwise and follows_elementwise:
+            saved += 2 * work.input_bytes(layer)
+        follows_elementwise = is_elementwise
     return saved
 
 
-#: Amounts that a tip saves, and the ceiling that prices them; other tips save nothing.
+#: Tip → unit, ceiling (operation whose measured peak rate gives the time), and saved amount.
+#: Other tips save nothing.
 SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] = {
     "channels_last": ("B", "copy", layout_copies),
     "allocator": ("1", "page_mapping", heap.returned_pages),
