@@ -57,11 +57,11 @@ def changed_gains(run: Run) -> list[Trial]:
     """Select trials whose gains with returned and kept memory have disjoint 95 % intervals."""
     changed = []
     for trial in comparisons(run, ("kept",)):
-        returned, kept = (run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY)
-        if not returned or not kept or min(returned.confidence, kept.confidence) < CONFIDENCE:
-            continue
-        if max(returned.low, kept.low) > min(returned.high, kept.high):
-            changed.append(trial)
+        gains = [run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY]
+        estimates = [gain for gain in gains if gain and gain.confidence >= CONFIDENCE]
+        if len(estimates) == len(MEMORY):
+            if max(gain.low for gain in estimates) > min(gain.high for gain in estimates):
+                changed.append(trial)
     return changed
 
 
