@@ -59,9 +59,10 @@ def changed_gains(run: Run) -> list[Trial]:
     for trial in comparisons(run, ("kept",)):
         gains = [run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY]
         estimates = [gain for gain in gains if gain and gain.confidence >= CONFIDENCE]
-        if len(estimates) == len(MEMORY):
-            if max(gain.low for gain in estimates) > min(gain.high for gain in estimates):
-                changed.append(trial)
+        if len(estimates) < len(MEMORY):
+            continue
+        if max(gain.low for gain in estimates) > min(gain.high for gain in estimates):
+            changed.append(trial)
     return changed
 
 
