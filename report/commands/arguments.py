@@ -20,13 +20,13 @@ OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
 _DEFAULT_OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
 #: Folders of the project that must not receive outputs.
 PROJECT_FOLDERS: Final = (
-    *(".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments"),
-    *("figures", "report", "templates", "tests"),
-)
+    ".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments",
+    "figures", "report", "templates", "tests",
+)  # fmt: skip
 #: Suffix of the file names of papers' templates.
 TEMPLATE: Final = ".qmd.j2"
-#: Default and limit of parallel steps: more are no faster, and may open too many files.
-_JOBS: Final = min(os.cpu_count() or 1, 16)
+#: Default number of parallel steps.  More than 16 are no faster, and may open too many files.
+_DEFAULT_JOBS: Final = min(os.cpu_count() or 1, 16)
 #: Value of --use that means the newest record of each study.
 LATEST: Final = "latest"
 _EXAMPLES: Final = """\
@@ -34,6 +34,7 @@ examples:
   python build.py conv_scaling --html --explain
   python build.py --check && python build.py --pdf --out print
 """
+#: Options as ``Parser.add_options`` reads them: name, arguments, default in brackets, and help.
 _OPTIONS: Final = f"""
 study  STUDY*  study, or its template (default: all studies)
 inputs and outputs
@@ -75,9 +76,9 @@ commands, each in place of the build
 """
 #: Options that replace the build by another command.  --serve with --watch sets the port.
 _ACTIONS: Final = (
-    *("list", "dry_run", "check", "accept", "verify", "verify_against", "artifact"),
-    *("diff", "comparison", "new", "watch", "serve"),
-)
+    "list", "dry_run", "check", "accept", "verify", "verify_against", "artifact", "diff",
+    "comparison", "new", "watch", "serve",
+)  # fmt: skip
 #: Commands that accept --use.
 _ACCEPT_USE: Final = ("build", "dry_run", "watch", "accept")
 #: Commands that accept --replicate.
@@ -85,18 +86,21 @@ _ACCEPT_REPLICATE: Final = ("build", "dry_run", "accept", "check", "list", "veri
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
-    """Parse the command line; ``action`` is the command.  Raises ``UsageError``."""
+    """Parse the command line; the field ``action`` of the result is the command.
+
+    Raises ``UsageError`` for unknown studies and for options that cannot be combined.
+    """
     options = _parser().parse_args(arguments)
     options.study = [_study(text) for text in options.study]
     actions = [name for name in _ACTIONS if getattr(options, name) is not None]
     options.action = actions[0] if actions else "build"
-    words = [f"--{name.replace('_', '-')}" for name in actions]
-    if actions[1:] and actions != ["watch", "serve"]:
-        raise UsageError(f"{words[0]} and {words[1]} cannot be combined; use one of them.")
+    names = [f"--{name.replace('_', '-')}" for name in actions]
+    if len(actions) > 1 and actions != ["watch", "serve"]:
+        raise UsageError(f"{names[0]} and {names[1]} cannot be combined; use one of them.")
     if options.use and options.action not in _ACCEPT_USE:
-        raise UsageError(f"--use chooses records for a build; leave it out with {words[0]}.")
+        raise UsageError(f"--use chooses records for a build; leave it out with {names[0]}.")
     if options.replicate is not None and options.action not in _ACCEPT_REPLICATE:
-        raise UsageError(f"--replicate builds a report; leave it out with {words[0]}.")
+        raise UsageError(f"--replicate builds a report; leave it out with {names[0]}.")
     if options.replicate is not None and options.use:
         raise UsageError("--use changes a paper, and --replicate does not; use one of them.")
     return options
@@ -110,7 +114,9 @@ def _parser() -> Parser:
         epilog=_EXAMPLES,
     )
     parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
-    parser.set_defaults(**dict.fromkeys(_ACTIONS), out=ROOT / "out", data=ROOT / "data", jobs=_JOBS)
+    parser.set_defaults(
+        **dict.fromkeys(_ACTIONS), out=ROOT / "out", data=ROOT / "data", jobs=_DEFAULT_JOBS
+    )
     return parser
 
 
@@ -132,10 +138,8 @@ def request_of(options: Namespace) -> BuildRequest:
     Raises ``RecordError`` for missing data or records, and ``UsageError`` for a folder that must
     not receive outputs.
     """
-    data, out = (Path(os.path.realpath(folder)) for folder in (options.data, options.out))
-    studies = tuple(dict.fromkeys(options.study))
-    if data != ROOT / "data" or not studies:
-        studies = _studies_with_records(studies, data)
+    data, out = Path(os.path.realpath(options.data)), Path(os.path.realpath(options.out))
+    studies = _requested_studies(tuple(dict.fromkeys(options.study)), data)
     for folder in (*(ROOT / name for name in PROJECT_FOLDERS), data):
         inside = out.is_relative_to(folder)
         if inside or folder.is_relative_to(out):
@@ -147,7 +151,7 @@ def request_of(options: Namespace) -> BuildRequest:
         use = named_records("--use", options.use, studies, data)
     else:
         use = _records_of_reports(options.replicate, studies, data)
-        studies = tuple(use)
+        studies = tuple(use)  # the names of the reports
     outputs = tuple(output for output in OUTPUTS if getattr(options, output))
     return BuildRequest(
         studies=studies,
@@ -161,12 +165,15 @@ def request_of(options: Namespace) -> BuildRequest:
     )
 
 
-def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ...]:
-    """Return ``studies``; if empty, all with records in ``data``; if none has any, all.
+def _requested_studies(named: tuple[str, ...], data: Path) -> tuple[str, ...]:
+    """Return the studies to build: the ``named`` ones, or all with records in ``data``, or all.
 
-    Raises ``RecordError`` if ``data`` is no folder, or is not the project's and lacks records of a
-    study: an empty paper must not replace a full one.
+    Raises ``RecordError`` if ``data`` is no folder.  An empty paper must not replace a full one, so
+    it also raises ``RecordError`` for a study without records in data other than the project's.
     """
+    is_project_data = data == ROOT / "data"
+    if named and is_project_data:
+        return named
     if not data.is_dir():
         raise RecordError(f"--data {data}: is no folder; name the folder that holds the records.")
     measured = []
@@ -174,23 +181,28 @@ def _studies_with_records(studies: tuple[str, ...], data: Path) -> tuple[str, ..
         folders = (data / study, data / study / IMPORTED)
         if any(any(folder.glob(f"*{ENDING}")) for folder in folders):
             measured.append(study)
-    missing = [study for study in studies or measured or STUDIES if study not in measured]
-    if missing and data != ROOT / "data":
+    studies = named or tuple(measured) or STUDIES
+    missing = [study for study in studies if study not in measured]
+    if missing and not is_project_data:
         raise RecordError(
             f"--data {data}: holds no record of {', '.join(missing)}; name a folder of records, "
             "which holds a folder for each study."
         )
-    return studies or tuple(measured) or STUDIES
+    return studies
 
 
 def _records_of_reports(
     texts: Sequence[str], studies: Sequence[str], data: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Map each report of --replicate to its records; no records mean one of each machine."""
+    """Map the name of each study's report to its records, those that ``texts`` name.
+
+    By default this is the newest record, or, with data other than the project's, no file, which
+    means one record of each machine.
+    """
     if not texts and data != ROOT / "data":
         return {f"{study}{REPORT_SUFFIX}": () for study in studies}
-    named = named_records("--replicate", texts or [LATEST], studies, data)
-    return {f"{study}{REPORT_SUFFIX}": files for study, files in named.items()}
+    records = named_records("--replicate", texts or [LATEST], studies, data)
+    return {f"{study}{REPORT_SUFFIX}": files for study, files in records.items()}
 
 
 def named_records(
@@ -206,10 +218,10 @@ def named_records(
     files: list[str] = []
     for text in texts:
         if text != LATEST:
-            files.append(_record(option, text, studies, data))
+            files.append(_find_record(option, text, studies, data))
             continue
         for study in studies:
-            files += _records(study, data)[-1:]
+            files += _records_of_study(study, data)[-1:]
         if not files:
             raise RecordError(
                 f"{option} {LATEST}: no record of these studies in {data}; measure one first."
@@ -221,14 +233,17 @@ def named_records(
     return records
 
 
-def _record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
-    """Return the record that ``text`` names; records of ``studies`` take precedence."""
-    # The folder may be reached through links; a record may itself be a link.
+def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
+    """Return the record of one of ``studies`` that ``text`` names, as ``named_records`` explains.
+
+    Raises ``RecordError`` unless there is exactly one.
+    """
+    # Links to the folder are resolved, but not a record that is itself a link.
     paths = (path.parent.resolve() / path.name for path in (Path(text), data / text))
     path = next((path for path in paths if path.is_file()), None)
     matches = []
     for study in STUDIES:
-        for file in _records(study, data):
+        for file in _records_of_study(study, data):
             if data / file == path if path else text in file:
                 matches.append(file)
     requested = [file for file in matches if file.partition("/")[0] in studies]
@@ -240,13 +255,13 @@ def _record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
         study = matches[0].partition("/")[0]
         reason = f"this is a record of {study}, which this build does not make; name that study too"
     elif path:
-        reason = f"no such record in {data}; name the folder of its study's folder by --data"
+        reason = f"no such record in {data}; name the data directory of this file by --data"
     else:
         reason = f"no such record in {data}; give its path, or a unique part of its file name"
     raise RecordError(f"{option} {text}: {reason}.")
 
 
-def _records(study: str, data: Path) -> list[str]:
+def _records_of_study(study: str, data: Path) -> list[str]:
     """List the records of a study, relative to ``data``, oldest first."""
     names = sorted(path.name for path in (data / study).glob(f"*{ENDING}"))
     return [f"{study}/{name}" for name in names if not name.startswith(".")]

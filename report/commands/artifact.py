@@ -29,19 +29,23 @@ from report.render.site import plain_words
 from report.render.source import read_source
 from report.studies import STUDIES
 
-#: Folder of artifacts in ``out/``.
+#: Folder of artifacts in ``out/``, and of their templates.
 _FOLDER: Final = "artifact"
-#: A person's given and family name; the latter includes words such as "van".  No group matches.
-_GROUP: Final = r"(?!.*\b(?i:the|project|team|group|university|course)\b)"
-_PERSON: Final = re.compile(_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
-#: Backslashes that titles and intervals do not need.
-_NEEDLESS: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
-#: Time limit of git and of pandoc.
+#: Excludes names of groups, such as "the ridgepoint project".
+_NO_GROUP: Final = r"(?!.*\b(?i:the|project|team|group|university|course)\b)"
+#: A person's given name, and family name with words such as "van".
+_PERSON: Final = re.compile(_NO_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
+#: Backslashes of Markdown that titles and intervals do not need.
+_NEEDLESS_BACKSLASH: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
+#: Time limit for git and for pandoc.
 _LIMIT_S: Final = 60.0
 
 
 def artifact(options: Namespace) -> int:
-    """Write the artifact of each requested study; print the missing fields of the citation."""
+    """Write the artifact of each requested study; print the missing fields of the citation.
+
+    Raises ``UsageError`` with --data or outside a git checkout, ``RenderError`` for a failed build.
+    """
     request = request_of(options)
     if request.data != ROOT / "data":
         raise UsageError("--artifact packs the records of the commit; leave out --data.")
@@ -52,13 +56,13 @@ def artifact(options: Namespace) -> int:
         commit, reason = unpack_revision("HEAD", ROOT, code)
         if not (code / "build.py").is_file():
             raise UsageError(f"--artifact packs a commit; run it in a git checkout ({reason}).")
-        built = request._replace(data=code / "data", outputs=("html", "pdf"), engine=engine)
+        of_commit = request._replace(data=code / "data", outputs=("html", "pdf"), engine=engine)
         for number, study in enumerate(request.studies):
             announce(f"the artifact of {study}", number / len(request.studies), "")
-            single = built._replace(studies=(study,), out=stage / f"out-{study}")
-            if failure := run_build(single, code):
+            of_study = of_commit._replace(studies=(study,), out=stage / f"out-{study}")
+            if failure := run_build(of_study, code):
                 raise RenderError(f"--artifact {study}: the build of HEAD failed: {failure}")
-            contents, missing = _contents(study, single)
+            contents, missing = _contents(study, of_study)
             names = [f"{_FOLDER}/{study}/{name}" for name in contents]
             (stage / _FOLDER / study).mkdir(parents=True)
             for name, content in zip(names, contents.values(), strict=True):
@@ -70,7 +74,10 @@ def artifact(options: Namespace) -> int:
 
 
 def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
-    """Return the files of an artifact by name, and one line per missing field."""
+    """Return the files of an artifact by name, and one line per missing field of the citation.
+
+    ``built`` is the request of the finished build, whose outputs and code the archive holds.
+    """
     files: dict[str, bytes] = {}
     other_studies = {*STUDIES} - {study}
     for top, folder in ((built.data.parent, ""), (built.out / "html", "published/")):
@@ -87,7 +94,7 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     for path in (TEMPLATES / _FOLDER).glob("*.j2"):
         texts[path.stem] = templates.get_template(path.name).render(facts)
     missing = texts.pop("missing.txt")
-    appendix = _NEEDLESS.sub("", texts["artifact-appendix.md"])
+    appendix = _NEEDLESS_BACKSLASH.sub("", texts["artifact-appendix.md"])
     texts |= {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
     contents = {name: text.encode() for name, text in texts.items()}
     top_folder = f"{study}-artifact"
@@ -99,6 +106,7 @@ def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[
     """Collect the facts about paper, records and archive that the templates print."""
     paper, place = read_source(built.out / "qmd" / study, study), f"data/reported/{study}.json"
     values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
+    # Key of the publication that the study repeats, and its entry in the bibliography.
     repeated = json.loads(files[place])["source"] if place in files else ""
     entry = cited_entries(files["data/references.bib"].decode(), repeated.__eq__)
     sizes, libraries = Counter[str](), dict[str, str]()

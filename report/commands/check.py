@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from report.commands.arguments import request_of
-from report.commands.console import shown
+from report.commands.console import short_path
 from report.core.errors import RidgepointError, unwritable
 from report.core.records.store import strays
 from report.core.records.strict import read_strictly
@@ -22,15 +22,15 @@ from report.evaluation import is_report, study_of
 from report.evaluation.gather import accept_records
 from report.paper.pins import Move, Pins, moves, pins_of
 
-#: The folder of the data directory with the pinned numbers of each study.
+#: Folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
 _REMEDY: Final = "restore it with git, or let 'python build.py --accept' write it"
-#: Limit on the changed numbers that --check lists for a study.
-_MOST_NAMED: Final = 10
+#: Most changed numbers of a study that --check lists.
+_MOST_LISTED: Final = 10
 
 
 class Review(NamedTuple):
-    """The result of a check, in sentences; with ``faults`` the check fails."""
+    """The result of a check, in sentences; the check fails if there are ``faults``."""
 
     faults: tuple[str, ...]
     notes: tuple[str, ...]
@@ -53,12 +53,12 @@ def accept(options: Namespace) -> int:
     request = request_of(options)
     if options.replicate is None:
         for study, files in request.use.items():
-            print(shown(accept_records(study, request.data, files)))
+            print(short_path(accept_records(study, request.data, files)))
         request = request._replace(use={})
     stale = plan(request).stale()
     texts: dict[str, str] = {}
     for study in request.studies:
-        texts[study] = _pins_of(present_results(study, request, stale)).as_text()
+        texts[study] = _present_pins(present_results(study, request, stale)).as_text()
     for study, text in texts.items():
         path = request.data / EXPECTED / f"{study}.json"
         try:
@@ -66,29 +66,29 @@ def accept(options: Namespace) -> int:
             path.write_text(text, "utf-8", newline="\n")
         except OSError as error:
             raise unwritable(error, place=path) from error
-        print(shown(path))
+        print(short_path(path))
     return 0
 
 
 def list_moves(options: Namespace) -> int:
-    """Print every number and text that differs from its pinned value."""
+    """Print every item that differs from its pin; return 0."""
     request = request_of(options)
     stale = plan(request).stale()
     for study in request.studies:
         pinned = read_pins(study, request.data)
         if pinned is None:
-            print(f"{study}: {_unpinned(study)}")
+            print(f"{study}: {_unpinned_message(study)}")
             continue
-        present = _pins_of(present_results(study, request, stale))
+        present = _present_pins(present_results(study, request, stale))
         moved = moves(pinned, present)
-        print(f"{study}: {_differ(moved, pinned, present)}.")
+        print(f"{study}: {_count_of_moves(moved, pinned, present)}.")
         for move in moved:
             print(f"  {move.sentence}")
     return 0
 
 
 def review(request: BuildRequest) -> Review:
-    """Find stale outputs, unsupported sentences, and differences from the pinned numbers.
+    """Find stale outputs, unsupported sentences, differences from the pins, and unused files.
 
     Raises ``RidgepointError`` for a damaged file of pinned numbers.
     """
@@ -104,13 +104,13 @@ def review(request: BuildRequest) -> Review:
             continue
         faults += results.content["unsupported"]
         if pinned is None:
-            notes.append(f"{study}: {_unpinned(study)}")
+            notes.append(f"{study}: {_unpinned_message(study)}")
         else:
-            present = _pins_of(results)
+            present = _present_pins(results)
             faults += verdict_changes(study, pinned, present)
-            # A report counts records, so a new record of any machine changes it.
-            certain = pinned.records == present.records or is_report(study)
-            (faults if certain else notes).extend(moved_numbers(study, pinned, present))
+            # Other records may change a paper's numbers; a report is pinned again with each record.
+            must_agree = pinned.records == present.records or is_report(study)
+            (faults if must_agree else notes).extend(moved_numbers(study, pinned, present))
         for record in results.records:
             if record.get("left_out"):
                 faults.append(f"{study}: {record['why']}")
@@ -120,13 +120,16 @@ def review(request: BuildRequest) -> Review:
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
-    """Read the pinned numbers of a study; None without a file.  Raises ``RecordError``."""
+    """Read the pinned numbers of a study; return None if none are pinned.
+
+    Raises ``RecordError`` for a damaged file.
+    """
     path = data / EXPECTED / f"{study}.json"
     return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 
 
 def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
-    """Describe changed verdicts, and audits that have failed only since the numbers were pinned."""
+    """Describe changed verdicts, and reported values that fail their audit only now."""
     for claim, item in pinned.claims.items():
         old, new = item.get("verdict"), present.claims.get(claim, {}).get("verdict")
         if new is None:
@@ -142,24 +145,23 @@ def moved_numbers(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
     """Count the numbers that differ from the pinned numbers, and describe the first ones."""
     moved = moves(pinned, present)
     if moved:
-        outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
-        yield (
-            f"{study}: {_differ(moved, pinned, present)}"
-            f"{outside if pinned.records != present.records else ''}; '{_pin_command(study)}' pins "
-            "the new numbers, --diff lists all."
-        )
-    for move in moved[:_MOST_NAMED]:
+        outside = ""
+        if pinned.records != present.records:
+            outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
+        count = _count_of_moves(moved, pinned, present)
+        remedy = f"'{_pin_command(study)}' pins the new numbers, --diff lists all"
+        yield f"{study}: {count}{outside}; {remedy}."
+    for move in moved[:_MOST_LISTED]:
         yield f"{study}: {move.sentence}"
 
 
-def _differ(moved: Sequence[Move], pinned: Pins, present: Pins) -> str:
-    count = (
-        "1 pinned number differs" if len(moved) == 1 else f"{len(moved):,} pinned numbers differ"
-    )
-    return f"{count} with {'the same' if pinned.records == present.records else 'other'} records"
+def _count_of_moves(moved: Sequence[Move], pinned: Pins, present: Pins) -> str:
+    numbers = "number differs" if len(moved) == 1 else "numbers differ"
+    records = "the same" if pinned.records == present.records else "other"
+    return f"{len(moved):,} pinned {numbers} with {records} records"
 
 
-def _unpinned(study: str) -> str:
+def _unpinned_message(study: str) -> str:
     return f"no numbers are pinned yet; '{_pin_command(study)}' pins them."
 
 
@@ -169,7 +171,7 @@ def _pin_command(paper: str) -> str:
     return f"python build.py {study_of(paper)}{report} --accept"
 
 
-def _pins_of(results: PaperResults) -> Pins:
+def _present_pins(results: PaperResults) -> Pins:
     return pins_of(results.findings, record_names(results.content))
 
 

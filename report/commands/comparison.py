@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from report.commands.arguments import request_of
-from report.commands.console import announcer, say, shown, stage_for
+from report.commands.console import announcer, say, short_path, stage_for
 from report.core.errors import RecordError
 from report.core.records.store import Stored, read_attachments, read_record
 from report.engine.place import put_folder
@@ -52,5 +52,5 @@ def comparison(options: Namespace) -> int:
         report = f"# Functions beside {self_comparison.function}\n\n{text}"
         (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
         put_folder(NAME, request.out, stage)
-    say(f"Wrote {shown(request.out / NAME / 'index.html')} and report.md")
+    say(f"Wrote {short_path(request.out / NAME / 'index.html')} and report.md")
     return 0

@@ -37,7 +37,7 @@ def announcer(*, quiet: bool, explain: bool = False) -> Announce:
 
     With ``explain`` the function also prints why each step runs.
     """
-    live, start = sys.stderr.isatty() and not quiet, time.monotonic()
+    shows_progress, start = sys.stderr.isatty() and not quiet, time.monotonic()
 
     def announce(step: str, share: float, reason: str) -> None:
         if explain and reason:
@@ -46,7 +46,7 @@ def announcer(*, quiet: bool, explain: bool = False) -> Announce:
         remaining = ""
         if 0 < share < 1 and elapsed >= 1:
             remaining = f", about {elapsed * (1 - share) / share:.0f} s left"
-        if live:
+        if shows_progress:
             line = f"\r\x1b[K[{share:4.0%}] {step}{remaining}"
             print(line, end="", file=sys.stderr, flush=True)
 
@@ -60,17 +60,17 @@ def clear_line() -> None:
 
 
 def say(text: str) -> None:
-    """Replace the progress line by ``text``; write immediately, even into a pipe."""
+    """Print ``text`` in place of the progress line, at once, even into a pipe."""
     clear_line()
     print(text, flush=True)
 
 
-def shown(path: Path) -> str:
-    """Return a path inside the current folder as a relative path, others unchanged."""
+def short_path(path: Path) -> str:
+    """Return a path relative to the current folder if it lies there, else unchanged."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """Return ``1 paper`` or ``2 papers``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
@@ -78,7 +78,7 @@ def counted(number: int, noun: str) -> str:
 def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
     """Summarise a build: outputs, records, notes, counts, and the engine of the PDFs.
 
-    With ``explain`` the summary lists every record.
+    With ``explain`` the summary lists every record and note.
     """
     request = summary.request
     # Notes that begin with the name of a study are counted in the line of the study.
@@ -94,12 +94,12 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
         yield from _records(summary, explain=explain)
     for note in summary.notices if explain else notes:
         yield f"note: {note}"
-    papers = counted(len(request.studies), "paper")
+    papers = count_text(len(request.studies), "paper")
     if summary.stale:
         built = sum(bool(paths) for study, paths in summary.replaced.items() if study != SITE)
         failed = sum(failure.study != SITE for failure in summary.failed)
         counts = f"{built} built, {len(request.studies) - built - failed} unchanged"
-        errors = f"{counted(len(summary.failed), 'error')}, {counted(len(notes), 'note')}"
+        errors = f"{count_text(len(summary.failed), 'error')}, {count_text(len(notes), 'note')}"
         yield f"{papers}: {counts}, {errors}, {seconds:.1f} s"
     else:
         yield f"Nothing to do: all is up to date ({papers})."
@@ -108,21 +108,21 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
 
 
 def _outputs(summary: Summary) -> Iterator[str]:
-    """Name the output folder and the page to open, if the build wrote anything."""
+    """Name the output folder and the page to open, unless the build wrote only hidden files."""
     request, written = summary.request, set()
     for paths in summary.replaced.values():
         written |= {path.relative_to(request.out).parts[0] for path in paths}
     if all(name.startswith(".") for name in written):
         return
-    line = f"Wrote {shown(request.out)}/."
+    line = f"Wrote {short_path(request.out)}/."
     if "html" in written:
         study = request.studies[0] if len(request.studies) == 1 else ""
-        line += f" Open {shown(request.out / 'html' / study / 'index.html')}"
+        line += f" Open {short_path(request.out / 'html' / study / 'index.html')}"
     yield line
 
 
 def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
-    """Count used records and notes per study; with ``explain`` describe each record."""
+    """Count used records and notes of each study; with ``explain`` describe each record."""
     request, failed = summary.request, {failure.study for failure in summary.failed}
     for study in request.studies:
         path = request.out / ARTIFACTS / study / RECORDS
@@ -130,9 +130,9 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
             continue
         records = json.loads(path.read_text("utf-8"))
         used = sum(record["used"] for record in records)
-        line = f"{study}: {used} of {counted(len(records), 'record')} used"
+        line = f"{study}: {used} of {count_text(len(records), 'record')} used"
         if notes := sum(notice.startswith(f"{study}: ") for notice in summary.notices):
-            line += f", {counted(notes, 'note')}"
+            line += f", {count_text(notes, 'note')}"
         yield line if explain or not records else f"{line} (see --explain)"
         for record in records if explain else ():
             if not record.get("left_out"):  # notes describe records that were left out
@@ -140,7 +140,7 @@ def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
 
 
 def list_studies(options: Namespace) -> int:
-    """Print each study with the title of its paper, or the first lines of --replicate."""
+    """Print each study with its paper's title; with --replicate, the summary of each report."""
     if options.replicate is not None:
         from report.evaluation.replicate import compute_output  # imports NumPy
 

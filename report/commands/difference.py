@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
-from report.commands.console import announcer, say, shown, stage_for
+from report.commands.console import announcer, say, short_path, stage_for
 from report.core.errors import RecordError
 from report.core.text.format import NO_BREAK
 from report.engine.actions import load
@@ -32,15 +32,16 @@ from report.studies import STUDIES
 
 #: A number in the prose that links to its line in the list of provenance.
 _LINKED_NUMBER: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\)\{\.value\}")
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+#: Space between two sentences.
+_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 #: Limit on the printed changes of one kind per study.
 LIMIT: Final = 12
 
 
 class ListedChange(NamedTuple):
-    """A difference: the old and the new text as printed, empty for a text that does not exist.
+    """A difference: the ``old`` and the ``new`` text as printed, "" for a text that does not exist.
 
-    For files and figures ``old`` and ``new`` are digests.
+    The texts of files and figures are their digests.
     """
 
     name: str
@@ -50,7 +51,7 @@ class ListedChange(NamedTuple):
 
 
 class StudyDifference(NamedTuple):
-    """The changes of a study by kind, and the failed builds by ``old`` or ``new`` data."""
+    """The changes of a study by kind, and its failed builds by the age, old or new, of the data."""
 
     study: str
     parts: Mapping[str, Sequence[ListedChange]]
@@ -68,14 +69,14 @@ class StudyDifference(NamedTuple):
 def diff(options: Namespace) -> int:
     """Print the differences between papers from today's and from other data; write a page.
 
-    Without other data, print the numbers that differ from the pinned numbers; write nothing.
-    Returns 1 if a study cannot be built from today's data.
+    If the command line names no other data, print the numbers that differ from the pinned numbers;
+    write nothing.  Returns 1 if a study cannot be built from today's data.
     """
     if options.diff == EXPECTED:
         return list_moves(options)
     request = request_of(options)
     origins, studies = difference(request, options.diff, announcer(quiet=options.quiet))
-    page = shown(request.out / "diff" / "index.html")
+    page = short_path(request.out / "diff" / "index.html")
     say("\n".join(lines(origins, studies, page)).replace(NO_BREAK, " "))
     if options.debug:
         for study in studies:
@@ -94,7 +95,7 @@ def difference(
     """
     with stage_for(request.out, announce) as scratch:
         data, name = find_data(against, request.data, scratch)
-        origins = {"old": name, "new": shown(request.data)}
+        origins = {"old": name, "new": short_path(request.data)}
         studies = tuple(_compare_studies(request, data, scratch, announce))
         _write_page(origins, studies, scratch)
         put_folder("diff", request.out, scratch)
@@ -196,8 +197,8 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
         figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
     numbers = []
     for move in moves(*pins):
-        known = move.now and "interval" in (move.pinned or {})
-        note = "outside the old interval" if known and move.outside else ""
+        has_interval = move.now and "interval" in (move.pinned or {})
+        note = "outside the old interval" if has_interval and move.outside else ""
         numbers.append(ListedChange(f"{KINDS[move.kind]} {move.name}", *move.sides, note))
     return {
         "claims and numbers": numbers,
@@ -209,10 +210,11 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
 def text_changes(old: str, new: str) -> list[ListedChange]:
     """List the sentences that differ between two manuscripts; skip tables, which are pinned."""
     before, now = _sentences(old), _sentences(new)
-    places = []
-    for tag, i, j, k, m in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+    matcher, places = SequenceMatcher(None, before, now, autojunk=False), []
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag != "equal":
-            places.append(ListedChange("", " ".join(before[i:j]), " ".join(now[k:m])))
+            texts = " ".join(before[start:end]), " ".join(now[new_start:new_end])
+            places.append(ListedChange("", *texts))
     return places
 
 
@@ -221,7 +223,7 @@ def _sentences(manuscript: str) -> list[str]:
     sentences: list[str] = []
     for line in filter(None, map(str.strip, _LINKED_NUMBER.sub(r"\1", manuscript).splitlines())):
         if not line.startswith("|"):
-            sentences += _SENTENCE.split(line.replace("\\", ""))
+            sentences += _SENTENCE_BREAK.split(line.replace("\\", ""))
     return sentences
 
 
@@ -238,12 +240,15 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
         return Path(against).resolve(), f"directory {against}"
     raise RecordError(
         f"--diff {against}: neither a directory of data nor a git revision ({reason}); name one of "
-        "them ('git fetch --unshallow' gets old ones)."
+        "them ('git fetch --unshallow' gets old revisions)."
     )
 
 
 def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
-    """Unpack ``data`` of a git revision; return the commit, or ``''`` and git's error message."""
+    """Unpack the folder ``data`` as of a git revision into ``target``.
+
+    Returns the commit and "", or "" and git's error message.
+    """
     # Variables of a git hook would redirect git, and git would read a leading dash as an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     archive, names = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)

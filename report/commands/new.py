@@ -6,7 +6,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Final
 
-from report.commands.console import shown
+from report.commands.console import short_path
 from report.core.errors import StudyError, unwritable
 from report.engine.steps import ROOT, SITE
 
@@ -26,16 +26,17 @@ NEXT: Final = (
 )
 #: A name that is valid in Python, the file system and LaTeX.
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-#: Names that other folders of the data or the site have.
-_TAKEN: Final = (SITE, "assets", "expected", "reported")
+_LONGEST_SLUG: Final = 40
+#: Names of other folders of the data or the site.
+_RESERVED: Final = (SITE, "assets", "expected", "reported")
 #: A title on one line, without digits and without characters of markup.
 _TITLE: Final = re.compile(r"[^\W\d_][^\\\"{}<@`$^~\[\]\d]{0,71}")
 
 
 def new(options: Namespace) -> int:
-    """Write the files of a study, and print the next commands."""
+    """Write the files of a study, print their paths and the next commands."""
     slug, title = options.new
-    print(*map(shown, new_study(slug, title)), "", "Next:", sep="\n")
+    print(*map(short_path, new_study(slug, title)), "", "Next:", sep="\n")
     for command in NEXT:
         print(f"  {command.replace('SLUG', slug)}")
     return 0
@@ -44,14 +45,15 @@ def new(options: Namespace) -> int:
 def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
     """Write the files of a study and return their paths.
 
-    Raises ``StudyError`` for an invalid or existing name, and ``OutputError`` for a failed write.
+    Raises ``StudyError`` for an invalid title and for an invalid, reserved or existing name, and
+    ``OutputError`` for a failed write.
     """
-    if not _SLUG.fullmatch(slug) or len(slug) > 40:
+    if not _SLUG.fullmatch(slug) or len(slug) > _LONGEST_SLUG:
         raise StudyError(
-            f"{slug!r} cannot be the name of a study; use a word such as layer_width: at most 40 "
-            "small letters and digits, joined by single underscores."
+            f"{slug!r} cannot be the name of a study; use a word such as layer_width: at most "
+            f"{_LONGEST_SLUG} small letters and digits, joined by single underscores."
         )
-    if (root / "experiments" / slug).exists() or slug in _TAKEN or iskeyword(slug):
+    if (root / "experiments" / slug).exists() or slug in _RESERVED or iskeyword(slug):
         raise StudyError(f"{slug!r} has another meaning in this project; choose another name.")
     if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(

@@ -30,12 +30,14 @@ from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
-#: Addresses of the last build's state and of the script; no page has these addresses.
+#: Address, which no page has, of the last build's state.
 NEWS: Final = "/-/news"
+#: Address, which no page has, of the script that reloads a page after a build.
 SCRIPT: Final = "/-/reload.js"
 
-_RELOAD: Final = ROOT / "templates" / "serve" / "reload.js"
-_LOCAL: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
+_SCRIPT_FILE: Final = ROOT / "templates" / "serve" / "reload.js"
+#: Names of this machine, with or without a port.
+_LOCAL_HOST: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])?(?::\d{1,5})?", re.IGNORECASE)
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -47,12 +49,15 @@ class Handler(SimpleHTTPRequestHandler):
     def send_head(self) -> Any:
         """Send the head of the response; return a stream with the body, or None."""
         # Refuse other host names, since foreign pages could read the site by DNS rebinding.
-        if not all(map(_LOCAL.fullmatch, self.headers.get_all("Host", []))):
+        if not all(map(_LOCAL_HOST.fullmatch, self.headers.get_all("Host", []))):
             return self.send_error(403, f"This server answers to {HOST} and localhost only")
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Send the last build's state, the script, or a page with the script; else return None."""
+        """Send the head for the last build's state, the script, or a page with the script.
+
+        Returns the body, or None for another address, whose head is not sent.
+        """
         # Read the digest before the page, so that the page is never older than the digest.
         build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
@@ -61,7 +66,7 @@ class Handler(SimpleHTTPRequestHandler):
             news = {"build": build, "failure": self.server.failure}
             body, name = json.dumps(news).encode(), "news.json"
         elif self.path == SCRIPT:
-            body, name = _RELOAD.read_bytes(), SCRIPT
+            body, name = _SCRIPT_FILE.read_bytes(), SCRIPT
         elif page.suffix == ".html" and page.is_file():
             script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'
             body, name = page.read_bytes() + script.encode(), page.name
@@ -80,7 +85,7 @@ class Handler(SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         """Return the path for an address.
 
-        Hidden files, and files outside the site (also through links), get a path without a file.
+        Hidden files and files outside the site, also through links, get a path that does not exist.
         """
         site, target = Path(self.directory).resolve(), super().translate_path(path)
         page = Path(target, "index.html") if target.endswith("/") else Path(target)
@@ -106,8 +111,8 @@ class Handler(SimpleHTTPRequestHandler):
 class Server(ThreadingTCPServer):
     """Serves the site in ``out``; pages of a ``live`` server reload after a build.
 
-    ``failure``: the reason why the last build failed.  ``port``: 0 means any free port.  Raises
-    ``RidgepointError`` for a port that cannot be used.
+    ``failure`` is the reason why the last build failed, or None.  ``port`` 0 means any free port.
+    Raises ``RidgepointError`` for a port that cannot be used.
     """
 
     allow_reuse_address = daemon_threads = True
@@ -137,7 +142,7 @@ class Server(ThreadingTCPServer):
 def serve(options: Namespace) -> int:
     """Serve the built pages until Ctrl-C.
 
-    Raises ``RidgepointError`` if no pages were built, or the port cannot be used.
+    Raises ``OutputError`` if no pages were built, ``RidgepointError`` if the port cannot be used.
     """
     out = request_of(options).out
     home = out / "html" / "index.html"
@@ -173,9 +178,10 @@ def watch(options: Namespace) -> int:
 
 
 def file_changes(*paths: Path) -> Iterator[object]:
-    """Yield the changes below ``paths`` when changes pause; without changes, yield an empty set.
+    """Yield the changes below ``paths`` once no more follow, and an empty set while there are none.
 
-    Changes during a build are yielded later.  Raises ``RidgepointError`` for too many files.
+    Changes during a build are yielded after it.  Raises ``RidgepointError`` if the system cannot
+    watch so many files.
     """
     from watchfiles import watch as watch_files
 

@@ -29,16 +29,17 @@ from report.paper.claims import first_few
 from report.paper.pins import TOLERANCE
 from report.studies import STUDIES
 
-#: Folder for both builds if the builds differ.
+#: Folder that keeps both builds if they differ.
 BUILDS_FOLDER: Final = "verify"
 #: Files and folders of the project that a build reads, besides the data.
 SOURCES: Final = ("build.py", "report", "figures", "templates")
-#: Length (B) of the excerpt around the first difference.
+#: Length (B) of the excerpt that shows a difference.
 _EXCERPT_BYTES: Final = 60
 #: A line of a manifest: digest and file.
 _MANIFEST_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+#: File of a paper's numbers on the site.
 _VALUES: Final = "values.json"
-#: Reason for a differing file of a paper with equal numbers and records.
+#: Reason for a difference in a paper whose numbers and records are equal.
 ONLY_BYTES: Final = "only its bytes (text, fonts or versions of programs)"
 #: Name → folder, umask and variables of two environments; papers must not depend on these.  The
 #: first environment turns off UTF-8, which Python would use in the locale C.
@@ -98,7 +99,11 @@ def build_twice(
 
 
 def _build(name: str, request: BuildRequest, project: Path) -> None:
-    """Copy the project and the data beside ``request.out``, and build in the copy."""
+    """Copy the project and the data beside ``request.out``, and build in the copy.
+
+    ``name`` is a key of ``ENVIRONMENTS``.  Raises ``RenderError`` if the build fails, and
+    ``OutputError`` if the files cannot be copied.
+    """
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
     copies = {folder / name: project / name for name in (*SOURCES, "data")}
@@ -132,9 +137,10 @@ def digests_of(out: Path) -> dict[str, str]:
 
 def first_difference(first: Path, second: Path) -> str:
     """Describe the first difference of two files: position, and excerpts of both files."""
-    for path, name in ((second, "first"), (first, "second")):
-        if not path.is_file():
-            return f"only the {name} build has it"
+    if not first.is_file():
+        return "only the second build has it"
+    if not second.is_file():
+        return "only the first build has it"
     contents = [first.read_bytes(), second.read_bytes()]
     position = len(os.path.commonprefix(contents))  # noqa: RUF071 - of bytes, not of paths
     begin = max(0, position - _EXCERPT_BYTES // 2)
@@ -147,7 +153,12 @@ def first_difference(first: Path, second: Path) -> str:
 
 
 def verify_against(options: Namespace) -> int:
-    """Build the papers of a manifest, and compare; return 1 if numbers or records differ."""
+    """Build the papers of a published site, and compare their files with its manifest.
+
+    Prints why each differing file differs; returns 1 if numbers or records differ.  Raises
+    ``RecordError`` for a manifest without papers of this project, ``RenderError`` for a failed
+    build.
+    """
     manifest: Path = options.verify_against
     published = read_digests(manifest)
     papers = papers_of(published)
@@ -171,7 +182,7 @@ def verify_against(options: Namespace) -> int:
 
 
 def read_digests(manifest: Path) -> dict[str, str]:
-    """Read a manifest as file → SHA-256; raises ``RecordError``."""
+    """Read a manifest as file → SHA-256; raises ``RecordError`` for a line of another form."""
     remedy = f"name the {DIGESTS} of a site"
     digests: dict[str, str] = {}
     text = read_file(manifest, str(manifest), remedy).decode("utf-8", "replace")
@@ -191,36 +202,42 @@ def papers_of(digests: Mapping[str, str]) -> set[str]:
 def compare(
     published: Mapping[str, str], own: Mapping[str, str], folder: Path, site: Path
 ) -> dict[str, str]:
-    """Map each file of the papers in ``own`` to the reason for a difference; empty if equal.
+    """Map each compared file to the reason for its difference; "" for an equal file.
 
-    If ``folder`` contains the published files, their numbers are compared one by one.  Pages about
-    all papers are compared only if both sites have the same papers.
+    ``published`` and ``own`` map the files of two sites to their digests; ``folder`` and ``site``
+    contain the files.  If the published numbers are missing in ``folder``, the reason says so.
+    Pages about all papers are compared only if both sites have the same papers.
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
-    reason_by_paper = {
-        paper: _difference_of_paper(paper, differing, folder, site) for paper in sorted(papers)
-    }
-    worst = next((why for why in reason_by_paper.values() if why != ONLY_BYTES), ONLY_BYTES)
+    reason_by_paper: dict[str, str] = {}
+    # Pages about all papers differ for the first serious reason of any paper.
+    reason_of_other_pages = ONLY_BYTES
+    for paper in sorted(papers):
+        reason = reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
+        if reason_of_other_pages == ONLY_BYTES:
+            reason_of_other_pages = reason
     reasons: dict[str, str] = {}
     for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]
         if paper in papers or papers_of(published) == papers:
-            reasons[name] = reason_by_paper.get(paper, worst) if name in differing else ""
+            reason = reason_by_paper.get(paper, reason_of_other_pages)
+            reasons[name] = reason if name in differing else ""
     return reasons
 
 
-def _difference_of_paper(paper: str, differing: Collection[str], folder: Path, site: Path) -> str:
+def _paper_difference(paper: str, differing: Collection[str], folder: Path, site: Path) -> str:
     """Describe why files of one paper differ: records, numbers, or only bytes."""
     if any(name.startswith(f"{paper}/records/") for name in differing):
         return "its records"
     name, moved = f"{paper}/{_VALUES}", list[str]()
     if name in differing:
         try:
-            old, new = (_numbers(json.loads((top / name).read_bytes())) for top in (folder, site))
+            published = _numbers(json.loads((folder / name).read_bytes()))
+            own = _numbers(json.loads((site / name).read_bytes()))
         except (OSError, ValueError):
             return f"its numbers or its text; put the published {name} beside the manifest to tell"
-        for place in sorted(old.keys() | new.keys()):
-            before, now = old.get(place), new.get(place)
+        for place in sorted(published.keys() | own.keys()):
+            before, now = published.get(place), own.get(place)
             if before is None or now is None or not math.isclose(before, now, rel_tol=TOLERANCE):
                 moved.append(f"{place} {before} → {now}")
     return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
@@ -245,9 +262,10 @@ def run_build(
     environment: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str | None:
-    """Run a build with the code of ``project``; return one line per error, or None.
+    """Run ``build.py`` of ``project``; return its error messages, or None if it succeeded.
 
     The build runs in a process group of its own, so that Ctrl-C reaches only this process.
+    ``umask`` -1 keeps the umask of this process.
     """
     with managed_process(
         [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],

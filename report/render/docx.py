@@ -14,7 +14,8 @@ from report.render.source import PaperSource
 
 #: The document from which pandoc copies styles and page size.
 REFERENCE: Final = TEMPLATES / "docx" / "reference.docx"
-_NAME: Final = "templates/docx/reference.docx"
+#: Path of ``REFERENCE`` in messages.
+_REFERENCE_NAME: Final = "templates/docx/reference.docx"
 #: The format of the text that ``render_docx`` reads: pandoc's JSON, made for Word.
 DOCX_FORMAT: Final = OutputFormat("docx")
 _TIME_LIMIT_S: Final = 60.0
@@ -23,7 +24,8 @@ _TIME_LIMIT_S: Final = 60.0
 def render_docx(paper: PaperSource, text: str) -> bytes:
     """Make the Word document of a paper from ``text``, which pandoc wrote for ``DOCX_FORMAT``.
 
-    The bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError``.
+    The bytes depend only on the source, the figures and ``REFERENCE``.  Raises ``RenderError`` if
+    ``REFERENCE`` is damaged, or pandoc fails or leaves out a picture.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         folder = Path(scratch)
@@ -31,7 +33,7 @@ def render_docx(paper: PaperSource, text: str) -> bytes:
             if (paper.folder / name).is_dir():
                 shutil.copytree(paper.folder / name, folder / name)
         if not zipfile.is_zipfile(REFERENCE):
-            raise RenderError(f"{_NAME}: is not a Word document; restore it with git.")
+            raise RenderError(f"{_REFERENCE_NAME}: is not a Word document; restore it with git.")
         shutil.copyfile(REFERENCE, folder / "reference.docx")
         options = ("--from=json", "--to=docx", "--reference-doc=reference.docx")
         command = (pandoc_path(), *options, "--output=paper.docx")

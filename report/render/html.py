@@ -18,27 +18,32 @@ from report.render.source import PaperSource
 #: File with the BibTeX entry for citing the paper, in the folder of the page.
 BIBTEX: Final = "citation.bib"
 
-_FIGURE = re.compile(r'<(?:img|source)[^>]*\ssrc(?:set)?="([^":]+)"')
-_LINKED = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
+#: Files that a page shows.
+_SHOWN_FILE = re.compile(r'<(?:img|source)[^>]*\ssrc(?:set)?="([^":]+)"')
+#: Files that a page links to.
+_LINKED_FILE = re.compile(r'<a[^>]*\shref="((?:tables|figures|pictures)/[^":]+)"')
 #: Style by which pandoc aligns a column of a formula; the page's policy forbids styles.
 _ALIGNED = re.compile(r'(<mtd\b[^>]*?) style="text-align: (left|right|center)[^"]*"')
 #: A number with grouped digits, which the filter writes as text so that it stays one element.
 _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
-#: The sign between two numbers, such as the sides of a map, which stays on their line.
+#: The sign between two numbers, such as the sides of a map; no line may break there.
 _TIMES = re.compile(r"(?<=[\d>]) × (?=[\d<])")
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
 #: Most characters of a cell that is never wrapped, such as a name or a number.
-_LONG_CELL: Final = 26
-#: Invisible parts of a cell: tags, and formulas except their TeX source.
-_UNSEEN = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
+_UNWRAPPED_CHARACTERS: Final = 26
+#: Parts of a cell that are not counted: tags, and formulas except their TeX source.
+_UNCOUNTED = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
 _ID = re.compile(r'\sid="([^"]+)"')
 _INNER_LINK = re.compile(r'<a\b[^>]*\shref="#([^"]+)"')
 _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
-#: A meta element of the head, and the place of the BibTeX entry in the page.
+#: A meta element of the head.
 _META: Final = r'<meta name="{}" content="([^"]*)">'
-_CITED: Final = '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
+#: Code of the page before the BibTeX entry.
+_BEFORE_ENTRY: Final = (
+    '<pre id="bibtex" tabindex="0" role="region" aria-label="BibTeX entry"><code>'
+)
 #: Place of the key figure in the page.
 _KEY_FIGURE_PLACE: Final = "<!--key-figure-->\n"
 
@@ -86,7 +91,7 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     ``written`` is the text that pandoc wrote for ``page_format``.  Raises ``RenderError`` for a
     broken link, before any file is written.
     """
-    # pandoc closes void elements as in XML; HTML checkers would warn.
+    # pandoc closes empty elements as in XML; HTML checkers would warn.
     page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
     page = _TIMES.sub("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}", _GROUPED.sub(r"<mn>\1</mn>", page))
     page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
@@ -94,9 +99,9 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     page = page.replace("\N{COMBINING CIRCUMFLEX ACCENT}</mo>", "^</mo>")
     page = _with_figure_first(page, publication.key_figure)
     _check_links(page, paper)
-    entry = _entry(page, paper, publication)
-    page = page.replace(_CITED, _CITED + html.escape(entry, quote=False), 1)
-    for name in sorted({*_FIGURE.findall(page), *_LINKED.findall(page)}):
+    entry = _bibtex_entry(page, paper, publication)
+    page = page.replace(_BEFORE_ENTRY, _BEFORE_ENTRY + html.escape(entry, quote=False), 1)
+    for name in sorted({*_SHOWN_FILE.findall(page), *_LINKED_FILE.findall(page)}):
         copy = target / html.unescape(name)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(paper.folder / html.unescape(name), copy)
@@ -107,7 +112,7 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
 
 
 def _with_figure_first(page: str, id: str) -> str:
-    """Move the key figure from the text to its place under the abstract."""
+    """Move the figure ``id`` from the text to its place under the abstract, if the page has it."""
     figure = re.search(rf'<figure id="{re.escape(id)}".*?</figure>\n', page, re.DOTALL)
     if figure is None:
         return page.replace(_KEY_FIGURE_PLACE, "", 1)
@@ -117,8 +122,9 @@ def _with_figure_first(page: str, id: str) -> str:
 def _with_classes(cell: re.Match[str]) -> str:
     """Replace the style of a table cell by classes, since the page's policy forbids styles."""
     tag, side, content = cell.groups()
-    long = len(html.unescape(_UNSEEN.sub("", content))) > _LONG_CELL
-    classes = [*([side] if side in ("right", "center") else []), *(["long"] if long else [])]
+    long = len(html.unescape(_UNCOUNTED.sub("", content))) > _UNWRAPPED_CHARACTERS
+    classes = [side] if side in ("right", "center") else []
+    classes += ["long"] if long else []
     class_attribute = f' class="{" ".join(classes)}"' if classes else ""
     return f"<{tag}{class_attribute}>{content}</{tag}>"
 
@@ -136,7 +142,7 @@ def _check_links(page: str, paper: PaperSource) -> None:
         raise RenderError("\n".join(problems.values()))
 
 
-def _entry(page: str, paper: PaperSource, publication: Publication) -> str:
+def _bibtex_entry(page: str, paper: PaperSource, publication: Publication) -> str:
     """Write the BibTeX entry of the paper, from the meta elements of the page's head."""
 
     def metadata(name: str) -> list[str]:

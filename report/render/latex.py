@@ -42,8 +42,10 @@ _TEX_FILES: Final = {
 }
 #: Debian packages that only the ACM's class needs.
 _ACM_PACKAGES: Final = "texlive-latex-extra texlive-plain-generic"
+#: Program → Debian package.
 _PROGRAMS: Final = {"latexmk": "latexmk", "pdflatex": "texlive-latex-base"}
-#: Command that prints little, stops at the first error with its line, and runs no other programs.
+#: Command of latexmk that asks nothing, stops at the first error with its line, and runs no other
+#: programs.
 _PDFLATEX: Final = (
     "pdflatex -interaction=nonstopmode -halt-on-error -file-line-error -no-shell-escape %O %S"
 )
@@ -85,7 +87,7 @@ def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
     ``text`` is the LaTeX that pandoc wrote for ``latex_format``.
     """
     target.mkdir(parents=True, exist_ok=True)
-    _copy_used(text, paper.folder, target)
+    _copy_used_files(text, paper.folder, target)
     for name in (*_STYLE_FILES, "onecolumn.sty") if paper.one_column else _STYLE_FILES:
         shutil.copyfile(TEMPLATES / "latex" / name, target / name)
     with (target / "latexmkrc").open("a", encoding="utf-8", newline="\n") as settings:
@@ -96,7 +98,7 @@ def write_latex(paper: PaperSource, target: Path, text: str) -> Path:
     return main
 
 
-def _copy_used(text: str, source: Path, target: Path) -> None:
+def _copy_used_files(text: str, source: Path, target: Path) -> None:
     """Copy the figures, tables and bibliography that the LaTeX ``text`` uses."""
     used = set(re.findall(r"\\ridgepointgraphic\{([^}]+)\}", text))
     used |= set(re.findall(r"\\input\{(tables/[^}]+)\}", text))
@@ -115,7 +117,7 @@ def _escape_link(link: re.Match[str]) -> str:
 
 
 def _with_doi(entry: str) -> str:
-    """Add the linked DOI to the note of an entry, since BibTeX's styles drop the DOI."""
+    """Add a link with the DOI to the note of an entry, since BibTeX's styles drop the field."""
     fields = {field.name: field for field in fields_of(entry)[0]}
     doi, note = fields.get("doi"), fields.get("note")
     if doi is None:
@@ -123,6 +125,7 @@ def _with_doi(entry: str) -> str:
     link = rf"doi: \href{{https://doi.org/{doi.value}}}{{\nolinkurl{{{doi.value}}}}}"
     if note:
         return f"{entry[: note.start]}{{{note.value}; {link}}}{entry[note.end :]}"
+    # An entry without a note gets one in place of its DOI.
     name = entry[doi.begin : doi.start].lower().replace("doi", "note")
     return f"{entry[: doi.begin]}{name}{{{link}}}{entry[doi.end :]}"
 
@@ -134,11 +137,11 @@ def latex_lacks() -> str:
     files = {name: package for name, package in _TEX_FILES.items() if name not in installed}
     if not missing and not files:
         return ""
-    # Without TeX all files are missing, so that only programs are listed.
-    named = missing if "pdflatex" in missing else {**missing, **files}
+    # Without TeX all files are missing, so only the programs are listed.
+    listed = missing if "pdflatex" in missing else {**missing, **files}
     packages = sorted({*missing.values(), *files.values()})
     return (
-        f"LaTeX: {', '.join(named)} not found; on Debian run 'apt-get install "
+        f"LaTeX: {', '.join(listed)} not found; on Debian run 'apt-get install "
         f"--no-install-recommends {' '.join(packages)}'."
     )
 
@@ -164,11 +167,10 @@ def tex_version() -> str:
 
 
 def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """Compile a folder written by ``write_latex``; return the PDF, BibTeX's output, and notes.
+    """Compile a copy of a folder written by ``write_latex``.
 
-    BibTeX's output is empty if nothing is cited.  Compiles a copy, so that the folder stays a clean
-    source.  Raises ``RenderError`` with LaTeX's first error, or with undefined references and
-    citations.
+    Returns the PDF, BibTeX's output, which is empty if nothing is cited, and notes (``notes_of``).
+    Raises ``RenderError`` with LaTeX's first error, or with undefined references and citations.
     """
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
         work = shutil.copytree(folder, Path(scratch) / "paper")
@@ -178,7 +180,7 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ..
         log, pdf, bibliography = (main.with_suffix(end) for end in (".log", ".pdf", ".bbl"))
         messages = _read_log(log)
         if finished.returncode != 0 or not pdf.is_file():
-            raise _refusal(main, messages, finished.stdout + finished.stderr)
+            raise _latex_error(main, messages, finished.stdout + finished.stderr)
         _check_references(main, messages)
         entries = bibliography.read_bytes() if bibliography.is_file() else b""
         texts = [path.read_text("utf-8") for path in sorted(work.rglob("*.tex"))]
@@ -188,7 +190,10 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ..
 
 
 def notes_of(place: str, text: str, log: str) -> Iterator[str]:
-    """Yield warnings of characters that pdfLaTeX cannot print, and of lines that are too long."""
+    """Yield notes on characters that pdfLaTeX cannot print, and on lines that are too long.
+
+    ``place`` is the path of the paper in the notes, ``text`` its LaTeX, and ``log`` LaTeX's log.
+    """
     codes = " ".join(_CODE_POINTS.findall(text)).split()
     letters = [code for code in codes if chr(int(code.removeprefix("U+"), 16)).isprintable()]
     if letters:
@@ -212,7 +217,7 @@ def _read_log(path: Path) -> str:
     return re.sub(r"^(.{79})\n", r"\1", text, flags=re.MULTILINE)
 
 
-def _refusal(document: Path, log: str, output: str) -> RenderError:
+def _latex_error(document: Path, log: str, output: str) -> RenderError:
     """Describe LaTeX's first error, with the place in the project's files."""
     error = _ERROR.search(log)
     if absent := _MISSING_FILE.search(log):
@@ -223,8 +228,8 @@ def _refusal(document: Path, log: str, output: str) -> RenderError:
     if error:
         return refusal(_place(document, error[1], int(error[2])), "LaTeX", error[3])
     errors = [line for line in (log or output).split("\n") if line.startswith("!")]
-    last = [line for line in output.split("\n") if line.strip()]
-    return refusal(name_of(document), "LaTeX", (errors or last[-1:] or ["no reason given"])[0])
+    last_line = [line for line in output.split("\n") if line.strip()][-1:]
+    return refusal(name_of(document), "LaTeX", (errors or last_line or ["no reason given"])[0])
 
 
 def _place(document: Path, file: str, number: int) -> str:
@@ -242,6 +247,7 @@ def _place(document: Path, file: str, number: int) -> str:
 
 
 def _check_references(document: Path, log: str) -> None:
+    """Raise ``RenderError`` if LaTeX's log names undefined references or citations."""
     undefined = sorted(set(_UNDEFINED.findall(log)))
     if undefined:
         names = ", ".join(f"{kind.lower()} {name}" for kind, name in undefined)
@@ -258,8 +264,8 @@ def _check_references(document: Path, log: str) -> None:
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     """Pack ``folder``, written by ``write_latex``, for arXiv and publishers.
 
-    ``bibliography`` is BibTeX's output, empty without TeX or citations.  arXiv needs it, and
-    accepts no folders (https://info.arxiv.org/help/submit_tex.html).
+    ``bibliography`` is BibTeX's output, empty without TeX or citations.  arXiv needs BibTeX's
+    output, and accepts no folders (https://info.arxiv.org/help/submit_tex.html).
     """
     files: dict[str, bytes] = {}
     cited: set[str] = set()
@@ -279,6 +285,7 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
 
 
 def _flat_use(use: re.Match[str]) -> str:
+    """Write the command of ``_FILE_USE`` with the name of the file in the archive."""
     return use[1] + _flat(use[2]) + use[3]
 
 

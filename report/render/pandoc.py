@@ -29,6 +29,7 @@ _LINK_NAME: Final = ".ridgepoint"
 
 #: Suffixes of the document and the bibliography, which are written once per format.
 _TEXT_SUFFIXES: Final = (".qmd", ".bib")
+#: Columns between tab stops.
 _TAB: Final = 4
 _TIME_LIMIT_S: Final = 60.0
 _WARNING = re.compile(r"^\[WARNING\] (.*(?:\n  .*)*)", re.MULTILINE)
@@ -39,8 +40,8 @@ class OutputFormat:
     """One format of a paper: pandoc's ``template``, if any, and options.
 
     ``options``: pandoc's WriterOptions (https://pandoc.org/lua-filters.html#type-writeroptions).
-    ``variables``: variables of the template, not escaped by pandoc.  ``cites``: pandoc writes the
-    list of references.  ``printable``: replaces characters that the format cannot print.
+    ``variables``: variables of the template, not escaped by pandoc.  ``cites``: true if pandoc
+    writes the list of references.  ``printable``: replaces characters that the format cannot print.
     """
 
     to: Writer
@@ -59,11 +60,12 @@ def convert(
 ) -> tuple[dict[Writer, str], list[str]]:
     """Write a paper in all ``formats``, and the pieces of markdown ``plain`` as plain words.
 
-    ``drawn_elsewhere`` are placeholders of figures: file name → content.  One process writes all
-    formats, so that equal texts are parsed once.  Returns text by format, and the plain words.
+    ``drawn_elsewhere`` are placeholders of figures that the folder lacks: file name → content.
+    One process writes all formats, so that equal texts are parsed once.  Returns the text by
+    format, and the plain words.
 
-    Raises ``RenderError`` for warnings of pandoc, and for a missing reference, citation, figure or
-    alternative text.
+    Raises ``RenderError`` for errors and warnings of pandoc, and for a missing reference, citation,
+    figure or alternative text.
     """
     job = {"formats": list(map(_job, formats)), "plain": plain}
     with _working_folder(source, formats) as folder:
@@ -78,7 +80,7 @@ def convert(
             stdin=json.dumps(visible_in(job)),
         )
     if finished.returncode != 0 or _WARNING.search(finished.stderr):
-        raise _refusal(source.document, finished.stderr)
+        raise _conversion_error(source.document, finished.stderr)
     written = json.loads(finished.stdout)
     names = (output.to for output in formats)
     texts = dict(zip(names, written["formats"], strict=True))
@@ -115,7 +117,7 @@ def _working_folder(source: PaperSource, formats: Sequence[OutputFormat]) -> Ite
         _link(TEMPLATES, folder / _LINK_NAME)
         document = source.document.read_text("utf-8").expandtabs(_TAB)
         bibliography = (source.folder / BIBLIOGRAPHY).read_text("utf-8")
-        # Reading the entries that are not cited takes a third of the time of a short paper.
+        # Of a short paper, pandoc would spend a third of its time on entries that are not cited.
         entries = cited_entries(bibliography, lambda key: f"@{key}" in document)
         for output in formats:
             names = _job(output)
@@ -135,7 +137,7 @@ def _link(path: Path, link: Path) -> None:
             shutil.copyfile(path, link)
 
 
-def _refusal(document: Path, messages: str) -> RenderError:
+def _conversion_error(document: Path, messages: str) -> RenderError:
     """Describe the problems that the project's filter reported, or else pandoc's first warning."""
     lines = [line for line in messages.split("\n") if line.startswith("RIDGEPOINT\t")]
     if lines:

@@ -16,10 +16,11 @@ from report.core.errors import LONGEST, RenderError
 PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"
 BIBLIOGRAPHY: Final = "references.bib"
 
-#: Fewest characters that related lines have in common.
-_RELATED: Final = 6
-#: Number of lines before an error that are compared with the template.
-_WINDOW: Final = 6
+#: Fewest characters that a line of the template must have in common with a line read.
+_FEWEST_COMMON: Final = 6
+#: Most lines before the last one that are compared with the template.
+_EARLIER_LINES: Final = 6
+#: Expression that prints a table or figure.
 _PRINTED: Final = re.compile(r"""\{\{ *(?:tables|figures)\[["']([\w-]+)["']\] *\}\}""")
 _ENTRY: Final = re.compile(r"@\w+\s*[{(]\s*([^\s,{}()]+)")
 _LINE: Final = re.compile(r" at line (\d+) column \d+")
@@ -35,51 +36,53 @@ def place_of_line(document: Path, line: int) -> str:
     """Trace a line of ``document`` to its template, as in ``templates/papers/x.qmd.j2:12``."""
     name, lines = _origin(document)
     written = _lines(document)
-    for _, i1, i2, j1, j2 in SequenceMatcher(None, lines, written, autojunk=False).get_opcodes():
-        if not j1 < line <= j2:
+    matcher = SequenceMatcher(None, lines, written, autojunk=False)
+    for _, first, end, first_written, end_written in matcher.get_opcodes():
+        if not first_written < line <= end_written:
             continue
-        # Lines that differ have printed something; equal numbers of lines correspond one to one.
-        if i2 - i1 == j2 - j1:
-            return _place(name, lines, i1 + line - 1 - j1)
-        if i1 < i2:
-            common = [_longest_common_length(own, written[line - 1]) for own in lines[i1:i2]]
-            return _place(name, lines, i1 + common.index(max(common)))
+        # Blocks with equal numbers of lines correspond line by line, even if lines print values.
+        if end - first == end_written - first_written:
+            return _place(name, lines, first + line - 1 - first_written)
+        if first < end:
+            block = lines[first:end]
+            common = [_longest_common_length(own, written[line - 1]) for own in block]
+            return _place(name, lines, first + common.index(max(common)))
     return name
 
 
 def place_of_text(document: Path, *needles: str) -> str:
     """Return the place of the first of ``needles`` in the template, or else in the document."""
     name, lines = _origin(document)
-    if line := _first(lines, needles):
+    if line := _first_line_with(needles, lines):
         return _place(name, lines, line - 1)
-    line = _first(_lines(document), needles)
+    line = _first_line_with(needles, _lines(document))
     return place_of_line(document, line) if line else name
 
 
 def place_like(document: Path, read: Sequence[str]) -> str:
     """Return the place in the template behind the last line that TeX or Typst ``read``.
 
-    The place is the line with the longest common text.  If no line is similar enough, the lines
-    read before the last are tried, up to ``_WINDOW``.
+    The place is the only line with the longest common text.  If there is none, or the text is too
+    short, up to ``_EARLIER_LINES`` lines that were read before are tried.
     """
     name, lines = _origin(document)
-    for line in list(filter(str.strip, read))[: -_WINDOW - 1 : -1]:
+    for line in list(filter(str.strip, read))[: -_EARLIER_LINES - 1 : -1]:
         common = [_longest_common_length(own, line) for own in lines]
         longest = max(common, default=0)
-        if common.count(longest) == 1 and longest >= min(_RELATED, len(line.strip())):
+        if common.count(longest) == 1 and longest >= min(_FEWEST_COMMON, len(line.strip())):
             return _place(name, lines, common.index(longest))
     return name
 
 
 def place_of_key(bibliography: Path, key: str) -> str:
-    """Return the place of the entry ``key`` in the bibliography."""
+    """Return the place of the entry ``key`` in the bibliography, or of its first line."""
     lines = enumerate(_lines(bibliography), 1)
     line = next((number for number, line in lines if key in _ENTRY.findall(line)), 1)
     return f"data/{BIBLIOGRAPHY}:{line}: entry {key}"
 
 
 def refusal(place: str, program: str, words: str) -> RenderError:
-    """Return an error of limited length: ``place``, ``words`` of ``program``, and what to do."""
+    """Return an error that quotes the ``words`` of a ``program``, cut to ``LONGEST`` characters."""
     reason = " ".join(words.split()).rstrip(".")
     space = LONGEST - len(f"{place}: {program} refused it (); fix that place.")
     short = reason if len(reason) <= space else f"{reason[: max(space - 1, 0)].rstrip()}…"
@@ -102,7 +105,7 @@ def pandoc_refusal(document: Path, words: str) -> RenderError:
 
 
 def filter_problem(document: Path, needle: str, message: str) -> str:
-    """Return one problem that the project's filter reported, with its place."""
+    """Return a filter's message with the place of its ``needle``, an id or a file."""
     key = needle.removeprefix("#")
     figure = f"fig-{PurePosixPath(needle).stem}"
     names = (f"[{quote}{name}{quote}]" for name in (key, figure) for quote in "\"'")
@@ -117,14 +120,18 @@ def _origin(document: Path) -> tuple[str, list[str]]:
 
 
 def _lines(path: Path) -> list[str]:
+    """Read the lines of a text; return none if the file cannot be read."""
     try:
         return path.read_text("utf-8", "replace").splitlines()
     except OSError:
         return []
 
 
-def _first(lines: Sequence[str], needles: Sequence[str]) -> int | None:
-    """Return the number, from 1, of the first line where a needle (tried in turn) ends a word."""
+def _first_line_with(needles: Sequence[str], lines: Sequence[str]) -> int | None:
+    """Return the number, from 1, of the first line with the first needle that occurs.
+
+    No letter, digit or hyphen may follow, so that ``fig-1`` is not found in ``fig-12``.
+    """
     for needle in needles:
         pattern = re.compile(re.escape(needle) + r"(?![\w-])")
         for number, line in enumerate(lines, 1):

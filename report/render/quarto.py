@@ -24,9 +24,9 @@ from report.render.source import PaperSource
 _TEMPLATES: Final = TEMPLATES / "quarto"
 #: Files named in the settings of a paper; they are copied into a folder beside its document.
 _FILES: Final = (
-    *("quarto/ridgepoint.lua", "quarto/ridgepoint.tex", "filter/tabular.lua", "numeric.csl"),
-)
-_DECLARED: Final = re.compile(r"^\\DeclareUnicodeCharacter.*\n", re.MULTILINE)
+    "quarto/ridgepoint.lua", "quarto/ridgepoint.tex", "filter/tabular.lua", "numeric.csl"
+)  # fmt: skip
+_DECLARED_CHARACTER: Final = re.compile(r"^\\DeclareUnicodeCharacter.*\n", re.MULTILINE)
 _PAPER_SETTINGS: Final = "_quarto.yml"
 #: Oldest supported version, the first that treats all cross references alike.
 _OLDEST: Final = (1, 4)
@@ -35,9 +35,10 @@ _REMEDY: Final = (
     "QUARTO_PATH to its command"
 )
 _TIME_LIMIT_S: Final = 900.0
-#: Line at which LaTeX or Typst stopped; line that Quarto names; error messages; warnings.
+#: Text of the line at which LaTeX or Typst stopped.
 _STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
-_NUMBER: Final = re.compile(r"\bline (\d+)")
+#: Number of the line that Quarto names.
+_LINE_NUMBER: Final = re.compile(r"\bline (\d+)")
 _ERROR: Final = re.compile(
     r"\berror: (\S.*)|^compilation failed.*\n(.+)|^ERROR: (?!error: ) *(\S.*)", re.MULTILINE
 )
@@ -53,7 +54,7 @@ def write_settings(paper: PaperSource) -> None:
         shutil.copyfile(TEMPLATES / name, folder / Path(name).name)
     style = (TEMPLATES / "latex" / "ridgepoint.sty").read_text("utf-8")
     with (folder / "ridgepoint.tex").open("a", encoding="utf-8") as preamble:
-        preamble.writelines(_DECLARED.findall(style))
+        preamble.writelines(_DECLARED_CHARACTER.findall(style))
     settings = _read("paper.yml")
     # Quarto does not search for documents in folders whose names begin with a full stop.
     settings["project"]["render"] = [paper.document.name]
@@ -107,12 +108,12 @@ def _write(path: Path, content: Mapping[str, Any]) -> Path:
 def find_quarto() -> Path:
     """Find the ``quarto`` command: ``QUARTO_PATH``, on the PATH, or in the package quarto-cli.
 
-    Raises ``RenderError`` if no command is found.
+    Raises ``RenderError`` if no command is found, or ``QUARTO_PATH`` is no program.
     """
-    if named := os.environ.get("QUARTO_PATH"):
-        if program := shutil.which(named):
+    if requested := os.environ.get("QUARTO_PATH"):
+        if program := shutil.which(requested):
             return Path(program)
-        raise RenderError(f"QUARTO_PATH={named}: is no program; {_REMEDY}.")
+        raise RenderError(f"QUARTO_PATH={requested}: is no program; {_REMEDY}.")
     package = find_spec("quarto_cli")
     folders = package.submodule_search_locations if package else None
     paths = [str(Path(folder, "bin")) for folder in folders or ()]
@@ -160,28 +161,29 @@ def render_site(project: Path) -> tuple[str, ...]:
 
 
 def _render(folder: Path, source: str, to: str) -> tuple[str, ...]:
-    """Let Quarto render ``source`` in ``folder``: a document or "."; return Quarto's warnings."""
+    """Let Quarto render a document in ``folder``, or "." for all; return Quarto's warnings."""
     command = (find_quarto(), "render", source, "--to", to)
     finished = run(command, folder, _TIME_LIMIT_S, place="out/quarto")
     output = finished.stderr + finished.stdout
     if finished.returncode == 0:
-        shown = "site" if source == "." else name_of(folder / source)
+        place = "site" if source == "." else name_of(folder / source)
         warnings = dict.fromkeys(_WARNING.findall(output))
-        return tuple(f"{shown}: Quarto warns: {warning}" for warning in warnings)
-    # In a project, the failed document is named last.
-    names = ["".join(name) for name in _DOCUMENT.findall(output)]
-    name = source if to != "html" else f"{names[-1]}.qmd" if names else "index.qmd"
-    raise _refusal(folder / name, finished.returncode, output)
+        return tuple(f"{place}: Quarto warns: {warning}" for warning in warnings)
+    name = source
+    if source == ".":  # Of all documents, Quarto names the failed one last.
+        names = ["".join(parts) for parts in _DOCUMENT.findall(output)]
+        name = f"{names[-1]}.qmd" if names else "index.qmd"
+    raise _quarto_error(folder / name, finished.returncode, output)
 
 
-def _refusal(document: Path, code: int, output: str) -> RenderError:
+def _quarto_error(document: Path, code: int, output: str) -> RenderError:
     """Describe Quarto's first error, with the place in the template."""
-    stopped, number = _STOPPED.search(output), _NUMBER.search(output)
+    stopped, line = _STOPPED.search(output), _LINE_NUMBER.search(output)
     place = name_of(document)
     if stopped:
         place = place_like(document, [stopped[1] or stopped[2]])
-    elif number:
-        place = place_of_line(document, int(number[1]))
+    elif line:
+        place = place_of_line(document, int(line[1]))
     if error := _ERROR.search(output):
         return refusal(place, "Quarto", error[error.lastindex or 0])
     if code < 0 or code > 128:

@@ -23,16 +23,12 @@ _REMEDY: Final = "fix it as docs/publishing.md says, or remove the file"
 #: Folder of style sheets and scripts; the pages' policy forbids both within pages.
 ASSETS: Final = "assets"
 
-#: Scripts of every page, and scripts of papers' pages; no script depends on another.
+#: Scripts of every page; no script depends on another.
 SCRIPTS: Final = ("regions.js", "dialog.js", "search.js", "tables.js")
+#: Scripts of papers' pages.
 PAPER_SCRIPTS: Final = (
-    *SCRIPTS,
-    "contents.js",
-    "numbers.js",
-    "references.js",
-    "figures.js",
-    "roofline.js",
-)
+    *SCRIPTS, "contents.js", "numbers.js", "references.js", "figures.js", "roofline.js"
+)  # fmt: skip
 
 #: Page on all studies → text of links to the page.
 OVERVIEWS: Final = {
@@ -54,7 +50,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Words around the papers.
 
     ``url``: address of the site, with a slash at the end.  ``footer``: owner of the site.
-    ``authors``: authors of replication reports; without authors, the ``teacher`` of the ``course``.
+    ``authors``: authors of replication reports; if there are none, the ``teacher`` of the
+    ``course`` is their author.
     """
 
     title: Text = "Performance of convolutional networks, measured and reproduced"
@@ -72,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def read_settings(data: Path) -> Settings:
-    """Read the settings of the site from ``data``; without a file return the defaults.
+    """Read the settings of the site from ``data``; return the defaults if it has no ``site.yaml``.
 
     Raises ``RecordError`` for an unknown key, or a value of a wrong type.
     """
@@ -104,7 +101,7 @@ def render_template(name: str, settings: Settings, **content: Any) -> str:
 
 
 def write_assets(target: Path) -> None:
-    """Copy the style sheet and the scripts of all pages into ``target/ASSETS``."""
+    """Copy the style sheet and the scripts of all pages into the folder ``target/ASSETS``."""
     folder = target / ASSETS
     folder.mkdir(parents=True, exist_ok=True)
     for path in (TEMPLATES / "html" / ASSETS).iterdir():

@@ -12,39 +12,37 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.core.text.format import first_names, plain
-from report.render.shell import (
-    PAGES,
-    SCRIPTS,
-    Settings,
-    render_template,
-    script_of,
-    write_assets,
-)
+from report.render.shell import PAGES, SCRIPTS, Settings, render_template, script_of, write_assets
 
 #: Elements whose text is not searched: tables, code, scripts and tables of contents.
 _UNSEARCHED: Final = ("table", "pre", "script", "nav")
 _HEADINGS: Final = ("h2", "h3", "h4")
-_KINDS: Final = {"fig-": "Figure", "tbl-": "Table"}
-#: A formula in MathML with its TeX source; layout commands in the source; spacing commands.
+#: Beginning of an id → kind of element in search results.
+_KIND_BY_PREFIX: Final = {"fig-": "Figure", "tbl-": "Table"}
+#: A formula in MathML with its TeX source.
 _FORMULA: Final = re.compile(r"<math\b.*?<annotation[^>]*>(.*?)</annotation>.*?</math>", re.DOTALL)
+#: Commands for layout in TeX.
 _LAYOUT: Final = re.compile(
     r"\\(?:[dt]?frac|text\w*|math\w+|operatorname|nolimits|left|right|(?:begin|end)\{\w+\})"
     r"|[{}\\]|&amp;"
 )
+#: Commands for space in TeX.
 _SPACE: Final = re.compile(r"\\[^\w\s]")
 #: Most characters of a section that are searched.
-_MOST: Final = 6000
+_SEARCHED_CHARACTERS: Final = 6000
 #: Most characters of an abstract in a list.
-_SHORT: Final = 320
-#: Reading speed; the tags and spaces that separate words on a page.
+_LISTED_CHARACTERS: Final = 320
+#: Reading speed.
 _WORDS_A_MINUTE: Final = 200
 _BETWEEN_WORDS = re.compile(r"(?:<[^>]*>|\s)+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
-#: Least ratio of numbers on a logarithmic line, and the free share of a line at either end.
-_WIDE, _MARGIN = 10, 0.1
-#: Markdown → plain words.  References in brackets are dropped, since their targets are in the
-#: paper; values lose their links; code, emphasis and formulas lose their marks; other references
-#: become words.
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
+#: Ratio of largest to smallest number above which a line is logarithmic.
+_WIDE_RATIO: Final = 10
+#: Share of a line that stays free at either end.
+_MARGIN: Final = 0.1
+#: Pattern of Markdown → plain words.  References in brackets are dropped, since their targets are
+#: in the paper; values lose their links; code, emphasis and formulas lose their marks; other
+#: references become words.
 _MARKDOWN: Final = (
     (re.compile(r"\s*\(@[^)]*\)|\s*\[@[^\]]*\]"), ""),
     (re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(#[^)]*\)(?:\{[^}]*\})?"), r"\1"),
@@ -90,7 +88,7 @@ class SitePaper:
 
     @property
     def examples(self) -> Iterator[tuple[int, str, str]]:
-        """Yield samples, address and text of the headline's numbers that come from one record."""
+        """Main numbers that come from one record, as (number of samples, address, text)."""
         for number in self.values.get("headline", ()):
             value = self.values["values"].get(number["id"])
             if value and len(value["sources"]) == 1:
@@ -114,16 +112,20 @@ class SitePaper:
         claims: list[dict[str, Any]] = []
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
-            places = [f"claim-{id}"]
+            targets = [f"claim-{id}"]
+            # Reports, which have a summary, print all claims in their table of claims.
             if claim["sentence"] or "summary" in self.values:
-                places.append("tbl-claims")  # a row of a paper's or of a report's table of claims
-            present = [place for place in places if f'id="{place}"' in self.html]
-            address = f"{self.page}#{present[0]}" if present else self.page
-            picture = interval_picture(claim.get("compared", ()))
-            added = {"sentence": plain_words(words), "address": address, "picture": picture}
-            claims.append({**claim, **added, "place": self.html.find(f'id="claim-{id}"')})
-        # Claims that are only in the table of claims have no place (-1), and come last.
-        return sorted(claims, key=lambda claim: (claim["place"] < 0, claim["place"]))
+                targets.append("tbl-claims")
+            present = [target for target in targets if f'id="{target}"' in self.html]
+            claims.append({
+                **claim,
+                "sentence": plain_words(words),
+                "address": f"{self.page}#{present[0]}" if present else self.page,
+                "picture": interval_picture(claim.get("compared", ())),
+                "position": self.html.find(f'id="claim-{id}"'),
+            })  # fmt: skip
+        # Claims that are only in the table of claims have the position -1, and come last.
+        return sorted(claims, key=lambda claim: (claim["position"] < 0, claim["position"]))
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:
@@ -143,10 +145,12 @@ def _in_full(number: float) -> str:
 
 
 def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Place the intervals of a claim, and the range in which it holds, on a line from 0 to 1.
+    """Draw the intervals of a claim, and the range in which it holds, on a line from 0 to 1.
 
-    The line is logarithmic if all numbers are positive and differ by more than a factor of ten.
-    Returns None if no number is known, if bounds of comparisons differ, or if all is one point.
+    ``holds`` are the ends of the range, and ``lines`` the low end, number and high end of each
+    comparison.  The line is logarithmic if all numbers are positive and differ by more than a
+    factor of ten.  Returns None if no number is known, if comparisons have different ranges, or if
+    all positions are equal.
     """
     known = [part for part in compared if part["number"] is not None]
     bounds = {(part["above"], part["below"]) for part in known}
@@ -159,18 +163,21 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     low, high = min(ends), max(ends)
     if low == high:
         return None
-    logarithmic = low > 0 and high > _WIDE * low
+    logarithmic = low > 0 and high > _WIDE_RATIO * low
     scaled = math.log if logarithmic else float
     start, width = scaled(low), scaled(high) - scaled(low)
 
-    def place(number: float) -> float:
+    def position(number: float) -> float:
         return round(_MARGIN + (1 - 2 * _MARGIN) * (scaled(number) - start) / width, 4)
 
     lines = []
     for part in known:
         first, last = part["interval"] or (part["number"], part["number"])
-        lines.append((place(first), place(part["number"]), place(last)))
-    holds = (0.0 if above is None else place(above), 1.0 if below is None else place(below))
+        lines.append((position(first), position(part["number"]), position(last)))
+    holds = (
+        0.0 if above is None else position(above),
+        1.0 if below is None else position(below),
+    )
     return {"holds": holds, "lines": lines}
 
 
@@ -183,38 +190,39 @@ def plain_words(sentence: str) -> str:
 
 def first_sentence(markdown: str) -> str:
     """Return the first sentence of a caption in plain words."""
-    return _SENTENCE_END.split(plain_words(markdown))[0]
+    return _BETWEEN_SENTENCES.split(plain_words(markdown))[0]
 
 
 def in_plain_words(title: str, abstract: str) -> dict[str, str]:
     """Return the title and the first sentences of the abstract, as an entry in lists."""
-    first, *other_sentences = _SENTENCE_END.split(abstract.strip())
+    beginning, *other_sentences = _BETWEEN_SENTENCES.split(abstract.strip())
     for sentence in other_sentences:
-        if len(first) + len(sentence) >= _SHORT:
+        if len(beginning) + len(sentence) >= _LISTED_CHARACTERS:
             break
-        first = f"{first} {sentence}"
-    return {"title": title, "abstract": first}
+        beginning = f"{beginning} {sentence}"
+    return {"title": title, "abstract": beginning}
 
 
 def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
-    """List the machines of all studies by name, with papers and days of their measurements.
+    """List the machines of all studies by label, with papers and days of their measurements.
 
     The newest record of a machine describes the machine; ceilings show the newest known rates.
-    Machines of one name are told apart by the day of their first record.
+    The day of the first record tells machines with the same label apart.
     """
-    pairs: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
+    by_id: dict[str, list[tuple[SitePaper, Mapping[str, Any]]]] = {}
     for paper in papers:
         for machine in paper.machines:
-            pairs.setdefault(machine["id"], []).append((paper, machine))
-    listed = sorted(map(_merged, pairs.values()), key=itemgetter("label", "first"))
-    by_label = Counter(machine["label"] for machine in listed)
+            by_id.setdefault(machine["id"], []).append((paper, machine))
+    listed = sorted(map(_merge_machine, by_id.values()), key=itemgetter("label", "first"))
+    counts = Counter(machine["label"] for machine in listed)
     for machine in listed:
-        if by_label[machine["label"]] > 1:
+        if counts[machine["label"]] > 1:
             machine["label"] += f" (first run of {machine['first']})"
     return listed
 
 
-def _merged(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
+def _merge_machine(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Merge the entries of one machine in several papers; ``first`` is the day of the oldest."""
     oldest_first = sorted(pairs, key=lambda pair: pair[1]["measured"])
     ceilings: dict[str, str] = {}
     for _, machine in oldest_first:
@@ -276,18 +284,21 @@ class _PageSection:
     text: list[str] = field(default_factory=list)
 
 
-class _Reader(HTMLParser):
-    """Parser that collects the words of a page by section, figure or table."""
+class _SectionParser(HTMLParser):
+    """Parser that collects the words of a page by section, figure or table.
+
+    ``open`` are the elements around the current position, with the section that each begins.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.sections: list[_PageSection] = []
         self.open: list[tuple[str, _PageSection | None]] = []
-        self.feed(_FORMULA.sub(_as_words, page))
+        self.feed(_FORMULA.sub(_formula_as_words, page))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         id = dict(attrs).get("id") or ""
-        kind = {"section": "Section", "figure": _KINDS.get(id[:4])}.get(tag)
+        kind = {"section": "Section", "figure": _KIND_BY_PREFIX.get(id[:4])}.get(tag)
         section = _PageSection(id, kind) if id and kind else None
         if section:
             self.sections.append(section)
@@ -309,7 +320,7 @@ class _Reader(HTMLParser):
             (innermost.title if in_heading else innermost.text).append(data)
 
 
-def _as_words(formula: re.Match[str]) -> str:
+def _formula_as_words(formula: re.Match[str]) -> str:
     """Write a formula as a user would type it, such as ``I_ridge = P/beta``."""
     return _LAYOUT.sub("", _SPACE.sub(" ", formula[1].replace("}{", "/")))
 
@@ -319,16 +330,17 @@ def index_of_paper(
 ) -> Iterator[Mapping[str, str]]:
     """Yield entries for the paper at ``address``, and for sections, figures and tables."""
     yield _entry("Paper", title, title, address, abstract)
-    for section in _Reader(page).sections:
-        text = _words(section.text)
-        name = _words(section.title) or text.partition(". ")[0]
+    for section in _SectionParser(page).sections:
+        text = _on_one_line(section.text)
+        name = _on_one_line(section.title) or text.partition(". ")[0]
         if text and section.id != "cite":
             yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
 
 
 def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:
-    return {"kind": kind, "paper": paper, "title": title, "address": address, "text": text[:_MOST]}
+    text = text[:_SEARCHED_CHARACTERS]
+    return {"kind": kind, "paper": paper, "title": title, "address": address, "text": text}
 
 
-def _words(pieces: Iterable[str]) -> str:
+def _on_one_line(pieces: Iterable[str]) -> str:
     return " ".join("".join(pieces).split())

@@ -71,14 +71,14 @@ class PaperSource:
         return self.style in ONE_COLUMN
 
     def has_toc(self, *, page: bool) -> bool:
-        """Return True if the paper has a table of contents in print or, by ``page``, on the web.
+        """Return True if the paper has a table of contents, on its web ``page`` or in print.
 
-        The default of ``toc`` in the front matter is true for web pages and printed reports.
+        Without ``toc`` in the front matter, only web pages and reports in print have one.
         """
         return bool(self.front.get("toc", page or self.style == "report"))
 
     def print_variables(self) -> dict[str, object]:
-        """Return template variables for one-column styles; return none for other styles."""
+        """Return the variables of print templates; styles with two columns have none."""
         contents = self.has_toc(page=False)
         return {"one-column": True, "contents": contents} if self.one_column else {}
 
@@ -86,8 +86,8 @@ class PaperSource:
 def read_source(folder: Path, study: str) -> PaperSource:
     """Read the front matter of a paper, the YAML block at the head of its document.
 
-    Raises ``RenderError`` if the document is missing, or its front matter is missing, incomplete
-    or has unknown fields.
+    Raises ``RenderError`` if the document cannot be read, or its front matter is missing, is no
+    YAML, or lacks a field, has an unknown field or an invalid value.
     """
     document = folder / f"{study}.qmd"
     name = name_of(document)
@@ -105,12 +105,12 @@ def read_source(folder: Path, study: str) -> PaperSource:
         place = place_of_line(document, error.line + 1)
         raise RenderError(f"{place}: {error.fault}; fix the front matter.") from error
     except msgspec.ValidationError as error:
-        what, _, field = str(error).partition(" - at `$.")
-        if "unknown field" in what:
+        fault, _, field = str(error).partition(" - at `$.")
+        if "unknown field" in fault:
             kind = _Author if field.startswith("author") else _Front
-            what += f"; known are {', '.join(kind.__struct_encode_fields__)}"
+            fault += f"; known are {', '.join(kind.__struct_encode_fields__)}"
         place = f"{name}: {field.rstrip('`') or 'front matter'}"
-        raise RenderError(f"{place}: {what}; fix the front matter.") from error
+        raise RenderError(f"{place}: {fault}; fix the front matter.") from error
     return PaperSource(folder, study, meta)
 
 

@@ -17,12 +17,13 @@ from report.render.pandoc import TEMPLATES, OutputFormat
 from report.render.problems import name_of, place_like, refusal
 from report.render.source import PaperSource
 
-#: Code that the filter writes for a floating figure or table.
+#: Code that the filter writes for a figure or table that may float to another page.
 _FLOATING = "#figure(placement: auto,"
-#: Error of Typst's tagging for some floats at the end of a page; papers without floats never fail
-#: (https://github.com/typst/typst/issues/8487 and 8776).
+#: Error that Typst reports for some floats at the end of a page when it tags the PDF.  Papers
+#: without floats never fail (https://github.com/typst/typst/issues/8487 and 8776).
 _TAGGING_ERROR = "internal error"
 _TIME_LIMIT_S: Final = 120.0
+#: Program that compiles a source in a process of its own.
 _PROGRAM: Final = Path(__file__).with_name("typst_process.py")
 _IMAGE = re.compile(r'image\("((?:[^"\\]|\\.)+)"')
 #: File, number and text of the line at which Typst stopped.
@@ -43,7 +44,8 @@ def render_typst(paper: PaperSource, text: str) -> bytes:
     """Return an accessible PDF (PDF/UA-1) of the ``text`` that pandoc wrote for ``typst_format``.
 
     System fonts are ignored and the timestamp is fixed, so that the bytes depend only on the
-    source, the fonts of the wheel and the project, and Typst's version.  Raises ``RenderError``.
+    source, the fonts of the wheel and the project, and Typst's version.  Raises ``RenderError`` if
+    Typst refuses the text or is not installed.
     """
     common_files = ("common.typ", *(("onecolumn.typ",) if paper.one_column else ()))
     with tempfile.TemporaryDirectory(prefix="ridgepoint-") as scratch:
@@ -54,10 +56,11 @@ def render_typst(paper: PaperSource, text: str) -> bytes:
         for name in (*common_files, f"{paper.style}.typ"):
             shutil.copyfile(TEMPLATES / "typst" / name, main.with_name(name))
         result = _compile(main, text)
+        # Without floats, more of a page may stay empty.
         if isinstance(result, dict) and result["message"].startswith(_TAGGING_ERROR):
             result = _compile(main, text.replace(_FLOATING, _FLOATING.replace("auto", "none")))
         if isinstance(result, dict):
-            raise _refusal(main, **result)
+            raise _typst_error(main, **result)
         return result
 
 
@@ -96,7 +99,7 @@ def _packages() -> Path:
     return Path(package.origin).parents[1]
 
 
-def _refusal(main: Path, message: str, diagnostic: str) -> RenderError:
+def _typst_error(main: Path, message: str, diagnostic: str) -> RenderError:
     """Describe Typst's error, with the place in the project's files."""
     stopped = _STOPPED.search(diagnostic)
     if stopped is None:
