@@ -17,7 +17,14 @@ from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
 from report.studies.conv_profiling.results import COMPARED, WIDER, Paper, mean_ratio
 from report.studies.conv_profiling.study import findings
-from report.studies.conv_profiling.subject import BASE, INPUTS, OUTPUTS, WIDENED, Dimensions, small
+from report.studies.conv_profiling.subject import (
+    BASE,
+    INPUTS,
+    OUTPUTS,
+    WIDENED,
+    Dimensions,
+    small_shape,
+)
 from report.studies.conv_profiling.theory import RULES, in_blocks
 from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms, tile_padding
 from report.theory.work import macs
@@ -198,7 +205,10 @@ def name_of(shape: Dimensions) -> tuple[str, int, int]:
 
 def test_changed_shapes_are_predicted_as_by_hand() -> None:
     assert tuple(map(name_of, PREDICTED)) == CHANGED
-    timed = [*(small(inputs, n) for inputs in INPUTS for n in OUTPUTS), *WIDENED]
+    timed = [
+        *(small_shape(inputs, n) for inputs in INPUTS for n in OUTPUTS),
+        *WIDENED,
+    ]
     assert tuple(map(name_of, timed)) == TIMED
     for shape, (one, eight) in PREDICTED.items():
         for batch, expected in ((1, one), (8, eight)):

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-#: The attachments of a record that the paper is computed from.
+#: Names of the attachments of a record that the paper reads.
 ATTACHMENTS: Final = ("ncu.json.gz", "onednn.json")

@@ -1,45 +1,46 @@
-"""Figures of conv_profiling."""
+"""Figures of conv_profiling: counted beside predicted operations, and times beside work."""
 
 from collections.abc import Iterator
 from statistics import mean
-from typing import Final
+from typing import Any, Final
 
 from figures.panels import Curve, Dots, Panel, Points, Scaling
 from report.core.missing import Missing
 from report.paper.plots import dot_series
 from report.studies.conv_profiling import results, subject, theory
-from report.studies.conv_profiling.results import Paper, calls_of
+from report.studies.conv_profiling.results import Paper, select_calls
 from report.studies.conv_profiling.runs import Run
 
-#: Ends of both axes of counts over theory.
+#: Ends of both axes of operations over theory.
 _LEAST, _MOST = 0.85, 2.5
-#: Distance between two series as a share of a row.
+#: Distance between two series (rows).
 _ROW_SHIFT: Final = 0.4
 
 
 def diagonal(p: Paper) -> Iterator[Panel]:
-    """Draw counted over predicted operations, both over theory, for calls that have a rule."""
+    """Draw counted over predicted operations, both divided by theory, for calls with a rule."""
+    # Device → label, calls, and number of the colour of each series.
     groups = {
         "CPU": (
-            ("derived", calls_of("layer", p.counts), 0),
-            ("held out", calls_of("held_out", p.counts), 0),
+            ("derived", select_calls("layer", p.counts), 0),
+            ("held out", select_calls("held_out", p.counts), 0),
             ("changed", p.changed, 2),
         ),
-        "GPU": (("derived", calls_of("layer", p.tiled), 1), ("held out", p.held_tiled, 1)),
+        "GPU": (("derived", select_calls("layer", p.tiled), 1), ("held out", p.held_tiled, 1)),
     }
     ends = _LEAST, _MOST
     curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, dotted=True)
     for device, groups_of_device in groups.items():
         drawn = []
-        for label, calls, series in groups_of_device:
+        for label, calls, colour in groups_of_device:
             predicted, counted = [], []
             for work in calls.values():
                 if not isinstance(work.measured, Missing):
                     predicted.append(work.end / work.start.amount)
                     counted.append(work.measured.amount / work.start.amount)
             if counted:
-                shares = tuple(predicted), tuple(counted)
-                drawn.append(Points(label, *shares, style_number=series, hollow=label == "derived"))
+                shares, hollow = (tuple(predicted), tuple(counted)), label == "derived"
+                drawn.append(Points(label, *shares, style_number=colour, hollow=hollow))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield Scaling(
@@ -49,18 +50,16 @@ def diagonal(p: Paper) -> Iterator[Panel]:
 
 
 def one_channel_more(run: Run) -> Iterator[Panel]:
-    """Draw times of calls with one channel more, beside the work by blocks and formula."""
+    """Draw times and work in blocks with one channel more over those without, and the formula's."""
     pairs = (*results.SEVENTEEN_SIXTEEN, *results.TWENTY_FIFTH, *results.WIDER)
     drawn = []
     names = zip(subject.INSTRUCTIONS, ("AVX2", "AVX-512"), strict=True)
-    for series, (instructions, label) in enumerate(names):
+    for colour, (instructions, label) in enumerate(names):
         work = [theory.work_ratio(*pair, run.block(instructions)) for pair in pairs]
         times = [results.ratio_of_times(run, *pair, instructions) for pair in pairs]
-        row = _ROW_SHIFT * (series - 0.5)
-        drawn.append(dot_series(f"{label}: time", times, "1", style_number=series, shift=row))
-        drawn.append(
-            dot_series(f"{label}: work", work, "1", style_number=series, hollow=True, shift=row)
-        )
+        look: dict[str, Any] = {"style_number": colour, "shift": _ROW_SHIFT * (colour - 0.5)}
+        drawn.append(dot_series(f"{label}: time", times, "1", **look))
+        drawn.append(dot_series(f"{label}: work", work, "1", hollow=True, **look))
     formula = [over.multiply_adds(1) / under.multiply_adds(1) for over, under in pairs]
     yield Dots(
         tuple(f"{over.channels} ÷ {under.channels}" for over, under in pairs),

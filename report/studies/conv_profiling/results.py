@@ -1,4 +1,4 @@
-"""Results of conv_profiling: records led back to theory term by term, and ratios of times."""
+"""Results of conv_profiling: counts explained term by term, and ratios of times."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -20,41 +20,42 @@ from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run, tile_of
 from report.studies.conv_profiling.source import CONVOLUTION, KIB, WORKSPACE, audit, operator_cell
-from report.studies.conv_profiling.subject import Dimensions, small
+from report.studies.conv_profiling.subject import INPUTS, OUTPUTS, Dimensions, small_shape
 from report.theory import terms
 from report.theory.reconciliation import Reconciliation, Term
 
-#: Times that differ by less than this share are taken for equal.
+#: Relative difference up to which times count as equal.
 MARGIN: Final = 0.1
-#: Calls that were reconciled with theory.
+#: Call → counted operations, explained by theory and further terms.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
-#: Pairs of calls whose times are compared.
+#: Pairs of shapes whose times are compared.
 Pairs = tuple[tuple[Dimensions, Dimensions], ...]
 
 
 class Paper:
-    """Runs in their roles, the source, and reconciliations of theory with records."""
+    """Runs in their roles (None if missing), the source, and reconciliations with theory."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
         self.device = markdown(inputs.reported.device)
-        #: Bytes that the source's convolution allocates beside its output.
+        #: Bytes that the source's convolution allocates besides its output.
         self.workspace = self.printed("self_allocation_size", WORKSPACE)
-        runs = inputs.runs(Run)
-        self.runs = tuple(runs.values())
+        by_role = inputs.runs(Run)
+        self.runs = tuple(by_role.values())
         self.cpu, self.second, self.gpu, self.newer, self.older, self.threaded = (
-            runs.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth", "seventh")
+            by_role.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth", "seventh")
         )
-        #: Run on a GPU with TF32 on, and one with times, which may be in other records.
-        self.tf32 = next((r for r in self.runs if not r.seen(subject.SHOWN_BATCH).missing), None)
+        batch = subject.SHOWN_BATCH
+        #: The first run on a GPU with TF32 on.
+        self.tf32 = next((r for r in self.runs if not r.seen_operations(batch).missing), None)
+        #: The first run that timed calls.
         self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
-        self.counts = executed(self.cpu) if self.cpu else {}
-        #: The run that counted shapes with changed channels.
-        self.changed_run = self.second or self.cpu
-        self.second_counts = executed(self.second) if self.second else self.counts
-        self.changed = calls_of("changed", self.second_counts)
-        self.tiled = tiled(inputs, self.gpu) if self.gpu else {}
-        self.held_tiled = calls_of("held_out", tiled(inputs, self.tf32)) if self.tf32 else {}
+        self.counts = reconcile_cpu(self.cpu) if self.cpu else {}
+        self.second_counts = reconcile_cpu(self.second) if self.second else self.counts
+        self.changed = select_calls("changed", self.second_counts)
+        self.tiled = reconcile_gpu(inputs, self.gpu) if self.gpu else {}
+        tf32_counts = reconcile_gpu(inputs, self.tf32) if self.tf32 else {}
+        self.held_tiled = select_calls("held_out", tf32_counts)
 
     def printed(self, column: str, operator: str = CONVOLUTION) -> Quantity:
         """Return a size of the source's operator table (B)."""
@@ -71,8 +72,8 @@ class Paper:
             yield from calls.values()
 
 
-def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Reconcile the multiply-adds that lackey counted on one thread with rules, by forward call."""
+def reconcile_cpu(run: Run) -> dict[ProfiledCall, Reconciliation]:
+    """Explain the multiply-adds of each call that Valgrind's lackey counted on one thread."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     counted = counted_work.count_by_level(
@@ -91,13 +92,13 @@ def executed(run: Run) -> dict[ProfiledCall, Reconciliation]:
     return results
 
 
-def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Reconcile the operations of forward calls on a GPU whose kernel names its tile."""
+def reconcile_gpu(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
+    """Explain the operations of each call on a GPU whose kernel has a tile in its name."""
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
         tile, layer = tile_of(inputs, run, call), call.shape.layer(call.batch)
-        counted = number(run.counted(call.factors()))
+        counted = number(run.cuda_core_operations(call.factors()))
         if tile is None or not isinstance(counted, int):
             continue
         results[call] = Reconciliation(
@@ -115,24 +116,25 @@ def tiled(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
     return results
 
 
-def calls_of(kind: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
-    """Select the calls of one kind of shape: ``layer``, ``held_out`` or ``changed``."""
-    return {call: result for call, result in calls.items() if call.subject == kind}
+def select_calls(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
+    """Select the calls with a subject: ``layer``, ``held_out`` or ``changed``."""
+    return {call: result for call, result in calls.items() if call.subject == subject}
 
 
-def over_theory(run: Run, r: Reconciliation) -> Quantity:
-    """Divide the count that a run recorded by theory."""
-    return recorded_in(run, r) / exact("theory", r.unit, r.start.amount)
+def over_theory(run: Run, counts: Reconciliation) -> Quantity:
+    """Divide the operations that a run counted by the operations of theory."""
+    return counted(run, counts) / exact("theory", counts.unit, counts.start.amount)
 
 
-def recorded_in(run: Run, r: Reconciliation) -> Quantity:
-    """Return the count that a run recorded, as in its reconciliation ``r``."""
-    amount = r.measured if isinstance(r.measured, Missing) else r.measured.amount
-    return recorded("recorded", r.unit, amount, run.file)
+def counted(run: Run, counts: Reconciliation) -> Quantity:
+    """Return the operations that a run counted, from their reconciliation with theory."""
+    measured = counts.measured
+    amount = measured if isinstance(measured, Missing) else measured.amount
+    return recorded("recorded", counts.unit, amount, run.file)
 
 
-def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
-    """State that the terms of each reconciliation add up to the recorded number, to the unit."""
+def sums_to_the_unit(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
+    """State that the terms of each reconciliation add up to the counted number, to the unit."""
     for item in items:
         yield residual(item, run.file if run else "").exactly(0)
 
@@ -140,19 +142,19 @@ def without_residual(run: Run | None, items: Iterable[Reconciliation]) -> Iterat
 def ratio_of_times(
     run: Run, over: Dimensions, under: Dimensions, instructions: str = "AVX2"
 ) -> Quantity:
-    """Divide the times of two calls, process by process."""
+    """Divide the time of a call on one shape by the time on another shape."""
     return run.time(over, instructions) / run.time(under, instructions)
 
 
 def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
-    """Geometric mean of the ratios of times of pairs of calls."""
+    """Return the geometric mean of the ratios of times of several pairs of shapes."""
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
 def spread(run: Run, instructions: str = "AVX2") -> Quantity:
-    """Ratio of seventeen to sixteen outputs, with the bounds of the intervals of all runs."""
+    """Divide times of 17 by times of 16 output channels; the bounds contain those of each run."""
     runs = (run, *run.single_runs)
-    return spanning(*(mean_ratio(one, SEVENTEEN_SIXTEEN, instructions) for one in runs))
+    return spanning(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
 
 
 def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
@@ -161,19 +163,21 @@ def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
 
 
 def wider(run: Run, policy: Policy = "retained") -> Quantity:
-    """Time with one channel more on both sides of the example, over the example's time."""
+    """Divide the time with one channel more on both sides of the example by the example's time."""
     over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
     run = run.under_policy(policy)
     return run.series("time", over) / run.series("time", under)
 
 
-#: Calls that differ by one block of outputs, through whose times a line is drawn.
-ON_LINE: Final = small(8, 17), small(8, 16)
-NINE_SIXTEEN: Final = tuple((small(9, n), small(16, n)) for n in subject.OUTPUTS)
-SEVENTEEN_SIXTEEN: Final = tuple((small(n, 17), small(n, 16)) for n in subject.INPUTS)
-TWENTY_FIFTH: Final = tuple((small(n, 25), small(n, 24)) for n in subject.INPUTS)
+#: Shapes that differ by one block of outputs; their times determine a line of time over work.
+ON_LINE: Final = small_shape(8, 17), small_shape(8, 16)
+#: Pairs of shapes that differ in their input or in their output channels.
+NINE_SIXTEEN: Final = tuple((small_shape(9, n), small_shape(16, n)) for n in OUTPUTS)
+NINE_EIGHT: Final = tuple((small_shape(9, n), small_shape(8, n)) for n in OUTPUTS)
+SEVENTEEN_SIXTEEN: Final = tuple((small_shape(n, 17), small_shape(n, 16)) for n in INPUTS)
+TWENTY_FIFTH: Final = tuple((small_shape(n, 25), small_shape(n, 24)) for n in INPUTS)
 WIDER: Final = ((subject.PADDED, subject.BASE),)
-#: Value of the text → words in a table, and pairs of calls whose times are compared.
+#: Name of a value → words in a table, and pairs of shapes whose times are compared.
 COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
@@ -181,31 +185,31 @@ COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "filled": ("33→65 ÷ 40→72", ((subject.PADDED, subject.FULL_EIGHT),)),
     "filled_sixteen": ("33→65 ÷ 48→80", ((subject.PADDED, subject.FULL_SIXTEEN),)),
     "full": ("40→72 ÷ 32→64", ((subject.FULL_EIGHT, subject.BASE),)),
-    "nine_eight": ("inputs, 9 ÷ 8", tuple((small(9, n), small(8, n)) for n in subject.OUTPUTS)),
+    "nine_eight": ("inputs, 9 ÷ 8", NINE_EIGHT),
     "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
 }
 
 
 def table_rows() -> Iterator[tuple[str, Pairs, str]]:
-    """Yield the name, the pairs of calls and the instructions of each row of the table of times."""
+    """Yield the words, the pairs of shapes and the instructions of each row of a table of times."""
     for name, pairs in COMPARED.values():
         for instructions in subject.INSTRUCTIONS:
             yield name, pairs, instructions
 
 
 def as_blocks(run: Run, pairs: Pairs, instructions: str) -> Statement:
-    """State that times differ as the work in blocks does, within a tenth."""
-    blocks = theory.work_ratio(*pairs[0], run.block(instructions))
-    return (mean_ratio(run, pairs, instructions) / blocks).near(1, MARGIN)
+    """State that the ratio of times equals the ratio of work in blocks, within a tenth."""
+    work_ratio = theory.work_ratio(*pairs[0], run.block(instructions))
+    return (mean_ratio(run, pairs, instructions) / work_ratio).near(1, MARGIN)
 
 
 def above_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
-    """State that times differ by a larger factor than the usual formula says."""
+    """State that the ratio of times is larger than the ratio of work by the usual formula."""
     return mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
 
 
 def answer(statement: Statement) -> str:
-    """Answer a question by the whole interval, to four digits, with its level if that is low."""
+    """Answer yes or no if the whole interval, to four digits, agrees; add a level below 95 %."""
     result = estimate(statement.quantity)
     if isinstance(result, Missing) or statement.from_one_process:
         return verdict_of(statement)
@@ -218,15 +222,15 @@ def answer(statement: Statement) -> str:
 
 
 def fixed_share(run: Run, instructions: str) -> Quantity:
-    """Share of the time of 8→16 that remains without work, by the line through it and 8→17."""
+    """Return the share of the time of 8→16 without work, by the line through 8→16 and 8→17."""
     work = theory.work_ratio(*ON_LINE, run.block(instructions))
     return 1 - (ratio_of_times(run, *ON_LINE, instructions) - 1) / (work - 1)
 
 
 def off_line(run: Run, instructions: str) -> Quantity:
-    """Largest factor between the median time of a small call and the line's, either way."""
+    """Return the largest factor (at least 1) between a small shape's median time and the line."""
     fixed, factors = fixed_share(run, instructions), [1.0]
-    for shape in subject.CHANNELS:
+    for shape in subject.CHANGED_SHAPES:
         work = theory.work_ratio(shape, ON_LINE[1], run.block(instructions))
         time = ratio_of_times(run, shape, ON_LINE[1], instructions)
         factor = point(time / (fixed + work * (1 - fixed)))
@@ -235,12 +239,12 @@ def off_line(run: Run, instructions: str) -> Quantity:
     return exact("furthest from the line", "1", max(factors), run.file)
 
 
-def all_same_blocks(run: Run) -> list[Quantity]:
-    """Ratios of times of any two calls that fill the same blocks, for both widths of vectors."""
-    quotients = []
+def ratios_in_same_blocks(run: Run) -> list[Quantity]:
+    """Return ratios of times of all two shapes that fill the same blocks, by instructions."""
+    ratios = []
     for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
-        for under, over in combinations((*subject.CHANNELS, *subject.WIDENED), 2):
+        for under, over in combinations((*subject.CHANGED_SHAPES, *subject.WIDENED), 2):
             if theory.in_blocks(over, block) == theory.in_blocks(under, block):
-                quotients.append(ratio_of_times(run, over, under, instructions))
-    return quotients
+                ratios.append(ratio_of_times(run, over, under, instructions))
+    return ratios

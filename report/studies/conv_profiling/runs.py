@@ -1,4 +1,4 @@
-"""One record of the study: its calls, their counts, bytes, times and kernels."""
+"""One record of the study: its calls, their counted operations, times and kernels."""
 
 import re
 from collections.abc import Mapping
@@ -24,16 +24,17 @@ from report.studies.conv_profiling.subject import Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import COUNTED_WIDTH, Tile
 
-#: The file beside a record that holds what Nsight Compute printed.
+#: Attachment of a record: the output of Nsight Compute.
 ATTACHMENT: Final = attachment_name(ncu.TOOL)
-#: The file beside a record that names oneDNN's code for each call, and its kinds of processes.
+#: Attachment of a record: kind of process → call → oneDNN's code and formats.
 DISPATCH: Final = "onednn.json"
+#: Kinds of processes: with all instructions, with AVX2 at most, and under Valgrind.
 NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
 class ProfiledCall(NamedTuple):
-    """A forward call of the layer; ``subject`` is one of ``SUBJECTS``, the kind of its shape."""
+    """A forward call on a shape; ``subject`` is ``layer``, ``held_out`` or ``changed``."""
 
     shape: Dimensions
     batch: int
@@ -45,7 +46,7 @@ class ProfiledCall(NamedTuple):
         return f"{self.shape.name}, {self.batch}"
 
     def factors(self) -> dict[str, Level]:
-        """The case as a record names it."""
+        """Return the factors of the case in records."""
         return self.shape.factors(self.batch, subject=self.subject)
 
 
@@ -55,29 +56,29 @@ class Run(any_study.Run):
 
     @cached_property
     def calls(self) -> tuple[ProfiledCall, ...]:
-        """The forward calls in float32: the example's by batch, then the others as recorded."""
+        """The forward calls in float32: the example's first, then by subject, then as recorded."""
         calls = []
         for case in self.stored.record.cases:
-            kind = str(case.factors.get("subject"))
-            own = kind in subject.SUBJECTS and "precision" not in case.factors
-            if own and case.factors["pass"] == "forward":
-                batch = int(case.factors["batch"])
-                calls.append(ProfiledCall(dimensions_of(case.factors), batch, kind))
+            factors = case.factors
+            in_float32 = factors.get("subject") in subject.SUBJECTS and "precision" not in factors
+            if in_float32 and factors["pass"] == "forward":
+                shape, batch = dimensions_of(factors), int(factors["batch"])
+                calls.append(ProfiledCall(shape, batch, str(factors["subject"])))
         rank = subject.SUBJECTS.index
         calls.sort(key=lambda call: (call.shape != subject.BASE, rank(call.subject)))
         return tuple(calls)
 
     def block(self, instructions: str = NATIVE) -> int:
-        """Channels that oneDNN keeps together on this processor, or with AVX2 at most."""
+        """Return the channels of a block of oneDNN, with all instructions or with AVX2 at most."""
         native = conditions_of(self.stored.record.environment).block
         return native if instructions == NATIVE else COUNTED_WIDTH
 
     def native_block(self) -> Quantity:
-        """Channels of a block on this processor, as a number of the text."""
+        """Return the channels of a block with all instructions, as a number of the text."""
         return exact("channels of a block", "1", self.block(), self.file)
 
-    def dispatched(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
-        """Count calls whose oneDNN code and formats are the same in two kinds of processes."""
+    def same_code(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
+        """Count calls with the same code and formats of oneDNN in two kinds of processes."""
         name = f"calls of the same code: {process}, {like}"
         no_code = Missing(f"oneDNN's code was not recorded on {self.label}")
         content = inputs.attachments.get(self.file, {}).get(DISPATCH, no_code)
@@ -85,8 +86,8 @@ class Run(any_study.Run):
             return absent(name, "1", content.reason)
         place = f"data/{self.file}, {DISPATCH}"
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
-        ours, theirs = codes.get(process, {}), codes.get(like, {})
-        return exact(name, "1", len(ours.items() & theirs.items()), self.file)
+        code, other_code = codes.get(process, {}), codes.get(like, {})
+        return exact(name, "1", len(code.items() & other_code.items()), self.file)
 
     @property
     def single_runs(self) -> list[Self]:
@@ -97,57 +98,57 @@ class Run(any_study.Run):
     @property
     def with_disturbed(self) -> Self:
         """The pooled runs, with the processes that other programs disturbed."""
-        stored, *others = map(_with_disturbed, self.stored.runs)
+        stored, *others = map(_without_disturbances, self.stored.runs)
         return replace(self, stored=replace(stored, others=tuple(others)))
 
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
-        """Time of a forward call of eight images with these instructions."""
+        """Return the time (s) of a forward call on eight images with these instructions."""
         factors = shape.factors(subject.FEW_IMAGES, subject=subject.TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
-    def counted(self, factors: CaseFactors) -> Quantity:
-        """Operations on CUDA cores: additions + multiplications + 2 · fused, in float32."""
+    def cuda_core_operations(self, factors: CaseFactors) -> Quantity:
+        """Sum the operations of CUDA cores: additions + multiplications + 2 · fused, in float32."""
         adds = self.fixed_quantity("ncu_fp32_additions", factors)
         multiplies = self.fixed_quantity("ncu_fp32_multiplications", factors)
         fused = self.fixed_quantity("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
-    def seen(self, batch: int) -> Quantity:
-        """Operations (FLOP) of a forward call with TF32 on that the source's counters see."""
-        return named("operations seen", self.counted(tf32_factors(batch)))
+    def seen_operations(self, batch: int) -> Quantity:
+        """Return the operations (FLOP) that the source's counters see of a call with TF32 on."""
+        return named("operations seen", self.cuda_core_operations(tf32_factors(batch)))
 
-    def on_tensor_cores(self, batch: int) -> Quantity:
-        """Divide operations on tensor cores, of a forward call with TF32 on, by theory."""
+    def tensor_core_share(self, batch: int) -> Quantity:
+        """Divide the operations of tensor cores in a forward call with TF32 on by theory."""
         flops = self.fixed_quantity("ncu_tensor_core_flops", tf32_factors(batch))
         return flops / theory.work(batch)
 
     def over_estimate(self, batch: int) -> Quantity:
-        """Divide what the source's counters see by its estimate, which lacks output channels."""
-        return self.seen(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
+        """Divide seen operations by the source's estimate, which lacks the output channels."""
+        return self.seen_operations(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
 
 
-def _with_disturbed(stored: Stored) -> Stored:
+def _without_disturbances(stored: Stored) -> Stored:
     """Copy a record as if nothing had disturbed its processes, so that none is left out."""
     cases = []
     for case in stored.record.cases:
-        rounds = tuple(msgspec.structs.replace(one, disturbance=None) for one in case.rounds)
+        rounds = tuple(msgspec.structs.replace(item, disturbance=None) for item in case.rounds)
         cases.append(msgspec.structs.replace(case, rounds=rounds))
     return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
 
 
 def tf32_factors(batch: int) -> CaseFactors:
-    """The example's forward call with TF32 on."""
+    """Return the factors of the example's forward call with TF32 on."""
     return {**subject.BASE.factors(batch), "precision": "tfloat32"}
 
 
 def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
-    """Return the tile that a kernel of a call names, as in ``…_tilesize128x32x8_stage3_…``.
+    """Return the tile in the name of a call's kernel, such as ``…_tilesize128x32x8_stage3_…``.
 
     None if no kernel or several kernels name a tile, or if the record has no trusted log.
     """
     content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
     place = f"data/{run.file}, {ATTACHMENT}"
-    logs = _logs(content, place) if content and not isinstance(content, Missing) else {}
+    logs = _unpack_logs(content, place) if content and not isinstance(content, Missing) else {}
     for index, case in enumerate(run.stored.record.cases):
         if case.factors == call.factors() and index in logs:
             log = ncu.read_log(logs[index], f"{place}, case {index}")
@@ -158,6 +159,6 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
 
 
 @lru_cache(maxsize=2)
-def _logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
-    """Unpack the logs of each case; a paper asks for one after the other."""
+def _unpack_logs(content: bytes, place: str) -> Mapping[int, Mapping[str, str]]:
+    """Unpack an attachment: index of a case → name of a log → text."""
     return {item.case: item.logs for item in unpack(content, ncu.TOOL, place)}

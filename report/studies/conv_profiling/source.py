@@ -1,4 +1,4 @@
-"""Numbers of conv_profiling's source, and their audit."""
+"""Numbers printed in the source of conv_profiling (a tutorial), and their audit."""
 
 import re
 from collections.abc import Iterator
@@ -7,15 +7,14 @@ from typing import Final
 from report.core.records.reported import Reported
 from report.evidence import audit as checks
 
-#: TensorBoard's «KB», and a true MB.
+#: Bytes of what TensorBoard prints as «KB».
 KIB: Final = 1024
 MB: Final = 10**6
-#: Rows of the source's profile; cuDNN's workspace is allocated by ``aten::empty``.
-WORKSPACE: Final = "aten::empty"
-CONVOLUTION: Final = "aten::cudnn_convolution"
-#: Sides of the tile in the name of the source's product: positions, channels, products.
+#: Row of the source's operator table with cuDNN's workspace, and the convolution's row.
+WORKSPACE, CONVOLUTION = "aten::empty", "aten::cudnn_convolution"
+#: Sides of the tile in the name of the source's kernel: positions, channels, products.
 TILE: Final = "tile_positions", "tile_channels", "tile_products"
-#: Derived number of the source about the layer → its formula of numbers that are printed beside it.
+#: Derived number of the source → its formula of numbers that are printed beside it.
 FORMULAS: Final = {
     "flops": "2 * kernel * kernel * input_channels * output_extent * output_extent "
     "* output_channels",
@@ -28,10 +27,7 @@ FORMULAS: Final = {
 
 
 def operator_cell(reported: Reported, operator: str, column: str) -> int:
-    """Return a whole number of the source's operator table; its sizes are in KiB.
-
-    Raises ``StudyError`` if it is no whole number.
-    """
+    """Return a whole number of the source's operator table (KiB) or raise ``StudyError``."""
     table = reported.table("operators")
     row = table.column("operator").index(operator)
     return reported.whole(table.column(column)[row], f"{table.place}: {operator}, {column}")
@@ -43,20 +39,20 @@ def audit(reported: Reported) -> Iterator[checks.Check]:
         names = dict.fromkeys(re.findall(r"[a-z][a-z_]*", formula))
         inputs = {name: checks.printed_value(reported, name) for name in names}
         yield checks.check_formula(checks.printed_value(reported, id), formula, **inputs)
-    own = _cell(reported, CONVOLUTION, "self_allocation_size")
-    inside = _cell(reported, WORKSPACE, "self_allocation_size")
-    sides = ("profiled_batch", "output_channels", "output_extent")
-    shape = {name: checks.printed_value(reported, name) for name in sides}
+    own = _printed_cell(reported, CONVOLUTION, "self_allocation_size")
+    workspace = _printed_cell(reported, WORKSPACE, "self_allocation_size")
+    names_of_sides = ("profiled_batch", "output_channels", "output_extent")
+    sides = {name: checks.printed_value(reported, name) for name in names_of_sides}
     formula = "4 * profiled_batch * output_channels * output_extent * output_extent / 1024"
-    yield checks.check_formula(own, formula, **shape)
-    whole = _cell(reported, CONVOLUTION, "allocation_size")
-    yield checks.check(whole, "own allocation + workspace", checks.total, own, inside)
-    freed = _cell(reported, CONVOLUTION, "self_size_increase")
-    yield checks.check(freed, "own allocation − workspace", checks.difference, own, inside)
+    yield checks.check_formula(own, formula, **sides)
+    whole = _printed_cell(reported, CONVOLUTION, "allocation_size")
+    yield checks.check(whole, "own allocation + workspace", checks.total, own, workspace)
+    increase = _printed_cell(reported, CONVOLUTION, "self_size_increase")
+    yield checks.check(increase, "own allocation − workspace", checks.difference, own, workspace)
     measured = checks.printed_value(reported, "measured_memory")
     yield checks.check_formula(measured, "1024 * allocation_size / 1000000", allocation_size=whole)
 
 
-def _cell(reported: Reported, operator: str, column: str) -> checks.Printed:
+def _printed_cell(reported: Reported, operator: str, column: str) -> checks.Printed:
     place = f"{reported.table('operators').place}, {operator}, {column.replace('_', ' ')}"
     return checks.Printed(operator_cell(reported, operator, column), 0, "KiB", place)

@@ -1,4 +1,4 @@
-"""Claims, values, figures and tables of the paper conv_profiling."""
+"""Declarations of conv_profiling: templates print a function's result by the function's name."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, source, subject, theory
-from report.studies.conv_profiling.results import Paper, calls_of, mean_ratio, without_residual
+from report.studies.conv_profiling.results import Paper, mean_ratio, select_calls, sums_to_the_unit
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
 from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
@@ -30,7 +30,7 @@ EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
 
 study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
 findings = study.findings
-#: Parts by what they are about; a ``Part[Paper]`` reads all data, a ``Part[Run]`` one run.
+#: Parts named by what they are about; functions of a ``Part[Paper]`` get all data of the paper.
 printed: Part[Paper] = study.part("", "source")
 cpu_calls: Part[Paper] = study.part("", "cpu")
 gpu_calls: Part[Paper] = study.part("", "gpu")
@@ -43,27 +43,25 @@ timed: Part[Run] = study.part("timed", "cpu")
 
 
 def _device(run: Run) -> str:
-    """Return the device's name, without the key that tells two records of it apart."""
+    """Return the device's name, without the number of threads."""
     environment = run.stored.record.environment
     return markdown(environment.label.removesuffix(environment.threads_text))
 
 
 printed.texts(source_device=attrgetter("device"))
-cpu.texts(cpu=_device)
-second.texts(second=_device)
-timed.texts(timed=_device)
-gpu.texts(gpu=_device)
+for _run in cpu, second, timed, gpu:
+    _run.texts(**{_run.name: _device})
 
 
 @timed.text()
 def libraries(run: Run) -> str:
-    """Name the versions of MKL and oneDNN."""
+    """Return the versions of MKL and oneDNN."""
     build = run.stored.record.environment.torch.build
     return " and ".join(re.findall(r"(?:Math Kernel Library Version |MKL-DNN v)([\d.]+)", build))
 
 
 def _counts(run: Run | None, numbers: Mapping[str, int]) -> dict[str, Quantity]:
-    """Count things in the record of a run, by the ids of the values."""
+    """Return numbers (id → number) as quantities of a run's record; absent without a run."""
     names = {id: id.replace("_", " ") for id in numbers}
     if run is None:
         return {id: absent(names[id], "1", "no such call was counted") for id in numbers}
@@ -89,15 +87,16 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
 
 @printed.mapping()
 def _legible(p: Paper) -> dict[str, Quantity]:
-    """Numbers that follow from the source's legible counters, if its kernels count as ours do."""
+    """Return what follows from the counters that can be read in the source's picture."""
     counters = p.reported.table("kernels").column("legible")
-    copied, outputs = [cell for cell in counters if isinstance(cell, float)][1:]
+    _, copied, outputs = (cell for cell in counters if isinstance(cell, float))
     weights = p.reported.count("parameters") - p.reported.count("output_channels")
+    biased = exact("counter of the bias", "1", round(outputs), p.file)
     return {
         "copied": exact("counter of the weights' copy", "1", copied, p.file),
         "weights": exact("weights", "1", weights, p.file),
         "partitions": exact("partitions", "1", round(weights / copied), p.file),
-        "biased": (biased := exact("counter of the bias", "1", round(outputs), p.file)),
+        "biased": biased,
         "counted_images": biased / theory.OUTPUTS,
     }
 
@@ -116,9 +115,9 @@ def _memory(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping()
 def _predictions(p: Paper) -> dict[str, Quantity]:
-    held = calls_of("held_out", p.counts)
+    held = select_calls("held_out", p.counts)
     counts = {
-        "known_shapes": len({call.shape for call in calls_of("layer", p.counts)}),
+        "known_shapes": len({call.shape for call in select_calls("layer", p.counts)}),
         "held_shapes": len({call.shape for call in held}),
         "held_calls": len(held),
         "least_inputs": min((call.shape.inputs for call in p.second_counts), default=0),
@@ -129,11 +128,12 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    shares = {call: results.over_theory(p.cpu, item) for call, item in p.counts.items() if p.cpu}
-    none, wider = absent("counted ÷ theory", "1", "nothing was counted"), p.tiled.get(EXAMPLE_WIDER)
-    ends = shares.values() or [none]
-    ratios = {"ratio_least": smallest(*ends), "ratio_most": largest(*ends)}
-    return {**ratios, "shown_over": results.over_theory(p.gpu, wider) if p.gpu and wider else none}
+    none: Quantity = absent("counted ÷ theory", "1", "nothing was counted")
+    ratios = [results.over_theory(p.cpu, counts) for counts in p.counts.values() if p.cpu]
+    ends = ratios or [none]
+    wider = p.tiled.get(EXAMPLE_WIDER)
+    shown = results.over_theory(p.gpu, wider) if p.gpu and wider else none
+    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends), "shown_over": shown}
 
 
 cpu.values(block=Run.native_block)
@@ -153,9 +153,9 @@ for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, stri
 @cpu_calls.mapping()
 def _answers(p: Paper) -> dict[str, Quantity]:
     """Count pairs of calls that fill the same blocks, and those whose times are equal."""
-    same = results.all_same_blocks(p.timed) if p.timed else ()
-    verdicts = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in same]
-    counts = {"same_pairs": len(same), "same_decided": verdicts.count("supported")}
+    ratios = results.ratios_in_same_blocks(p.timed) if p.timed else ()
+    verdicts = [verdict_of(ratio.near(1, results.MARGIN)) for ratio in ratios]
+    counts = {"same_pairs": len(ratios), "same_decided": verdicts.count("supported")}
     return _counts(p.timed, counts)
 
 
@@ -173,10 +173,12 @@ for _name in "newer", "older", "threaded":
 
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
+    calls = len(p.gpu.calls) if p.gpu else 0
     held = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
-    of_gpu = {"tiled_cases": len(p.tiled), "own_calls": len(p.gpu.calls) if p.gpu else 0}
-    of_fast = {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}
-    return {**_counts(p.gpu, of_gpu), **_counts(p.tf32, of_fast)}
+    return {
+        **_counts(p.gpu, {"tiled_cases": len(p.tiled), "own_calls": calls}),
+        **_counts(p.tf32, {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}),
+    }
 
 
 tf32.values(large_seen=partial(Run.over_estimate, batch=subject.SHOWN_BATCH))
@@ -185,8 +187,8 @@ tf32.values(small_seen=partial(Run.over_estimate, batch=1))
 
 @printed.claim("The source's memory of a batch is that of one image times its size")
 def parameters_per_image(p: Paper) -> Statement:
-    without = p.printed("allocation_size") - p.workspace
-    return (without / theory.for_every_image(p.reported.count("profiled_batch"))).exactly(1)
+    kept_bytes = p.printed("allocation_size") - p.workspace
+    return (kept_bytes / theory.source_memory(p.reported.count("profiled_batch"))).exactly(1)
 
 
 @printed.claim("The source's printed product is the work of one image times its batch size")
@@ -202,8 +204,8 @@ def table_of_one_image(p: Paper) -> Statement:
 
 @printed.claim("The source's memory beyond its output is freed within the call")
 def temporary_storage(p: Paper) -> Statement:
-    beyond = p.printed("allocation_size") - p.reported.count("profiled_batch") * theory.OUTPUT_BYTES
-    return (beyond - p.workspace).exactly(0)
+    output_bytes = p.reported.count("profiled_batch") * theory.OUTPUT_BYTES
+    return (p.printed("allocation_size") - output_bytes - p.workspace).exactly(0)
 
 
 @printed.claim("The source's layer fills the tiles that its log names")
@@ -217,8 +219,8 @@ def source_tile_fits(p: Paper) -> Statement:
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
 def seen_as_predicted(run: Run) -> Iterator[Statement]:
     for batch in subject.LARGE_BATCHES:
-        yield (run.seen(batch) / theory.seen(batch)).exactly(1)
-        yield run.on_tensor_cores(batch).exactly(1)
+        yield (run.seen_operations(batch) / theory.seen_operations(batch)).exactly(1)
+        yield run.tensor_core_share(batch).exactly(1)
 
 
 @tf32.claim(
@@ -237,8 +239,8 @@ def both_trends(run: Run) -> Iterator[Statement]:
     numbers=("held_tiled", "held_on_gpu"),
 )
 def tiles_predict(p: Paper) -> Iterator[Statement]:
-    yield from without_residual(p.gpu, p.tiled.values())
-    yield from without_residual(p.tf32, p.held_tiled.values())
+    yield from sums_to_the_unit(p.gpu, p.tiled.values())
+    yield from sums_to_the_unit(p.tf32, p.held_tiled.values())
 
 
 @cpu_calls.claim(
@@ -246,20 +248,20 @@ def tiles_predict(p: Paper) -> Iterator[Statement]:
     numbers=("held_calls",),
 )
 def predicted(p: Paper) -> Iterator[Statement]:
-    return without_residual(p.cpu, calls_of("held_out", p.counts).values())
+    return sums_to_the_unit(p.cpu, select_calls("held_out", p.counts).values())
 
 
 @cpu_calls.claim("Changed channels change the executed operations as blocks of eight predict")
 def changed_as_predicted(p: Paper) -> Iterator[Statement]:
-    return without_residual(p.changed_run, p.changed.values())
+    return sums_to_the_unit(p.second or p.cpu, p.changed.values())
 
 
 @pair.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
     if p.second:
-        limited = p.second.dispatched(p.inputs, LIMITED, EMULATED)
-        yield (p.second.dispatched(p.inputs) - limited).exactly(0)
-        yield p.second.dispatched(p.inputs, NATIVE, EMULATED).exactly(0)
+        limited = p.second.same_code(p.inputs, LIMITED, EMULATED)
+        yield (p.second.same_code(p.inputs) - limited).exactly(0)
+        yield p.second.same_code(p.inputs, NATIVE, EMULATED).exactly(0)
 
 
 @timed.claim(
@@ -275,12 +277,12 @@ def nine_as_sixteen(run: Run) -> Statement:
     numbers=("nine_eight",),
 )
 def nine_over_eight(run: Run) -> Statement:
-    return mean_ratio(run, results.COMPARED["nine_eight"][1]).near(1.75, within=0.25)
+    return mean_ratio(run, results.NINE_EIGHT).near(1.75, within=0.25)
 
 
 @timed.claim("Calls that fill the same blocks take equally long, within a tenth")
 def same_blocks_same_time(run: Run) -> list[Statement]:
-    return [ratio.near(1, results.MARGIN) for ratio in results.all_same_blocks(run)]
+    return [ratio.near(1, results.MARGIN) for ratio in results.ratios_in_same_blocks(run)]
 
 
 @timed.claim(
@@ -324,8 +326,8 @@ def seen_by_counters(run: Run) -> Iterator[Mapping[str, Content]]:
     for batch in (*subject.SMALL_BATCHES, *subject.LARGE_BATCHES):
         yield {
             "Images": str(batch),
-            "Tensor cores ÷ theory": run.on_tensor_cores(batch),
-            "Counters ÷ theory": run.seen(batch) / theory.work(batch),
+            "Tensor cores ÷ theory": run.tensor_core_share(batch),
+            "Counters ÷ theory": run.seen_operations(batch) / theory.work(batch),
             "Counters ÷ estimate": run.over_estimate(batch),
         }
 
@@ -338,13 +340,13 @@ timed.figure("changed", key=True, height=2.6)(figures.one_channel_more)
 def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
     for when, rule, shape, batch, product in theory.RULES:
         call = ProfiledCall(shape, batch, "held_out")
+        counts = p.counts.get(call)
         none = absent("recorded", "MAC", "not counted")
-        work = p.counts.get(call)
         yield {
             "Calls": when,
             "Multiply-adds that Lackey counts": rule,
             "Example": f"{call.name}: {product}",
-            "Counted": results.recorded_in(p.cpu, work) if p.cpu and work else none,
+            "Counted": results.counted(p.cpu, counts) if p.cpu and counts else none,
         }
 
 
@@ -365,25 +367,26 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
 
 @timed.table("runs", wide=True)
 def times_in_each_run(run: Run) -> Iterator[Mapping[str, Content]]:
-    selections = {f"Run {number}": one for number, one in enumerate(run.single_runs, 1)}
-    selections = {"Pooled": run, **selections, "With disturbed": run.with_disturbed}
+    columns = {"Pooled": run}
+    columns |= {f"Run {number}": single for number, single in enumerate(run.single_runs, 1)}
+    columns["With disturbed"] = run.with_disturbed
     for name, pairs, instructions in results.table_rows():
-        ratios = {head: mean_ratio(one, pairs, instructions) for head, one in selections.items()}
+        ratios = {head: mean_ratio(item, pairs, instructions) for head, item in columns.items()}
         yield {"Channels": name, "Block": str(run.block(instructions)), **ratios}
 
 
-#: Rows omitted from the set-up table for its width; the records hold them.
+#: Rows that the table of machines lacks to remain narrow; the records hold them.
 _OMITTED_ROWS: Final = ("Device", "Identity", "Vector extensions", "Memory", "Caches", "Arithmetic")
 
 
 @study.shared_table()
 def machines(p: Paper) -> Table:
-    """Tell the runs on one device apart by the times at which they began."""
-    labelled = []
+    """Tabulate the machines; the label of a run has the time when it began instead of a key."""
+    labelled_runs = []
     for run in p.runs:
         if run not in (p.newer, p.older, p.threaded):
             start = f"(run of {run.stored.record.started[:16].replace('T', ' ')})"
             mark = "(timed)" if run is p.timed else start
-            labelled.append(replace(run, label=run.label.replace(f"({run.key})", mark)))
-    table = setup(labelled)
+            labelled_runs.append(replace(run, label=run.label.replace(f"({run.key})", mark)))
+    table = setup(labelled_runs)
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED_ROWS))

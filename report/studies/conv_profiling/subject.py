@@ -15,17 +15,17 @@ from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
-#: Batches with TF32 on: a GPU computed the small ones on CUDA cores, the large on tensor cores.
+#: Batches with TF32 on: a GPU computed small ones on CUDA cores, large ones on tensor cores.
 SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
-#: Cases of the layer: shapes of which the rules were derived, held-out and changed shapes.
+#: Subjects of cases: shapes from which the rules were derived, held-out and changed shapes.
 SUBJECTS: Final = ("layer", "held_out", "changed")
-#: Calls whose times are compared, with AVX2 at most or with all of a processor's instructions.
+#: Subject of cases whose times are compared, with AVX2 at most or with all instructions.
 TIMED: Final = "timed"
 
-#: Kernel of the network's first convolution, which cuts the map by this less one.
+#: Kernel of the network's first convolution, whose output is smaller by this less one.
 _FIRST_KERNEL: Final = 3
 _CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
-_LAYER: Final[dict[str, AllowedLevels]] = {
+_LAYER_FACTORS: Final[dict[str, AllowedLevels]] = {
     "channels": str,
     "kernel": int,
     "input": int,
@@ -33,10 +33,10 @@ _LAYER: Final[dict[str, AllowedLevels]] = {
     "pass": PASSES,
     "layout": ("contiguous",),
 }
-#: Subject of a case → its required factors; ``trace`` and ``training`` are in older records only.
-_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
-    **dict.fromkeys(SUBJECTS, _LAYER),
-    TIMED: {**_LAYER, "instructions": str},
+#: Subject of a case → required factors; ``trace`` and ``training`` are in older records only.
+_REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
+    **dict.fromkeys(SUBJECTS, _LAYER_FACTORS),
+    TIMED: {**_LAYER_FACTORS, "instructions": str},
     "trace": {"scope": str, "batch": int},
     "training": {},
 }
@@ -44,7 +44,7 @@ _FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
 
 @dataclass(frozen=True, order=True)
 class Dimensions:
-    """The layer's channels in and out, its kernel, and the extent of the network's image."""
+    """The layer's input and output channels, its kernel, and the extent of the network's image."""
 
     inputs: int
     outputs: int
@@ -73,16 +73,16 @@ class Dimensions:
         return f"{self.inputs}-{self.outputs}-k{self.kernel}-i{self.image}"
 
     def layer(self, batch: int) -> Convolution:
-        """The convolution on ``batch`` images."""
+        """Return the convolution on ``batch`` images."""
         images = (batch, self.inputs, self.extent, self.extent)
         return square_convolution("conv2", images, self.outputs, self.kernel)
 
     def multiply_adds(self, batch: int) -> Macs:
-        """Multiply-adds of a forward call."""
+        """Return the multiply-adds of a forward call by the usual formula."""
         return macs(self.layer(batch))
 
     def factors(self, batch: int, subject: str = "layer") -> dict[str, Level]:
-        """The case of a forward call as a record names it."""
+        """Return the factors of a forward call in records."""
         return {
             "subject": subject,
             "channels": f"{self.inputs}-{self.outputs}",
@@ -96,40 +96,40 @@ class Dimensions:
 
 #: The layer of the example itself.
 BASE: Final = Dimensions(32, 64, 3, 28)
-#: Batch of the calls that sentences name and that are timed, and one that is shown term by term.
+#: Batch size of timed calls, and of calls that sentences name.
 FEW_IMAGES: Final = 8
+#: The example's layer with one channel more on both sides.
 PADDED: Final = Dimensions(33, 65, 3, 28)
-#: Kernel and image of the shape whose channels are changed, with those channels when timed.
-_SMALL: Final = 3, 21
-INPUTS: Final = (8, 9, 16)
-OUTPUTS: Final = (16, 17, 19, 24, 25)
-#: The example's layer with one channel more on both sides, and in full blocks of 8 and of 16.
+#: The smallest larger layers with channels in full blocks of 8 and of 16.
 FULL_EIGHT, FULL_SIXTEEN = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
 WIDENED: Final = (BASE, PADDED, FULL_EIGHT, FULL_SIXTEEN)
+#: Channels of the small shapes that are timed.
+INPUTS: Final = (8, 9, 16)
+OUTPUTS: Final = (16, 17, 19, 24, 25)
 #: Instructions of timed calls: AVX2 at most, or all of the processor's.
 INSTRUCTIONS: Final = ("AVX2", "native")
 
 
-def small(inputs: int, outputs: int) -> Dimensions:
-    """The shape whose channels are changed, with these channels."""
-    return Dimensions(inputs, outputs, *_SMALL)
+def small_shape(inputs: int, outputs: int) -> Dimensions:
+    """Return a shape with these channels on an image smaller than the example's."""
+    return Dimensions(inputs, outputs, kernel=3, image=21)
 
 
-#: The shapes with changed channels that are timed.
-CHANNELS: Final = tuple(small(inputs, n) for inputs in INPUTS for n in OUTPUTS)
+#: The small shapes that are timed.
+CHANGED_SHAPES: Final = tuple(
+    small_shape(inputs, outputs) for inputs in INPUTS for outputs in OUTPUTS
+)
 
 
 def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
-    """The dimensions that the factors of a layer's case name."""
+    """Return the dimensions in the factors of a layer's case."""
     inputs, outputs = str(factors["channels"]).split("-")
     return Dimensions(int(inputs), int(outputs), int(factors["kernel"]), int(factors["input"]))
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a layer's case is not one of this study, or another layer ran."""
-    check_factors(
-        stored, _FACTORS_BY_SUBJECT, optional={"precision": str}, closed=(*SUBJECTS, TIMED)
-    )
+    """Raise ``StudyError`` for unknown factors, or a layer that the factors do not give."""
+    check_factors(stored, _REQUIRED_FACTORS, optional={"precision": str}, closed=(*SUBJECTS, TIMED))
     for index, case in enumerate(stored.record.cases):
         channels = str(case.factors.get("channels", "1-1"))
         if not _CHANNELS.fullmatch(channels):

@@ -1,4 +1,4 @@
-"""Theory of the example's layer, as quantities over its extents."""
+"""Theory of the example's layer (the second convolution of the MNIST example), from its extents."""
 
 from dataclasses import replace
 from functools import cache
@@ -23,28 +23,29 @@ _INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
 OUTPUTS = named("output elements", _OUT_EXTENT * _OUT_EXTENT * C_OUT)
 MULTIPLY_ADDS = named("multiply-adds", counted_in("MAC", WEIGHTS * _OUT_EXTENT * _OUT_EXTENT))
 OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
-#: Parameters and output: the source's memory of one image.
+#: The source's memory of one image: parameters and output.
 _IMAGE_BYTES = named("parameters and output", _ELEMENT * (WEIGHTS + C_OUT) + OUTPUT_BYTES)
 
 
 @cache
 def work(batch: int) -> Quantity:
-    """Work (FLOP) of a forward call."""
+    """Return the work (FLOP) of a forward call."""
     return named("work", flops(exact("B", "1", batch) * MULTIPLY_ADDS))
 
 
-def seen(batch: int) -> Quantity:
-    """Operations (FLOP) of a forward call on tensor cores that counters of CUDA cores see.
+def seen_operations(batch: int) -> Quantity:
+    """Return the operations (FLOP) that CUDA cores execute in a forward call on tensor cores.
 
-    Copies multiply once an element; each output is added, multiplied, and fused with the bias.
+    Copies of input and weights multiply each element once.  Each output has an addition, a
+    multiplication, and a fused multiply-add with the bias.
     """
     images = exact("B", "1", batch)
     count = images * _INPUTS + WEIGHTS + 4 * images * OUTPUTS
     return named("operations seen", counted_in("FLOP", count))
 
 
-def for_every_image(batch: int) -> Quantity:
-    """The source's rule: the bytes of one image, parameters included, times the batch size."""
+def source_memory(batch: int) -> Quantity:
+    """Return the source's memory (B): that of one image, with parameters, times the batch size."""
     return named("parameters for every image", exact("B", "1", batch) * _IMAGE_BYTES)
 
 
@@ -58,12 +59,13 @@ def in_blocks(shape: Dimensions, block: int) -> Dimensions:
 
 
 def work_ratio(over: Dimensions, under: Dimensions, block: int) -> Quantity:
-    """Work of a call over that of another one, both with channels in blocks; 1 is the formula."""
+    """Divide the work of two calls with channels in whole blocks; in blocks of 1 by the formula."""
     first, second = (in_blocks(shape, block).multiply_adds(1) for shape in (over, under))
     return exact("work", "MAC", first) / exact("work", "MAC", second)
 
 
-#: The CPU's rules: calls that follow one, its words, and a held-out call with its product.
+#: Rules of executed work on a CPU: which calls, the rule, and the shape, batch size and product of
+#: a held-out call.
 RULES: Final = (
     (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
      "MKL: images · (taps · inputs · positions in whole vectors of 8 · fused outputs + 1)",
