@@ -27,8 +27,8 @@ from report.core.errors import MeasurementError
 from report.core.records import OPERATORS
 from report.core.records.network_operators import (
     NetworkOperators,
-    Read,
     SurveyOperator,
+    TensorRead,
     read_operators,
     write_operators,
 )
@@ -73,7 +73,7 @@ def counts(name: str) -> OperatorCounts:
         return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
     pairs = enumerate(zip(theory.network.operators, theory.work, strict=True))
     uncounted = [
-        (operator.base, work.multiply_adds)
+        (operator.base_name, work.multiply_adds)
         for n, (operator, work) in pairs
         if work and work.multiply_adds and n not in captured.flops
     ]
@@ -107,7 +107,7 @@ def bytes_of(name: str) -> NetworkOperators:
 def operators_of(name: str) -> NetworkOperators:
     """Return the bytes of a network, and its operators on one image that move bytes.
 
-    Every ``Read`` contains the distance to the tensor's last use.  Raises ``MeasurementError``.
+    Each ``TensorRead`` has the distance to the tensor's last use.  Raises ``MeasurementError``.
     """
     named = network(f"timm:{name}")
     module = build_module(named.build)
@@ -123,10 +123,14 @@ def operators_of(name: str) -> NetworkOperators:
             continue
         reads, writes = operands(operator)
         reused = [t for t in reads if t.storage not in constant]
-        fixed = sum(t.distinct for t in reads if t.storage in constant)
-        distances = tuple(Read(t.distinct, _distance(t.storage, last_used)) for t in reused)
-        written = sum(t.distinct for t in writes)
-        moves.append(SurveyOperator(operator.base, work.multiply_adds, fixed, distances, written))
+        fixed = sum(t.distinct_elements for t in reads if t.storage in constant)
+        distances = tuple(
+            TensorRead(t.distinct_elements, _distance(t.storage, last_used)) for t in reused
+        )
+        written = sum(t.distinct_elements for t in writes)
+        moves.append(
+            SurveyOperator(operator.base_name, work.multiply_adds, fixed, distances, written)
+        )
         for tensor in (*reused, *writes):
             last_used.pop(tensor.storage, None)
             last_used[tensor.storage] = tensor.distinct

@@ -356,7 +356,7 @@ def test_repeats_are_renumbered(shards: list[tuple[int, ...]], expected: list[in
     for part, numbers in zip(split(timed(), len(shards)), shards, strict=True):
         rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
         parts.append(changed(part, cases=(changed(part.cases[0], rounds=rounds),)))
-    assert [r.process for r in pooling.merged(parts).cases[0].rounds] == expected
+    assert [r.process for r in pooling.merge_shards(parts).cases[0].rounds] == expected
 
 
 def test_shards_of_different_runs_are_not_merged() -> None:

@@ -20,7 +20,7 @@ from report.commands.check import read_pins
 from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records import network_operators as operators
-from report.core.records.network_operators import NetworkOperators, Read, SurveyOperator
+from report.core.records.network_operators import NetworkOperators, SurveyOperator, TensorRead
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
@@ -46,8 +46,8 @@ def survey() -> Survey:
 
 def test_the_rooflines_of_two_operators_by_hand() -> None:
     """A product of 2 GFLOP takes 2 ms, a sum of 30 MB takes 3 ms."""
-    product = SurveyOperator("convolution", 10**9, 0, (Read(500, -1),), 500)
-    reads = (Read(5 * 10**6, 5 * 10**6), Read(5 * 10**6, -1))
+    product = SurveyOperator("convolution", 10**9, 0, (TensorRead(500, -1),), 500)
+    reads = (TensorRead(5 * 10**6, 5 * 10**6), TensorRead(5 * 10**6, -1))
     added = SurveyOperator("add", 0, 0, reads, 5 * 10**6)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
     assert [*Networks([network]).seconds(np.ones(1), CARD)] == [approx(5e-3)]

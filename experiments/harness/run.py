@@ -22,7 +22,12 @@ from experiments.machine import code, environment, processor, quiet, runtime
 from experiments.machine.text import flatten
 from report.core.errors import MeasurementError, RidgepointError
 from report.core.records.file_format import EVENTS, EVENTS_MEANING, encode, parse, split_events
-from report.core.records.pooling import measures_case, merged_ceilings, outcome, why_not_pooled
+from report.core.records.pooling import (
+    measures_case,
+    merge_ceilings,
+    outcome_of_rounds,
+    why_not_pooled,
+)
 from report.core.records.record import (
     ENDED,
     SCHEMA_VERSION,
@@ -246,7 +251,7 @@ def _write_record(
     values = {name: getattr(header, name) for name in Head.__struct_fields__} | {
         "finished": _utc(finished),
         "environment": msgspec.structs.replace(header.environment, missing=missing),
-        "ceilings": merged_ceilings((*before.ceilings, *after.ceilings)),
+        "ceilings": merge_ceilings((*before.ceilings, *after.ceilings)),
         "cases": cases,
         "attachments": tuple(attachments),
     }
@@ -269,7 +274,7 @@ def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
             missing = f"This was left to shard {index % shards + 1} of {shards}."
         case = unmeasured_case(study, factors, "unavailable", missing)
     timed = tuple(result.round for result in journal.rounds if result.case == index)
-    status, reason = outcome(timed) if timed else (case.status, case.reason)
+    status, reason = outcome_of_rounds(timed) if timed else (case.status, case.reason)
     series = case.series
     if index in journal.counts:
         series = series | journal.counts[index].series

@@ -177,7 +177,7 @@ def _refuse_complex(theory: Theory) -> None:
     complex_storages: set[int] = set()
     for operator, work in zip(theory.network.operators, theory.work, strict=True):
         storages = set()
-        for tensor in operator.read:
+        for tensor in operator.read_tensors:
             storages.add(tensor.storage)
             if tensor.dtype.startswith("complex"):
                 complex_storages.add(tensor.storage)
@@ -196,7 +196,7 @@ def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
     groups of a convolution in the weight gradient, and counts too many FLOPs.
     """
     groups = operator.settings.get("groups", 1)
-    if operator.base != "convolution_backward" or not isinstance(groups, int) or groups == 1:
+    if operator.base_name != "convolution_backward" or not isinstance(groups, int) or groups == 1:
         return (flops,)
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)

@@ -353,7 +353,7 @@ class Recorder(TorchDispatchMode):
                 operand is not None
                 and operand.storage in self._gradients.intersection(freed)
                 and (operand.shape, operand.dtype) == (result.shape, result.dtype)
-                and operand.distinct == operand.elements
+                and operand.distinct_elements == operand.elements
             ):
                 target = operand.storage
                 self._storages.merge(storage, target)

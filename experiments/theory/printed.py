@@ -31,7 +31,7 @@ def _theory_as_json(theory: Theory) -> str:
     content: dict[str, Any] = {
         "inputs": _inputs(theory),
         "parameters": theory.parameters,
-        "unused_parameters": list(theory.network.unused),
+        "unused_parameters": list(theory.network.unused_parameters),
         "multiply_adds": theory.multiply_adds,
         "effective_multiply_adds": theory.effective,
         "bytes": theory.bytes,

@@ -21,7 +21,7 @@ from report.core.missing import Missing
 from report.core.records import EDITIONS, IMPORTED, OPERATORS
 from report.core.records.choice import (
     ROLES,
-    USE,
+    USE_OPTION,
     Choice,
     Choices,
     Edition,
@@ -334,7 +334,7 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
     for choice in choices:
         for run in choice.used:
             days.append(run.record.started[:10])
-            requested += run.files if choice.named_by == USE else ()
+            requested += run.files if choice.named_by == USE_OPTION else ()
     return {
         "records": list(inputs.files),
         "reported": inputs.reported_file,
@@ -419,11 +419,11 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
         new, old = choice.primary, before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
-                f"{USE} {new.file}: {describe_incomplete(new)} does not replace the full run in "
-                f"the role {role}; measure the full plan, or leave out --accept."
+                f"{USE_OPTION} {new.file}: {describe_incomplete(new)} does not replace the full "
+                f"run in the role {role}; measure the full plan, or leave out --accept."
             )
         files = tuple(run.file for run in choice.used)
-        by_key = not choice.named_by or (choice.named_by == USE and newest >= {*files})
+        by_key = not choice.named_by or (choice.named_by == USE_OPTION and newest >= {*files})
         roles[role] = choice.key if by_key else files
     compared = tuple(choice.key for choice in chosen.choices if not choice.roles)
     date = max(choice.primary.record.started[:10] for choice in chosen.choices)

@@ -82,7 +82,7 @@ def pack(case: CaseOperators) -> bytes:
     indices: dict[bytes, int] = {}
     calls: list[_Call] = []
     for operator in case.network.operators:
-        storages = tuple(tensor.storage for tensor in (*operator.read, *operator.writes))
+        storages = tuple(tensor.storage for tensor in (*operator.read_tensors, *operator.writes))
         without_storages = _with_storages(operator, [0] * len(storages))
         # Operators contain dictionaries and cannot be hashed, so the JSON is the key.
         key = msgspec.json.encode(without_storages)

@@ -200,7 +200,9 @@ class Theory:
         """Modules and operators for which a GPU runs other operators; empty on a CPU."""
         if self.conditions.allocator is None:
             return ()
-        operators = dict.fromkeys(o.base for o in self.network.operators if o.base in ONLY_ON_CPU)
+        operators = dict.fromkeys(
+            o.base_name for o in self.network.operators if o.base_name in ONLY_ON_CPU
+        )
         return (*self.other_on_gpu, *operators)
 
     @property
@@ -246,7 +248,7 @@ class Theory:
         viewers: dict[int, str] = {}
         for name, (operator, work) in zip(names, self._known, strict=True):
             groups.setdefault(name, []).append((operator, work))
-            for tensor in operator.read:
+            for tensor in operator.read_tensors:
                 (viewers if work.kind == "view" else readers).setdefault(tensor.storage, name)
         # An operator that only views a parameter reads it if no other operator does.
         readers = viewers | readers
@@ -277,7 +279,7 @@ class Theory:
     def sums(self) -> tuple[tuple[str, str], ...]:
         """Known sums over all rows, as names and texts."""
         sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
-        if unused := self.network.unused:
+        if unused := self.network.unused_parameters:
             sums.append(("Never read", ", ".join(unused)))
         if not self.refused:
             sums.append(("Multiply-adds", f"{self.multiply_adds:,}"))
@@ -315,7 +317,7 @@ class Theory:
 
 
 def _described(operator: Operator) -> str:
-    shapes = ("×".join(map(str, tensor.shape)) for tensor in operator.read)
+    shapes = ("×".join(map(str, tensor.shape)) for tensor in operator.read_tensors)
     return f"{operator.name}({', '.join(shapes)})"
 
 

@@ -58,13 +58,13 @@ def operator_work(operator: Operator) -> OperatorWork | None:
 
 def multiply_adds(operator: Operator) -> int:
     """Return the multiply-adds of an operator; 0 for an unknown operator."""
-    products = _PRODUCTS.get(operator.base)
+    products = _PRODUCTS.get(operator.base_name)
     return products(operator) if products else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
     """Return the kind of an operator; ``_foreach_add_`` (on lists) has the kind of ``add_``."""
-    return KINDS.get(operator.base.removeprefix("_foreach_"))
+    return KINDS.get(operator.base_name.removeprefix("_foreach_"))
 
 
 # ---------------------------------------------------------------------------------------- traffic
@@ -76,7 +76,7 @@ def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]
     The table of an embedding or an index is among the tensors read.
     """
     updated = [t for name in operator.updates for t in operator.reads[name]]
-    skipped = operator.updates if operator.base in _OVERWRITING else ()
+    skipped = operator.updates if operator.base_name in _OVERWRITING else ()
     return _read_except(operator, skipped), tuple(dict.fromkeys((*operator.writes, *updated)))
 
 
@@ -87,12 +87,12 @@ def _read_except(operator: Operator, names: Collection[str]) -> tuple[Tensor, ..
 
 
 def _traffic(operator: Operator, kind: Kind) -> int:
-    if kind == "view" or operator.base in _WRITES_NOTHING:
+    if kind == "view" or operator.base_name in _WRITES_NOTHING:
         return 0
-    if operator.base in _WRITES_BY_INDEX:
+    if operator.base_name in _WRITES_BY_INDEX:
         return occupied_bytes(_read_except(operator, ("self",))) + _written_by_index(operator)
     read, written = operands(operator)
-    table = _INDEXED_ARGUMENT.get(operator.base)
+    table = _INDEXED_ARGUMENT.get(operator.base_name)
     if table is None:
         return occupied_bytes(written) + occupied_bytes(read)
     rows = min(_read_by_index(operator, table, written), occupied_bytes(operator.reads[table]))
@@ -120,13 +120,13 @@ def _written_by_index(operator: Operator) -> int:
     if index is not None:
         count = index.elements
         dim = operator.settings.get("dim")
-        if operator.base.startswith("index") and isinstance(dim, int):
+        if operator.base_name.startswith("index") and isinstance(dim, int):
             count *= target.elements // target.shape[dim]
     elif values is not None:
         count = max(count, values.elements)
-    written = min(count, target.distinct) * ITEM_BYTES[target.dtype]
-    adds = "add" in operator.base or bool(operator.settings.get("accumulate"))
-    return 2 * written if adds or "reduce" in operator.base else written
+    written = min(count, target.distinct_elements) * ITEM_BYTES[target.dtype]
+    adds = "add" in operator.base_name or bool(operator.settings.get("accumulate"))
+    return 2 * written if adds or "reduce" in operator.base_name else written
 
 
 # --------------------------------------------------------------------------------- multiply-adds
@@ -210,7 +210,7 @@ def _share_of_data(operator: Operator) -> Fraction:
         queries, keys = (_tensor(operator, name).shape[-2] for name in ("query", "key"))
         unmasked = sum(min(row, keys) for row in range(1, queries + 1))
         return Fraction(unmasked, queries * keys)
-    if KINDS[operator.base] != "convolution":
+    if KINDS[operator.base_name] != "convolution":
         return Fraction(1)
     source, kernel = (_tensor(operator, name).shape[2:] for name in ("input", "weight"))
     result = (operator.tensor("grad_output") or operator.writes[0]).shape[2:]

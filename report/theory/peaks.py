@@ -163,7 +163,7 @@ def _casts(network: Network) -> dict[int, str]:
     categories = resident_categories(network)
     casts: dict[int, str] = {}
     for operator in network.operators:
-        if operator.base == "_to_copy":
+        if operator.base_name == "_to_copy":
             original = operator.reads["self"][0].storage
             if original in categories:
                 casts[operator.allocated[0]] = categories[original]
@@ -172,5 +172,5 @@ def _casts(network: Network) -> dict[int, str]:
 
 def _indices(operators: Iterable[Operator]) -> set[int]:
     """Return the storages of pooling indices, which PyTorch computes even without gradients."""
-    pools = (operator for operator in operators if operator.base == "max_pool2d_with_indices")
+    pools = (operator for operator in operators if operator.base_name == "max_pool2d_with_indices")
     return {pool.writes[1].storage for pool in pools}

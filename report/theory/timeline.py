@@ -79,7 +79,7 @@ def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[C
             alive[categories.pop(storage)] -= sizes[storage]
         # No operator allocates a tensor of Python's numbers: it is alive from the first read on.
         # A difference of sets would be slower: it visits all live storages at every operator.
-        read = {tensor.storage for tensor in operator.read}
+        read = {tensor.storage for tensor in operator.read_tensors}
         first_read = sorted(storage for storage in read if storage not in categories)
         for storage in (*operator.allocated, *first_read):
             categories[storage] = _ALLOCATED_IN[operator.phase]

@@ -54,17 +54,17 @@ Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
     """Return the largest workspace of an operator, or a lower bound without a complete rule."""
-    types = {tensor.dtype for tensor in operator.read}
+    types = {tensor.dtype for tensor in operator.read_tensors}
     if conditions.allocator is not None:
         is_tested = types <= _TESTED_TYPES and not operator.settings.get("training")
-        known = operator.base in WITHOUT_WORKSPACE_ON_GPU and is_tested
+        known = operator.base_name in WITHOUT_WORKSPACE_ON_GPU and is_tested
         return NO_WORKSPACE if known or _computes_nothing(operator) else UNKNOWN_WORKSPACE
     if has_no_workspace(operator):
         return NO_WORKSPACE
     if types <= _TESTED_TYPES:
-        rule = _RULES.get(operator.base)
+        rule = _RULES.get(operator.base_name)
         return UNKNOWN_WORKSPACE if rule is None else rule(operator, conditions)
-    rule = _IN_REDUCED_PRECISION.get(operator.base)
+    rule = _IN_REDUCED_PRECISION.get(operator.base_name)
     if rule is None or not types <= _TESTED_TYPES | {"bfloat16", "float16"}:
         return UNKNOWN_WORKSPACE
     return rule(operator, conditions)._replace(complete=False)
@@ -72,8 +72,8 @@ def workspace(operator: Operator, conditions: Conditions) -> Workspace:
 
 def has_no_workspace(operator: Operator) -> bool:
     """Return whether an operator has no workspace for any size of its tensors."""
-    is_tested = {tensor.dtype for tensor in operator.read} <= _TESTED_TYPES
-    return _computes_nothing(operator) or (operator.base in WITHOUT_WORKSPACE and is_tested)
+    is_tested = {tensor.dtype for tensor in operator.read_tensors} <= _TESTED_TYPES
+    return _computes_nothing(operator) or (operator.base_name in WITHOUT_WORKSPACE and is_tested)
 
 
 def _computes_nothing(operator: Operator) -> bool:
@@ -166,8 +166,8 @@ def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
     """Return the tensors into which PyTorch converts a number; no rule for operators in place."""
     if operator.tensor("other") is not None:
         return NO_WORKSPACE
-    known = operator.base != "pow" or operator.name == "pow.Scalar"
-    return _workspace_of(_NUMBER_BYTES if known and not operator.base.endswith("_") else None)
+    known = operator.base_name != "pow" or operator.name == "pow.Scalar"
+    return _workspace_of(_NUMBER_BYTES if known and not operator.base_name.endswith("_") else None)
 
 
 def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
@@ -216,7 +216,7 @@ def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
     A factor with a batch is copied matrix by matrix; small products run without BLAS
     (``bmm_out_or_baddbmm_``).
     """
-    *_, left, right = operator.read
+    *_, left, right = operator.read_tensors
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
     if not copies or len(left.shape) == 2:
         return _workspace_of(copies)

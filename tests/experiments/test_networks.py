@@ -110,7 +110,7 @@ class Functional(nn.Module):
 def test_functional_calls_and_tied_weights_are_captured() -> None:
     network = capture(Functional, [Input((2, 3, 16, 16))]).theory.network
     assert network.parameter_count == 8 * 27 + 5 + 64 + 2 * 8, "tied weights count once"
-    assert network.unused == ("unread",)
+    assert network.unused_parameters == ("unread",)
     flops = 0
     for operator in network.operators:
         work = operator_work(operator)
@@ -215,8 +215,8 @@ def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
     """Yield operator and bytes of each allocated tensor, without labels (made by ``zeros``)."""
     for operator in theory.network.operators:
         for request in requests_of(operator, theory.network):
-            if isinstance(request, Allocate) and request.bytes and operator.base != "zeros":
-                yield operator.base, request.bytes
+            if isinstance(request, Allocate) and request.bytes and operator.base_name != "zeros":
+                yield operator.base_name, request.bytes
 
 
 def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
@@ -278,7 +278,7 @@ def test_operators_without_workspace_ran_in_these_calls() -> None:
     theories = [inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20")]
     operators: set[str] = set()
     for theory in (*theories, training_theory(32)):
-        operators |= {operator.base for operator in theory.network.operators}
+        operators |= {operator.base_name for operator in theory.network.operators}
     assert operators >= WITHOUT_WORKSPACE_ON_GPU
 
 
@@ -437,5 +437,5 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
         return
     assert (theory.parameters, theory.refused) == (parameters, ())
     operators = zip(theory.network.operators, theory.work, strict=True)
-    flops = sum(work.flops for op, work in operators if work and op.base not in UNCOUNTED)
+    flops = sum(work.flops for op, work in operators if work and op.base_name not in UNCOUNTED)
     assert trains or flops == expected

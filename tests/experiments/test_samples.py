@@ -32,7 +32,7 @@ from experiments.harness.timing import CallTime, Workload
 from experiments.machine import limits, sensors
 from report.core.missing import Missing
 from report.core.records.layers import Linear
-from report.core.records.pooling import merged_ceilings, outcome
+from report.core.records.pooling import merge_ceilings, outcome_of_rounds
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Moment, Policy, Protocol, Round
 from tests import factory
@@ -191,8 +191,8 @@ def test_long_cases_have_fewer_processes_and_disturbed_cases_more() -> None:
     assert disturbed_cases((0, 1), disturbed, "default", planned=2) == ()
     # A case fails if every process failed, with the first reason.
     failed = [result(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
-    assert outcome(failed) == ("failed", "It broke 1.")
-    assert outcome([*failed, result(0, 1.0, 3).round]) == ("ok", None)
+    assert outcome_of_rounds(failed) == ("failed", "It broke 1.")
+    assert outcome_of_rounds([*failed, result(0, 1.0, 3).round]) == ("ok", None)
 
 
 def test_ceilings_are_remeasured_when_a_case_exceeds_them(
@@ -220,7 +220,7 @@ def test_ceilings_are_remeasured_when_a_case_exceeds_them(
             rounds.recheck_ceilings(study, session, journal, results, notes)
     assert journal.ceilings is not None and next(rates, None) is None
     assert [item.moment for item in journal.ceilings.ceilings] == ["before", "during", "during"]
-    (_, pooled) = merged_ceilings(journal.ceilings.ceilings)
+    (_, pooled) = merge_ceilings(journal.ceilings.ceilings)
     assert len(pooled.samples) == 2 * len(before.ceilings[0].samples)
     resumed = read_journal(journal.path)
     assert (resumed.ceilings, resumed.ceilings_again) == (journal.ceilings, 2)

@@ -191,7 +191,7 @@ def test_work_of_modules_includes_their_gradients(
 
 def test_grouped_gradients_match_both_counts_of_torch() -> None:
     theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
-    bases = [operator.base for operator in theory.network.operators]
+    bases = [operator.base_name for operator in theory.network.operators]
     backward = bases.index("convolution_backward")  # only the weights' gradient; images have none
     operator, work = theory.network.operators[backward], theory.work[backward]
     assert work is not None and bases.count("convolution_backward") == 1
@@ -207,7 +207,7 @@ def test_grouped_gradients_match_both_counts_of_torch() -> None:
 def test_a_peak_needs_no_gpu(build: Callable[[], nn.Module]) -> None:
     theory = theory_of(build, (2, 4, 8), train=True, device="cuda")
     assert theory.peak is not None and not theory.unlike_gpu
-    names = {operator.base for operator in theory.network.operators}
+    names = {operator.base_name for operator in theory.network.operators}
     assert "native_dropout" in names and "bernoulli_" not in names
 
 

@@ -10,5 +10,5 @@ IMPORTED: Final = "imported"
 EDITIONS: Final = "editions.yaml"
 #: File with the operators of timm's CNNs, in the data directory.
 OPERATORS: Final = "operators-of-timm.jsonl.gz"
-#: Files that are read from the project's data if the user's data directory lacks them.
+#: Files and folders that are read from the project's data if the user's data directory lacks them.
 SHARED: Final = ("devices.yaml", "references.bib", OPERATORS, "reported/")

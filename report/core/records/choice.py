@@ -1,8 +1,8 @@
-"""Choose the records of each machine that a paper uses, and the role of the machine.
+"""Choose the records of each machine that a paper uses, and the roles of the machine.
 
 A role says how a paper uses a machine: ``cpu`` is the processor that sentences describe, ``second``
 another processor to compare with, ``gpu`` the GPU.  ``data/editions.yaml`` or the user assigns the
-roles; otherwise full and newer runs come first.
+roles.  Without such an edition the machines with the newest full runs get the roles.
 
 The newest full run of a machine is used.  Older full runs of the same measurement are pooled with
 the newest, so that papers show the scatter between runs.  The pooled run with most attachments
@@ -25,25 +25,25 @@ from report.core.records import EDITIONS, pooling
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import read_strictly, refuse_first
 
-#: Roles of machines: sentences use ``cpu``, ``second`` and ``gpu``; tables show all roles.
+#: Roles of machines: sentences describe ``cpu``, ``second`` and ``gpu``; tables show all roles.
 Role: TypeAlias = Literal[
     "cpu", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
     "gpu",
 ]  # fmt: skip
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-#: Device → roles that its machines may have, in order of preference.
+#: Device (CPU or GPU) → roles that its machines may have, in order of preference.
 _ROLES_OF_DEVICE: Final[Mapping[str, tuple[Role, ...]]] = {
     "cpu": ("cpu", "second", "third", "fourth"),
     "cuda": ("gpu", "third", "fourth"),
 }
-#: The option that names records to use.
-USE: Final = "--use"
-#: The file that names records to use, in messages.
-_EDITION: Final = f"data/{EDITIONS}"
+#: The option with which a user names records to use.
+USE_OPTION: Final = "--use"
+#: The file that names records to use, as messages call it.
+_EDITIONS_FILE: Final = f"data/{EDITIONS}"
 _REMEDY: Final = (
     "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
 )
-#: Key of a machine → its runs, best last.
+#: Key of a machine → its runs, in the order of ``_rank``.
 _Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 
 # ------------------------------------------------------------------------------------- editions
@@ -52,10 +52,10 @@ _Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machines of one paper.
 
-    ``roles``: role → device key (for the newest full run of the device, with all runs pooled), or
+    ``roles``: role → key of a machine (whose newest full run is used, pooled with older ones), or
     files of records relative to the data directory; tables show roles in this order.
-    ``compared``: keys of devices that appear only in the comparison of all machines.
-    ``date``: day of the edition; a paper with a newer run has the day of that run.
+    ``compared``: keys of machines that appear only in the comparison of all machines.
+    ``date``: day that the paper prints, unless a run that it uses is newer.
     """
 
     roles: dict[Role, str | tuple[str, ...]]
@@ -73,9 +73,10 @@ class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[str, Edition]:
-    """Read the editions of a data directory by study; empty without a file.
+    """Read the editions of a data directory by study; empty if there is no file of editions.
 
-    Raises ``RecordError`` for an invalid file, or for a name outside ``studies`` (if given).
+    Raises ``RecordError`` for an invalid file, an edition without the role ``cpu``, or a name that
+    is not in ``studies`` (unless None).
     """
     path = data / EDITIONS
     if not path.exists():
@@ -93,9 +94,9 @@ def read_editions(data: Path, studies: Collection[str] | None = None) -> dict[st
 
 
 def write_edition(study: str, edition: Edition, data: Path) -> Path:
-    """Replace the edition of ``study`` in ``data/editions.yaml``; other lines stay unchanged.
+    """Replace or append the edition of ``study`` in the file of editions; keep all other lines.
 
-    Returns the path of the file.  Raises ``OutputError`` if it cannot be written.
+    Returns the path of the file.  Raises ``OutputError`` if it cannot be read or written.
     """
     import yaml
 
@@ -104,7 +105,7 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
     block = yaml.safe_dump(content, sort_keys=False, width=100)
     try:
         text = path.read_text("utf-8") if path.exists() else ""
-        # A study ends before the next line that begins with neither a space nor a hash.
+        # An edition ends before the next line that begins with another character than space or #.
         old = re.search(rf"^{study}:.*\n(?:[ \t#].*\n|\n)*", text, re.MULTILINE)
         before, after = (text[: old.start()], text[old.end() :]) if old else (text, "")
         path.write_text(f"{before}{block}{after}", "utf-8", newline="\n")
@@ -121,8 +122,8 @@ class Choice:
     """The records of one machine that a paper uses.
 
     ``used``: the primary record, then the records pooled with it.  ``unused``: other records of the
-    machine with the reason, newest first.  ``named_by``: the option or file that named the records;
-    empty if the newest run was chosen.  ``roles``: empty if the machine is only compared.
+    machine, each with the reason.  ``named_by``: option or file that names the used records; empty
+    if the newest run was chosen.  ``roles``: empty if the machine is only compared.
     """
 
     used: tuple[Stored, ...]
@@ -132,12 +133,12 @@ class Choice:
 
     @property
     def primary(self) -> Stored:
-        """The record that single numbers of the machine come from."""
+        """The record from which a paper takes numbers that are not pooled."""
         return self.used[0]
 
     @property
     def key(self) -> str:
-        """The key of the machine."""
+        """The key of the machine, such as ``nvidia-h100-80gb-hbm3-af2555``."""
         return self.primary.record.environment.key
 
 
@@ -150,11 +151,13 @@ def choices_of(
     """Choose the records of each machine that a paper uses, newest machine first.
 
     The newest full run of a machine is used, pooled with older full runs of the same measurement.
-    A quick or custom run is used only if the machine has no full run.  If ``edition`` or
-    ``requested`` (by the user) names files of a machine, only these are used.  A machine without a
-    role gets the first suitable role if a file is requested.  Without edition, all machines count.
+    A quick or custom run is used only if the machine has no full run.  If ``requested`` (by the
+    user) or else ``edition`` names files of a machine, only these are used.  A machine without a
+    role gets the first suitable role if one of its files is requested.  Without an edition, papers
+    use all machines.
 
-    Raises ``RecordError`` for a name of no record, or for named records that cannot be pooled.
+    Raises ``RecordError`` for a file or a machine that does not exist, for a role with records of
+    several machines, and for named records of one machine that cannot be pooled.
     """
     machines: dict[str, list[Stored]] = {}
     for run in sorted(pooling.runs_of(records), key=_rank):
@@ -163,7 +166,7 @@ def choices_of(
     for key, runs in machines.items():
         for run in runs:
             key_of_file |= dict.fromkeys(run.files, key)
-    files_named_by = {USE: requested, _EDITION: edition.files if edition else ()}
+    files_named_by = {USE_OPTION: requested, _EDITIONS_FILE: edition.files if edition else ()}
     for option_or_file, files in files_named_by.items():
         for file in files:
             if file not in key_of_file:
@@ -189,9 +192,10 @@ def choices_of(
 def _separate_roles(
     edition: Edition, machines: dict[str, list[Stored]], key_of_file: dict[str, str]
 ) -> None:
-    """Enter a machine twice in ``machines`` if two roles name different records of the machine.
+    """Split a machine in two if two roles of ``edition`` name different records of the machine.
 
-    A paper can thus use runs of one machine that measured different cases.
+    A paper can thus use runs of one machine that measured different cases.  The records of the
+    second role get the key «machine as role» in ``machines`` and in ``key_of_file``.
     """
     keys_of_earlier_roles = set[str]()
     for role, files in edition.roles.items():
@@ -207,14 +211,15 @@ def _separate_roles(
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:
-    """Return the sort key of a run; the best run of a machine sorts last."""
+    """Return the sort key of a run: full runs last, newer runs after older ones."""
     return is_full(run), *start_and_file(run)
 
 
 def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
-    """Assign roles without an edition: full runs first, then the newest.
+    """Assign roles without an edition, first to full runs, and among these to newer runs.
 
-    Without a CPU a GPU also has the role ``cpu``, the machine that sentences describe.
+    ``runs`` has one run per machine.  If all are runs of GPUs, the first also gets the role
+    ``cpu``, since sentences describe the machine with this role.
     """
     ranked = sorted(runs, key=_rank, reverse=True)
     roles: dict[Role, Stored] = {}
@@ -230,7 +235,7 @@ def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
 def _machine_by_role(
     edition: Edition | None, machines: _Machines, key_of_file: Mapping[str, str]
 ) -> dict[Role, str]:
-    """Map each role to the key of its machine; without an edition by the rank of the runs."""
+    """Map each role to the key of its machine, by the edition or else by ``default_roles``."""
     if edition is None:
         best_runs = default_roles(runs[-1] for runs in machines.values())
         return {role: run.record.environment.key for role, run in best_runs.items()}
@@ -242,13 +247,14 @@ def _machine_by_role(
             keys = {key_of_file[file] for file in key_or_files}
         if len(keys) != 1:
             raise RecordError(
-                f"{_EDITION}: {role}: found records of {len(keys)} machines; name records of one."
+                f"{_EDITIONS_FILE}: {role}: found records of {len(keys)} machines; "
+                "name records of one."
             )
         (key,) = keys
         if key not in machines:
             raise RecordError(
-                f"{_EDITION}: {role}: no record of the machine {key_or_files}; the machines are "
-                f"{', '.join(machines) or 'none'}."
+                f"{_EDITIONS_FILE}: {role}: no record of the machine {key_or_files}; the machines "
+                f"are {', '.join(machines) or 'none'}."
             )
         machine_by_role[role] = key
     return machine_by_role
@@ -257,15 +263,18 @@ def _machine_by_role(
 def _with_roles_for_requested(
     original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
-    """Assign the first suitable role to each requested machine without a role."""
+    """Give each machine of ``requested`` a role that suits its device, if it has none.
+
+    It may replace a machine that is not requested.
+    """
     machine_by_role = dict(original)
-    keys = dict.fromkeys(requested)
-    for key in keys:
+    requested_keys = dict.fromkeys(requested)
+    for key in requested_keys:
         if key in machine_by_role.values():
             continue
         device = machines[key][-1].record.environment.device
         for role in _ROLES_OF_DEVICE[device]:
-            if machine_by_role.get(role) not in keys:
+            if machine_by_role.get(role) not in requested_keys:
                 machine_by_role[role] = key
                 break
     return machine_by_role
@@ -274,21 +283,22 @@ def _with_roles_for_requested(
 def _choose_for_machine(
     runs: Sequence[Stored], files_named_by: Mapping[str, Sequence[str]]
 ) -> Choice:
-    """Choose among the ``runs`` of one machine, best last.
+    """Choose among the ``runs`` of one machine, which are in the order of ``_rank``.
 
     ``files_named_by``: option or file → records that it names.  The first entry with a record of
-    this machine decides.
+    this machine decides; without such an entry all full runs that can be pooled are used.
     """
     newest_first = sorted(runs, key=start_and_file, reverse=True)
     for option_or_file, files in files_named_by.items():
         chosen = [run for run in newest_first if not set(files).isdisjoint(run.files)]
         if not chosen:
             continue
-        for other in chosen[1:]:
-            if reason := pooling.why_not_pooled(chosen[0].record, other.record):
+        newest, *older = chosen
+        for run in older:
+            if reason := pooling.why_not_pooled(newest.record, run.record):
                 raise RecordError(
-                    f"{option_or_file}: {chosen[0].file} and {other.file} are both records of "
-                    f"{other.record.environment.key} and cannot be pooled, since the latter "
+                    f"{option_or_file}: {newest.file} and {run.file} are both records of "
+                    f"{run.record.environment.key} and cannot be pooled, since the latter "
                     f"is {reason}; name one of them."
                 )
         others = [run for run in newest_first if run not in chosen]
@@ -297,7 +307,7 @@ def _choose_for_machine(
     used: list[Stored] = []
     unused = []
     for run in newest_first:
-        if reason := _why_unused(runs[-1], run):
+        if reason := _why_not_pooled(runs[-1], run):
             unused.append((run, reason))
         else:
             used.append(run)
@@ -305,33 +315,39 @@ def _choose_for_machine(
     return Choice(tuple(used), tuple(unused))
 
 
-def _why_unused(best: Stored, run: Stored) -> str:
-    """Return why ``run`` is not pooled with the ``best`` run; empty if it is pooled."""
-    if run is best:
+def _why_not_pooled(newest: Stored, run: Stored) -> str:
+    """Return why ``run`` is not pooled with ``newest``, the newest full run; empty if it is.
+
+    ``newest`` is the newest run of the machine if none is full.
+    """
+    if run is newest:
         return ""
-    if not is_full(best):
+    if not is_full(newest):
         return "older"
     if not is_full(run):
         return f"{describe_incomplete(run)} beside a full one"
-    reason = pooling.why_not_pooled(best.record, run.record)
+    reason = pooling.why_not_pooled(newest.record, run.record)
     return f"older and {reason}" if reason else ""
 
 
 def _without_contradictions(choice: Choice) -> Choice:
-    """Move runs and shards whose layers, counts or bytes contradict earlier runs to ``unused``."""
+    """Move shards whose layers, counts or bytes contradict earlier ones to ``unused``.
+
+    A run without shards counts as one shard here.
+    """
     earlier_values: pooling.DeterministicValues = {}
     used: list[Stored] = []
     refused: list[tuple[Stored, str]] = []
     for run in choice.used:
         agreeing: list[Stored] = []
-        for part in run.shards:
-            values = pooling.deterministic_values(part.record)
+        for shard in run.shards:
+            values = pooling.deterministic_values(shard.record)
             if difference := pooling.first_contradiction(earlier_values, values):
                 primary = Path(choice.primary.file).name
                 reason = f"not the same measurement: {difference} as in {primary}"
-                refused.append((part, reason))
+                refused.append((shard, reason))
             else:
-                agreeing.append(part)
+                agreeing.append(shard)
                 earlier_values |= values
         if len(agreeing) == len(run.shards):
             used.append(run)
@@ -366,7 +382,7 @@ def describe_incomplete(run: Stored) -> str:
 
 
 def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
-    """Return whether a build uses the record ``file``, and its role or the reason why not."""
+    """Return whether a build uses the record ``file``, and how it is used or why it is not."""
     for choice in choices:
         if choice.primary.file == file:
             return True, _describe_use(choice)
@@ -381,11 +397,11 @@ def use_in_build(choices: Iterable[Choice], file: str) -> tuple[bool, str]:
                 if part.file == file and shard:
                     number = f"shard {shard.number} of {shard.of}"
                     return True, f"merged with {Path(run.file).name}, {number}"
-    return False, f"not used, {_EDITION} names other machines"
+    return False, f"not used, {_EDITIONS_FILE} names other machines"
 
 
 def _describe_use(choice: Choice) -> str:
-    """Describe why the primary record of a machine was chosen, and its roles."""
+    """Describe the roles of a machine's primary record, and why it was chosen."""
     run, *others = choice.used
     if choice.named_by:
         reason = f"named by {choice.named_by}"

@@ -1,4 +1,4 @@
-"""Find contradictions in a record: repeated facts that differ, and impossible samples."""
+"""Find faults in a record: facts that are recorded twice and differ, and impossible samples."""
 
 import re
 from collections import Counter, defaultdict
@@ -23,9 +23,10 @@ from report.core.records.record import (
 )
 from report.core.records.strict import repeated
 
-#: Samples may last this much longer (s) than the run, since start and end are whole seconds.
-_ROUNDING: Final = 1.0
-#: Forms of the size of a ceiling (a measured peak), which determines the work of one repetition.
+#: Time by which samples may last longer than the run, whose start and end are whole seconds.
+_ROUNDING_S: Final = 1.0
+#: Forms of ``Ceiling.size`` (a ceiling is a measured peak); the size determines the work of one
+#: repetition.
 _PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
 _CONVOLUTION: Final = re.compile(
     r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
@@ -34,7 +35,7 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
 _MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-#: Quantity in bytes → quantities of the same call that it cannot exceed.
+#: Quantity in bytes → quantities whose samples of the same call it cannot exceed.
 _LIMITS: Final = defaultdict[str, list[str]](list)
 for _kind in ("requested", "allocated", "reserved", "resident"):
     for _moment in ("before", "after"):
@@ -42,9 +43,16 @@ for _kind in ("requested", "allocated", "reserved", "resident"):
 for _moment in ("before", "after", "peak"):
     _LIMITS[f"requested_{_moment}"].append(f"allocated_{_moment}")
     _LIMITS[f"allocated_{_moment}"].append(f"reserved_{_moment}")
-#: Factors that do not change the layers of a network.
-_OTHER_FACTORS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
-#: Groups of quantities with equal numbers of samples (per call, step, epoch, image or moment).
+#: Factors of a case that do not change which layers of a network run.
+_FACTORS_WITHOUT_EFFECT_ON_LAYERS: Final = {
+    "batch",
+    "layout",
+    "precision",
+    "memory_limit",
+    "execution",
+    "tile",
+}
+#: Groups of quantities that have equally many samples (one per call, step, epoch, image or moment).
 _SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
     ("forward_time", "backward_time"),
@@ -59,13 +67,13 @@ _SAME_COUNT: Final = (
     tuple(name for name in QUANTITIES if name.startswith("lackey_")),
 )  # fmt: skip
 #: Quantity → its group in ``_SAME_COUNT``.
-_GROUPS: Final[dict[str, tuple[str, ...]]] = {}
+_GROUP_OF_QUANTITY: Final[dict[str, tuple[str, ...]]] = {}
 for _group in _SAME_COUNT:
-    _GROUPS.update(dict.fromkeys(_group, _group))
+    _GROUP_OF_QUANTITY.update(dict.fromkeys(_group, _group))
 
 
 def faults(record: Record | ImportedRecord) -> Iterator[str]:
-    """Yield faults that the types of a record cannot exclude, as «field: fault»."""
+    """Yield faults that the types of a record's fields cannot exclude, as «field: fault»."""
     if isinstance(record, ImportedRecord):
         yield from _import_faults(record)
         conditions = record.conditions
@@ -96,11 +104,11 @@ def faults(record: Record | ImportedRecord) -> Iterator[str]:
 def _time_faults(**moments: str | None) -> Iterator[str]:
     """Yield dates that do not exist, and an end before the start.
 
-    ``moments``: ISO dates by field name, with ``started`` and ``finished``.
+    ``moments``: times in ISO format by field name; ``started`` and ``finished`` are required.
     """
     for name, moment in moments.items():
         try:
-            datetime.fromisoformat(moment or "2000-01-01")
+            datetime.fromisoformat(moment or "2000-01-01")  # any valid date if null
         except ValueError:
             yield f"{name}: found {moment}, which is on no day of the calendar"
     started, finished = moments["started"], moments["finished"]
@@ -109,6 +117,7 @@ def _time_faults(**moments: str | None) -> Iterator[str]:
 
 
 def _import_faults(record: ImportedRecord) -> Iterator[str]:
+    """Yield faults of times, and nulls without a reason."""
     imported = record.origin.imported
     yield from _time_faults(started=record.started, finished=record.finished, imported=imported)
     for part in (record, record.origin, record.environment):
@@ -126,10 +135,10 @@ def _run_faults(record: Record) -> Iterator[str]:
         yield f"environment.gpu: found {model}, which does not fit device {machine.device!r}"
     if shard and shard.number > shard.of:
         yield f"shard.number: expected at most {shard.of}, found {shard.number}"
-    facts = {"--threads": str(machine.threads), "--device": machine.device}
+    recorded_values = {"--threads": str(machine.threads), "--device": machine.device}
     for option, value in pairwise(record.command):
-        if value != facts.get(option, value):
-            yield f"command: found {option} {value}, but the machine says {facts[option]}"
+        if value != recorded_values.get(option, value):
+            yield f"command: found {option} {value}, but the machine says {recorded_values[option]}"
     for path in (*null_fields(machine), *null_fields(record.code, "code.")):
         if path not in machine.missing:
             yield f"environment.missing: found no reason why {path} is null"
@@ -139,11 +148,11 @@ def _run_faults(record: Record) -> Iterator[str]:
         if count > 1:
             yield f"ceilings: found {name} {ceiling.moment} the run {count} times"
         if not _is_work_of_size(ceiling, machine.threads):
-            yield f"ceilings: found the work {ceiling.work:,} for {name}, whose size means another"
+            yield f"ceilings: found the work {ceiling.work:,} for {name}, which means another work"
 
 
 def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
-    """Yield a reason that does not fit the status, and samples outside the allowed range."""
+    """Yield a reason that does not fit the status, and one impossible sample of each series."""
     if outcome.status == "ok" and outcome.reason is not None:
         yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
     if outcome.status != "ok" and outcome.reason is None:
@@ -172,7 +181,9 @@ def _sample_faults(record: Record) -> Iterator[str]:
                     seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
             items = case.factors.items()
-            network = frozenset(item for item in items if item[0] not in _OTHER_FACTORS)
+            network = frozenset(
+                item for item in items if item[0] not in _FACTORS_WITHOUT_EFFECT_ON_LAYERS
+            )
             names = [layer.name for layer in case.layers]
             first_index, first_names = first_layers.setdefault(network, (index, names))
             if names != first_names:
@@ -183,8 +194,9 @@ def _sample_faults(record: Record) -> Iterator[str]:
     finished = datetime.fromisoformat(record.finished)
     run_seconds = (finished - started).total_seconds()
     for name, duration in seconds.items():
+        # The processor time of a call is the sum over its threads.
         cores = record.environment.cpu.cores_available if name == "cpu_time" else 1
-        if duration > (run_seconds + _ROUNDING) * cores:
+        if duration > (run_seconds + _ROUNDING_S) * cores:
             yield (
                 f"finished: found a run of {run_seconds:,.0f} s, but its samples of {name} "
                 f"last {duration:,.0f} s"
@@ -198,9 +210,9 @@ def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
     """
     first_of_group: dict[tuple[str, ...], str] = {}
     for name, samples in series.items():
-        if name not in _GROUPS:
+        if name not in _GROUP_OF_QUANTITY:
             continue
-        first = first_of_group.setdefault(_GROUPS[name], name)
+        first = first_of_group.setdefault(_GROUP_OF_QUANTITY[name], name)
         if len(series[first]) != len(samples):
             yield f"found {len(series[first])} samples of {first}, {len(samples)} of {name}"
     for name, samples in series.items():
@@ -220,6 +232,10 @@ def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
+    """Tell whether the work of a ceiling follows from its size; not if the size has no known form.
+
+    A multiply-add counts as 2 operations.
+    """
     if match := _PRODUCT.fullmatch(ceiling.size):
         rows, inner, columns = (int(number) for number in match.groups())
         return ceiling.work == 2 * rows * inner * columns
@@ -245,7 +261,7 @@ def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
 
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
     """Yield the paths of required fields that are null, in a part of a record and its parts."""
-    required = _required(part.__class__)
+    required = _required_fields(part.__class__)
     for name in part.__struct_fields__:
         value = getattr(part, name)
         if value is None and name in required:
@@ -255,6 +271,6 @@ def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
 
 
 @cache
-def _required(kind: type) -> frozenset[str]:
+def _required_fields(kind: type) -> frozenset[str]:
     """Return the names of fields without default; cached, since msgspec computes them slowly."""
     return frozenset(field.name for field in msgspec.structs.fields(kind) if field.required)

@@ -1,7 +1,7 @@
-"""Cases in all records that the project measured, to check sentences such as "not measured".
+"""List the cases in all records of a study, to check sentences such as "not measured on a GPU".
 
-A paper computes only from the records of its edition (``data/editions.yaml``), but a sentence such
-as "not measured on a GPU" is about all records of the study.
+A paper computes only from the records of its edition (``data/editions.yaml``), but such a sentence
+is about all records of the study.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Factors, Level
 from report.core.records.store import Stored, start_and_file
 
-#: Name of a device in selectors → in records.
+#: Device in a template's selectors → device in records.
 DEVICES: Final = {"cpu": "cpu", "gpu": "cuda"}
 
 
@@ -30,17 +30,18 @@ class CoveredCase(msgspec.Struct, frozen=True, gc=False):
 def newest_record_with(
     cases: Sequence[CoveredCase], selectors: Collection[str], factors: Mapping[str, Level]
 ) -> str:
-    """Return the file of the newest record with a case that matches; empty if none matches.
+    """Return the file of the newest record with a matching case; empty if no case matches.
 
-    ``selectors`` are devices and quantities, ``factors`` required levels.  Raises ``ValueError``
-    for a factor that no case has.
+    A case matches if it was measured on one of the devices in ``selectors`` (on any, if there are
+    none), has all quantities in ``selectors``, and the levels in ``factors``.  ``cases`` are sorted
+    as by ``covered_cases``.  Raises ``ValueError`` for a factor that no case has.
     """
-    existing = set[str]()
+    recorded_factors = set[str]()
     for case in cases:
-        existing.update(case.factors)
+        recorded_factors.update(case.factors)
     for name in factors:
-        if name not in existing:
-            names = ", ".join(sorted(existing)) or "none"
+        if name not in recorded_factors:
+            names = ", ".join(sorted(recorded_factors)) or "none"
             raise ValueError(f"{name} is no factor of a record; these are: {names}")
     devices = [DEVICES[name] for name in selectors if name in DEVICES]
     quantities = {name for name in selectors if name not in DEVICES}

@@ -1,6 +1,6 @@
 """The geometry of a network's layers.
 
-A layer records the tensor shapes that ran.  Work, parameters and bytes are computed from the shapes
+A layer records the shapes of its tensors.  Work, parameters and bytes are computed from the shapes
 when a paper is built (see ``theory.work``).
 
 Shapes begin with the batch: ``(N, C, H, W)`` or ``(N, features)``.
@@ -41,7 +41,7 @@ class _Layer(
 
     ``name`` is empty in the file of a record, where networks may use one layer under different
     names.  ``gc=False``: layers have no reference cycles, and Python's search for cycles in
-    thousands of layers would take time.
+    thousands of layers would be slow.
     """
 
     name: str = ""
@@ -84,13 +84,13 @@ class BatchNorm(_Layer, frozen=True, kw_only=True, tag="batch_norm"):
 
 
 class Activation(_Layer, frozen=True, kw_only=True, tag="activation"):
-    """An element-wise function."""
+    """An element-wise activation function."""
 
     function: Literal["relu", "relu6", "sigmoid", "tanh", "gelu", "silu", "hardswish"]
 
 
 class Softmax(_Layer, frozen=True, kw_only=True, tag="softmax"):
-    """(Log-)softmax over the last axis."""
+    """Softmax over the last axis; with ``log`` its logarithm."""
 
     log: bool
 
@@ -134,11 +134,11 @@ Layer: TypeAlias = (
 
 
 def at_batch(layers: Iterable[Layer], batch: int) -> tuple[Layer, ...]:
-    """Replace the batch, the first axis of every tensor, in all layers."""
-    changed = []
+    """Return the layers with another batch size, which is the first axis of every shape."""
+    layers_at_batch = []
     for layer in layers:
         input_shape = (batch, *layer.input_shape[1:])
         output_shape = (batch, *layer.output_shape[1:])
         shapes = {"input_shape": input_shape, "output_shape": output_shape}
-        changed.append(msgspec.structs.replace(layer, **shapes))
-    return tuple(changed)
+        layers_at_batch.append(msgspec.structs.replace(layer, **shapes))
+    return tuple(layers_at_batch)

@@ -22,11 +22,11 @@ _REMEDY: Final = "restore the file with git"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TensorRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A tensor that an operator reads: number of elements, and reuse distance.
 
-    ``distance`` is the number of elements, for one image, of all tensors touched since the last use
-    of this tensor (this tensor included); -1 for the first use.
+    ``distance``: elements of all tensors that operators used since the last use of this tensor,
+    including this tensor; -1 for the first use.
     """
 
     elements: Count
@@ -34,15 +34,16 @@ class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class SurveyOperator(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One call of an operator on one image, counted in elements.
+    """One call of an operator on one image.
 
-    ``name``: ATen's name.  ``weights``: parameters read.  ``writes``: elements of the results.
+    ``name``: ATen's name.  ``weights``: number of parameters that the operator reads.  ``writes``:
+    number of elements of its results.
     """
 
     name: str
     multiply_adds: Count
     weights: Count
-    reads: tuple[Read, ...]
+    reads: tuple[TensorRead, ...]
     writes: Count
 
 
@@ -53,8 +54,8 @@ class NetworkOperators(
 
     ``operators``: empty if only bytes were counted, as for transformers.
     ``half_bytes``, ``single_bytes``: bytes that a GPU moves per image under PyTorch's autocast to
-    float16; normalizations that timm can compute in either type count as float16 in the former, as
-    float32 in the latter; 0 if not counted.
+    float16; 0 if not counted.  The normalizations that timm can compute in either type count as
+    float16 in ``half_bytes`` and as float32 in ``single_bytes``.
     """
 
     network: str
@@ -73,7 +74,10 @@ def write_operators(path: Path, networks: Iterable[NetworkOperators]) -> None:
 
 
 def read_operators(path: Path) -> tuple[NetworkOperators, ...]:
-    """Read the file of ``write_operators``; () if it is missing.  Raises ``RecordError``."""
+    """Read the file that ``write_operators`` wrote; return () if there is no file.
+
+    Raises ``RecordError`` for an invalid file, and for a network that appears twice at one size.
+    """
     if not path.exists() and not path.is_symlink():
         return ()
     place = f"data/{path.name}"

@@ -34,7 +34,11 @@ OPTIMISER: Final = "(the optimiser)"
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """A tensor; ``offset``, of its first element in the storage, and ``strides`` count elements."""
+    """A tensor, with the number of its storage.
+
+    ``strides``: distances in memory between neighbours along each axis.  ``offset``: position of
+    the first element in the storage.  Both count elements.
+    """
 
     storage: int
     shape: tuple[int, ...]
@@ -48,25 +52,25 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return prod(self.shape)
 
     @property
-    def distinct(self) -> int:
-        """The number of distinct elements in memory; an axis with stride 0 repeats elements."""
-        distinct = 1
+    def distinct_elements(self) -> int:
+        """The number of elements in memory; an axis with stride 0 repeats the same elements."""
+        elements = 1
         for extent, stride in zip(self.shape, self.strides, strict=True):
             if stride != 0 or extent == 0:
-                distinct *= extent
-        return distinct
+                elements *= extent
+        return elements
 
     @property
     def bytes(self) -> int:
         """The bytes of the distinct elements."""
-        return self.distinct * ITEM_BYTES[self.dtype]
+        return self.distinct_elements * ITEM_BYTES[self.dtype]
 
 
 def occupied_bytes(tensors: Iterable[Tensor]) -> int:
     """Count the bytes in memory that tensors occupy.
 
-    Equal views of a storage count once.  Different views are added; shared elements then count
-    twice, but the sum is limited to the bytes from the first element to the last.
+    Equal views of a storage count once.  The bytes of different views are added, so that elements
+    in two views count twice; the sum is limited to the bytes from the first element to the last.
     """
     views: dict[int, set[Tensor]] = {}
     for tensor in tensors:
@@ -82,7 +86,7 @@ def occupied_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def _end(tensor: Tensor) -> int:
-    """Return the offset (B) in the storage after the last element of a tensor."""
+    """Return the offset (B) in the storage of the end of a tensor's last element."""
     last_element = tensor.offset
     for extent, stride in zip(tensor.shape, tensor.strides, strict=True):
         last_element += (extent - 1) * stride
@@ -93,11 +97,11 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """One call of an operator.
 
     ``name``: ATen's name with the overload (``convolution.default``).  ``module``: the innermost
-    calling module (in a backward pass of the forward call), ``LOSS`` or ``OPTIMISER``.  ``reads``:
-    tensor arguments by name (several for a list of tensors).  ``settings``: other arguments.
-    ``writes``: results, also in-place results.  ``updates``: names of the arguments written to.
-    ``allocated``: new storages (``made`` in files).  ``freed``: storages freed since the previous
-    operator.
+    module that called the operator, ``LOSS`` or ``OPTIMISER``; a backward operator has the module
+    of its forward operator.  ``reads``: tensor arguments by name; a list of tensors is one argument
+    with several tensors.  ``settings``: all other arguments.  ``writes``: results, including
+    in-place results.  ``updates``: names of the arguments that are written to.  ``allocated``: new
+    storages (``made`` in files).  ``freed``: storages freed since the previous operator.
     """
 
     name: str
@@ -111,12 +115,12 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     freed: tuple[int, ...] = ()
 
     @property
-    def base(self) -> str:
+    def base_name(self) -> str:
         """The name without its overload."""
         return self.name.partition(".")[0]
 
     @property
-    def read(self) -> tuple[Tensor, ...]:
+    def read_tensors(self) -> tuple[Tensor, ...]:
         """The tensors of all arguments."""
         return tuple(chain.from_iterable(self.reads.values()))
 
@@ -129,8 +133,9 @@ class Operator(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The operators of a call or of a training step, in order.
 
-    ``storages``: sizes (B) by number.  ``parameters``, ``buffers``: tensors by name; tied weights
-    share a storage.  ``inputs``: the caller's tensors.  ``state``: optimiser state, old gradients.
+    ``storages``: size (B) of each storage; a storage's number is its index.  ``parameters``,
+    ``buffers``: tensors by name; tied weights share a storage.  ``inputs``: tensors that the caller
+    passes.  ``state``: state of the optimiser, and gradients from before the step.
     """
 
     storages: tuple[int, ...]
@@ -147,9 +152,9 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return sum(elements_by_storage.values())
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """The parameters that no operator reads."""
-        read = set[int]()
+    def unused_parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that no operator reads."""
+        read_storages = set[int]()
         for operator in self.operators:
-            read.update(tensor.storage for tensor in operator.read)
-        return tuple(name for name, t in self.parameters.items() if t.storage not in read)
+            read_storages.update(tensor.storage for tensor in operator.read_tensors)
+        return tuple(name for name, t in self.parameters.items() if t.storage not in read_storages)

@@ -1,8 +1,8 @@
 """Find records of one measurement: shards that form one run, and runs that are pooled.
 
 A sweep may be split into n shards, one per machine of the same kind.  Shard i measures bytes,
-counts and files of the cases i, i + n, i + 2n and so on.  Times are measured by several processes,
-each of which times all cases; shard i starts the processes i, i + n, i + 2n and so on.  Cases are
+counts and files of the cases i, i + n, i + 2n and so on.  Several processes measure times, each of
+them the times of all cases; shard i starts the processes i, i + n, i + 2n and so on.  Cases are
 thus compared within a process, never between machines.  If a shard was measured twice, the newest
 record counts.
 
@@ -33,13 +33,13 @@ from report.core.records.record import (
 )
 from report.core.records.store import Stored
 
-#: (factors of a case, quantity or ``layers``) → value, equal in every run of one measurement.
+#: (factors of a case, quantity or ``layers``) → value that is equal in every run of a measurement.
 DeterministicValues: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], str], Any]
 #: Option that makes a run a shard; part of the command in its record.
 SHARD_OPTION: Final = "--shard"
 #: Fields of a host that are equal on all machines of one kind.
 _HOST_FIELDS: Final = ("vendor", "family", "model", "stepping", "flags", "virtualisation")
-#: Fields of an environment that affect measurements, unlike loads and names.
+#: Fields of an environment that affect measurements; others, such as loads and names, do not.
 _ENVIRONMENT_FIELDS: Final = (
     "device", "key", "cpu", "gpu", "threads", "torch", "precision", "variables",
 )  # fmt: skip
@@ -49,30 +49,32 @@ _ENVIRONMENT_FIELDS: Final = (
 
 
 def why_not_pooled(one: Head, other: Head) -> str | None:
-    """Return why two runs must not be pooled; None if they may be.
+    """Describe why run ``other`` must not be pooled with run ``one``; None if it may be.
 
-    Records of old formats, which do not state the number of processes, are never pooled.
+    The description completes «the run is …».  Records of old formats, which do not state the number
+    of processes, are never pooled.
     """
     if not (one.protocol.processes and other.protocol.processes):
         return "of a format that is not pooled"
     if one.code.measuring_code != other.code.measuring_code:
         return "measured by other code"
-    if changed := _differing(one.protocol, other.protocol, one.protocol.__struct_fields__):
-        return f"measured by another protocol ({', '.join(changed)})"
-    changed = _differing(one.environment, other.environment, _ENVIRONMENT_FIELDS)
-    if _differing(one.environment.host, other.environment.host, _HOST_FIELDS):
-        changed.append("host")
-    return f"measured with another {', '.join(changed)}" if changed else None
+    if fields := _unequal_fields(one.protocol, other.protocol, one.protocol.__struct_fields__):
+        return f"measured by another protocol ({', '.join(fields)})"
+    fields = _unequal_fields(one.environment, other.environment, _ENVIRONMENT_FIELDS)
+    if _unequal_fields(one.environment.host, other.environment.host, _HOST_FIELDS):
+        fields.append("host")
+    return f"measured with another {', '.join(fields)}" if fields else None
 
 
-def _differing(one: object, other: object, fields: Iterable[str]) -> list[str]:
+def _unequal_fields(one: object, other: object, fields: Iterable[str]) -> list[str]:
+    """List the names in ``fields`` for which two objects have different values, or only one has."""
     return [name for name in fields if getattr(one, name, ()) != getattr(other, name, ())]
 
 
 def deterministic_values(record: Record) -> DeterministicValues:
     """Collect the layers and deterministic quantities of all cases with status ok.
 
-    A quantity that varies within the run is left out: a varying value contradicts no other run.
+    A quantity that varies within the run is left out, since it cannot contradict another run.
     """
     values: DeterministicValues = {}
     for case in record.cases:
@@ -95,7 +97,8 @@ def deterministic_values(record: Record) -> DeterministicValues:
 def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) -> str | None:
     """Describe the first value that differs between two runs of one measurement, or return None.
 
-    Layers, counts and byte sizes never vary between such runs; other runs must not be pooled.
+    Layers, counts and byte sizes of one measurement never vary; runs in which they differ must not
+    be pooled.
     """
     for (factors, quantity), value in new.items():
         earlier_value = earlier.get((factors, quantity), value)
@@ -112,7 +115,10 @@ def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) 
 
 
 def measures_case(shard: Shard | None, index: int) -> bool:
-    """Tell whether a shard measures bytes and counts of the case at ``index`` (from 0)."""
+    """Tell whether a shard (or a run without shards) measures bytes and counts of a case.
+
+    ``index``: position of the case in the plan, from 0.
+    """
     return shard is None or index % shard.of == shard.number - 1
 
 
@@ -122,9 +128,9 @@ def measures_process(shard: Shard | None, process: int) -> bool:
 
 
 def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Merge the shards of each run into one record; runs with the newest shards come first.
+    """Merge the shards of each run into one record; return runs with the newest shards first.
 
-    A shard that was measured again begins a second run; repeats of other shards complete it.
+    If a shard was measured twice, its older record is part of a second run.
     """
     runs: list[list[Stored]] = []
     for stored in sorted(records, key=attrgetter("record.started"), reverse=True):
@@ -138,7 +144,7 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
     for run in runs:
         parts = tuple(sorted(run, key=_shard_number))
         if parts[0].record.shard:
-            record = merged([part.record for part in parts])
+            record = merge_shards([part.record for part in parts])
             merged_runs.append(replace(parts[0], record=record, parts=parts))
         else:
             merged_runs.append(parts[0])
@@ -146,7 +152,7 @@ def runs_of(records: Iterable[Stored]) -> tuple[Stored, ...]:
 
 
 def _is_missing_shard(run: Sequence[Stored], stored: Stored) -> bool:
-    """Tell whether a record is a missing shard of a run."""
+    """Tell whether a record is a shard of the same sweep as ``run``, and ``run`` lacks it."""
     one, other = run[0].record, stored.record
     if one.shard is None or other.shard is None or why_not_pooled(one, other):
         return False
@@ -173,22 +179,22 @@ def missing_shards(run: Stored) -> tuple[int, ...]:
 # ------------------------------------------------------------------------------------- merging
 
 
-def merged(parts: Sequence[Record]) -> Record:
-    """Merge shards with the same cases into one run; samples follow the order of ``parts``."""
-    first = parts[0]
+def merge_shards(shards: Sequence[Record]) -> Record:
+    """Merge shards with the same cases into one run; samples follow the order of ``shards``."""
+    first = shards[0]
     missing: dict[str, str] = {}
     attachments: dict[str, Attachment] = {}
-    for part in reversed(parts):  # entries of earlier parts replace entries of later parts
-        missing |= part.environment.missing
-        attachments |= {attachment.name: attachment for attachment in part.attachments}
+    for shard in reversed(shards):  # entries of earlier shards replace entries of later shards
+        missing |= shard.environment.missing
+        attachments |= {attachment.name: attachment for attachment in shard.attachments}
     return msgspec.structs.replace(
         first,
-        started=min(part.started for part in parts),
-        finished=max(part.finished for part in parts),
+        started=min(shard.started for shard in shards),
+        finished=max(shard.finished for shard in shards),
         command=without_option(first.command, SHARD_OPTION),
         environment=msgspec.structs.replace(first.environment, missing=missing),
-        ceilings=merged_ceilings(chain.from_iterable(part.ceilings for part in parts)),
-        cases=tuple(_merged_case(parts, index) for index in range(len(first.cases))),
+        ceilings=merge_ceilings(chain.from_iterable(shard.ceilings for shard in shards)),
+        cases=tuple(_merge_case(shards, index) for index in range(len(first.cases))),
         attachments=tuple(attachments.values()),
         shard=None,
     )
@@ -202,55 +208,55 @@ def without_option(command: tuple[str, ...], option: str) -> tuple[str, ...]:
     return tuple(word for word in command if not word.startswith(f"{option}="))
 
 
-def _merged_case(parts: Sequence[Record], index: int) -> Case:
+def _merge_case(shards: Sequence[Record], index: int) -> Case:
     """Merge case ``index``: series from the shard that measured them, rounds from all shards."""
-    measured = parts[0].cases[index]
+    merged_case = shards[0].cases[index]
     rounds: list[Round] = []
     layers: tuple[Layer, ...] = ()
-    for part in parts:
-        case = part.cases[index]
-        if measures_case(part.shard, index):
+    for shard in shards:
+        case = shard.cases[index]
+        if measures_case(shard.shard, index):
             if case.status != "ok" and not case.rounds:
                 return case  # a run without shards would not have timed this case either
-            measured = case
+            merged_case = case
         layers = layers or case.layers
-        rounds += [_renumbered(part, round_) for round_ in case.rounds]
+        rounds += [_renumber_process(round_, shard) for round_ in case.rounds]
     rounds.sort(key=attrgetter("process"))
-    with_rounds = msgspec.structs.replace(measured, layers=layers, rounds=tuple(rounds))
+    merged_case = msgspec.structs.replace(merged_case, layers=layers, rounds=tuple(rounds))
     if not rounds:
-        return with_rounds
-    status, reason = outcome(rounds)
-    return msgspec.structs.replace(with_rounds, status=status, reason=reason)
+        return merged_case
+    status, reason = outcome_of_rounds(rounds)
+    return msgspec.structs.replace(merged_case, status=status, reason=reason)
 
 
-def _renumbered(part: Record, round_: Round) -> Round:
-    """Give the process of a round its number within the whole run.
+def _renumber_process(round_: Round, record: Record) -> Round:
+    """Give the process of a round of a shard its number within the whole run.
 
-    Planned processes already have this number.  Processes that repeat disturbed ones are numbered
-    after the planned processes by each shard, and get distinct numbers here.
+    Planned processes already have this number.  Each shard numbers the processes that repeat
+    disturbed ones after the planned processes; here they get numbers that differ between shards.
     """
-    planned = part.protocol.processes.get(round_.policy or "default", 0)
+    planned = record.protocol.processes.get(round_.policy or "default", 0)
     repeat = round_.process - planned
-    if repeat <= 0 or part.shard is None:
+    if repeat <= 0 or record.shard is None:
         return round_
-    process = planned + (repeat - 1) * part.shard.of + part.shard.number
+    process = planned + (repeat - 1) * record.shard.of + record.shard.number
     return msgspec.structs.replace(round_, process=process)
 
 
-def outcome(rounds: Sequence[Round]) -> tuple[Status, str | None]:
+def outcome_of_rounds(rounds: Sequence[Round]) -> tuple[Status, str | None]:
     """Return status and reason of a timed case: ok if any round is ok, else the first round's."""
     if any(round_.status == "ok" for round_ in rounds):
         return "ok", None
     return rounds[0].status, rounds[0].reason
 
 
-def merged_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+def merge_ceilings(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
     """Merge ceilings (measured peaks) that differ only in their samples, and join the samples."""
-    joined: defaultdict[Ceiling, list[float]] = defaultdict(list)
+    samples_of_ceiling: defaultdict[Ceiling, list[float]] = defaultdict(list)
     for ceiling in ceilings:
         without_samples = msgspec.structs.replace(ceiling, samples=())
-        joined[without_samples] += ceiling.samples
+        samples_of_ceiling[without_samples] += ceiling.samples
     return tuple(
         msgspec.structs.replace(ceiling, samples=tuple(samples))
-        for ceiling, samples in joined.items()
+        for ceiling, samples in samples_of_ceiling.items()
     )

@@ -1,7 +1,8 @@
 """All measurable quantities, each with its unit and range.
 
-A record states the unit of every series, so that users can read a record without this table.  The
-reader compares quantity and unit with the table, so that no study mixes seconds with milliseconds.
+A record states the unit of every series, so that users can read a record without this table.  When
+a record is read, its quantities and units are compared with the table, so that no study mixes
+seconds with milliseconds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +22,10 @@ SHORTEST_S: Final = 1e-12
 class RecordedQuantity:
     """A measurable quantity.
 
-    ``unit``: ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a count), ``1/s``, or the unit of a sensor
-    (``Hz``, ``W``, ``J``, ``°C``).  ``signed``: samples may be negative.  ``whole``: samples are
-    integers.  ``share``: samples are at most 1.  ``fixed``: samples depend only on the case and the
-    program, and are equal in every run.
+    ``unit``: ``s``, ``B``, ``MAC``, ``FLOP``, ``1`` (a pure number), ``1/s``, or the unit of a
+    sensor (``Hz``, ``W``, ``J``, ``°C``).  ``signed``: samples may be negative.  ``whole``: samples
+    are integers.  ``share``: samples are at most 1.  ``fixed``: samples depend only on the case and
+    the program, so that they are equal in every run.
     """
 
     unit: str
@@ -35,7 +36,7 @@ class RecordedQuantity:
 
     def admits(self, samples: Sequence[float]) -> bool:
         """Tell whether all ``samples`` are within the range of this quantity."""
-        # Types, since True is an instance of int.
+        # Types are compared, since isinstance(True, int) is true.
         if self.whole and not {*map(type, samples)} <= {int}:
             return False
         if self.share and max(samples, default=0) > 1:
@@ -62,8 +63,9 @@ class RecordedQuantity:
 
 #: Name, unit and meaning, one quantity per line; indented lines continue the meaning, which is only
 #: for readers.  Marks after the unit: «±» signed, «≤» share, «=» fixed, «whole» for integers (bytes
-#: and operations are always integers).  Reserved bytes are not fixed, since they depend on earlier
-#: calls.
+#: and operations are always integers).  «The call» is the timed call of a case, «the same call»
+#: that of the sample of ``time`` with the same index.  Reserved bytes are not fixed, since they
+#: depend on earlier calls.
 _TABLE: Final = """
 time                       s       duration of one call, after warm-up
 baseline_time              s       duration of the baseline's call of the same pair, in a comparison
@@ -196,7 +198,7 @@ QUANTITIES: Final = dict(_quantities())
 
 
 def quantity_of(name: str) -> RecordedQuantity:
-    """Return the quantity called ``name``; raises ``StudyCodeError`` for any other name."""
+    """Return the quantity called ``name``; raises ``StudyCodeError`` if there is none."""
     if name not in QUANTITIES:
         similar = get_close_matches(name, QUANTITIES, n=1)
         hint = f" (did you mean {similar[0]}?)" if similar else ""

@@ -1,12 +1,12 @@
 """Published numbers: numbers printed by source studies, and data sheets of devices.
 
-Each study has one file, ``data/reported/<study>.json``, written by hand from the source and read
-strictly.  Numbers have no separators, and are in the printed unit.  A cell that is empty or
-illegible in the source is ``{"missing": "<reason>"}``.
+A study that repeats a published study (its source) has a file ``data/reported/<study>.json``,
+written by hand from the source and read strictly.  Numbers have no separators, and are in the
+printed unit.  A cell that is empty or illegible in the source is ``{"missing": "<reason>"}``.
 
-``data/devices.yaml`` lists peaks of devices, which are looked up by the name that the driver
-reports.  A peak is dense (never with sparsity) and at the boost clock.  Papers print such a peak
-beside the measured ceiling, never instead of the ceiling.
+``data/devices.yaml`` lists peak rates of devices, which are looked up by the name that the driver
+reports.  A peak is dense (without structured sparsity) and at the boost clock.  Papers print such a
+peak beside the measured one, never instead of it.
 """
 
 import re
@@ -28,7 +28,7 @@ _REMEDY: Final = "fix the file by the source, or restore it with git"
 
 
 class ReportedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a file: immutable, with all fields and no others."""
+    """A part of a file: immutable, without unknown fields."""
 
 
 class Unreported(ReportedPart, frozen=True):
@@ -41,7 +41,7 @@ Cell: TypeAlias = StoredNumber | str | Unreported
 
 
 class ReportedColumn(ReportedPart, frozen=True):
-    """A column of numbers (printed unit and decimals), or of text (both null)."""
+    """A column of numbers, with their printed unit and decimals, or of texts (both null)."""
 
     key: Slug
     name: Text
@@ -50,7 +50,7 @@ class ReportedColumn(ReportedPart, frozen=True):
 
 
 class ReportedTable(ReportedPart, frozen=True):
-    """A table of the source, row by row; ``place`` is the name in the source (``Table I``)."""
+    """A table of the source, row by row; ``place`` is its name in the source (``Table I``)."""
 
     id: Identifier
     place: Text
@@ -60,7 +60,7 @@ class ReportedTable(ReportedPart, frozen=True):
     note: Text | None
 
     def column(self, key: str) -> tuple[Cell, ...]:
-        """Return the cells of a column, from the top; raises ``StudyError`` for an unknown key."""
+        """Return the cells of the column ``key``; raises ``StudyError`` if there is none."""
         keys = [column.key for column in self.columns]
         if key not in keys:
             raise StudyError(
@@ -83,11 +83,11 @@ class ReportedValue(ReportedPart, frozen=True):
     note: Text | None
 
 
-_Named = TypeVar("_Named", ReportedTable, ReportedValue)
+_Part = TypeVar("_Part", ReportedTable, ReportedValue)
 
 
 class Reported(ReportedPart, frozen=True):
-    """All values of one source; ``source`` is the key in ``data/references.bib``."""
+    """All values of one source; ``source`` is its key in ``data/references.bib``."""
 
     study: Slug
     source: CitationKey
@@ -97,31 +97,35 @@ class Reported(ReportedPart, frozen=True):
     values: tuple[ReportedValue, ...]
 
     def table(self, id: str, rows: int | None = None) -> ReportedTable:
-        """Return the table ``id``; raises ``StudyError`` if missing, or without ``rows`` rows."""
-        table = self._named("table", self.tables, id)
+        """Return the table ``id``.
+
+        Raises ``StudyError`` if there is none, or if its number of rows is not ``rows`` (if given).
+        """
+        table = self._part_with_id("table", self.tables, id)
         if rows is not None and len(table.rows) != rows:
             raise self.fault(f"{table.place}: expected {rows} rows, found {len(table.rows)}")
         return table
 
     def value(self, id: str) -> ReportedValue:
-        """Return the single value ``id``; raises ``StudyError`` if it is missing."""
-        return self._named("value", self.values, id)
+        """Return the single value ``id``; raises ``StudyError`` if there is none."""
+        return self._part_with_id("value", self.values, id)
 
     def count(self, id: str) -> int:
-        """Return the value ``id``; raises ``StudyError`` unless it is a whole number."""
+        """Return the number of the value ``id``; raises ``StudyError`` unless it is whole."""
         return self.whole(self.value(id).number, id)
 
     def whole(self, cell: Cell, place: str) -> int:
-        """Return the cell at ``place``; raises ``StudyError`` unless it is a whole number."""
+        """Return ``cell``; raises ``StudyError``, which names ``place``, unless it is whole."""
         if isinstance(cell, int):
             return cell
         raise self.fault(f"{place}: expected a whole number, found {cell!r}")
 
     def fault(self, fault: str) -> StudyError:
-        """Return an error about data that the study needs and the file lacks."""
+        """Return an error about the file: ``fault`` describes what the study needs."""
         return StudyError(f"data/reported/{self.study}.json: {fault}; restore the file with git.")
 
-    def _named(self, kind: str, parts: tuple[_Named, ...], id: str) -> _Named:
+    def _part_with_id(self, kind: str, parts: tuple[_Part, ...], id: str) -> _Part:
+        """Return the part ``id``; raises ``StudyError`` with the ``kind`` of part if missing."""
         for part in parts:
             if part.id == id:
                 return part
@@ -132,9 +136,9 @@ class Reported(ReportedPart, frozen=True):
 
 
 def read_reported(path: Path) -> Reported:
-    """Read and check one file of reported values; raises ``RecordError``.
+    """Read and check one file of reported values; raises ``RecordError`` for an invalid file.
 
-    Without a file the result is empty, since not every study repeats a published study.
+    If there is no file the result is empty, since not every study repeats a published study.
     """
     if not path.exists() and not path.is_symlink():
         return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
@@ -144,7 +148,7 @@ def read_reported(path: Path) -> Reported:
 
 
 def _faults(reported: Reported, study: str) -> Iterator[str]:
-    """Yield faults that the types of the file of ``study`` cannot exclude, as «field: fault»."""
+    """Yield faults that the types of the fields cannot exclude, as «field: fault»."""
     if reported.study != study:
         yield f"study: found {reported.study!r} in another study's file"
     if duplicate := repeated(table.id for table in reported.tables):
@@ -160,6 +164,7 @@ def _faults(reported: Reported, study: str) -> Iterator[str]:
 
 
 def _table_faults(table: ReportedTable) -> Iterator[str]:
+    """Yield faults of columns and cells, as «field: fault»."""
     if duplicate := repeated(column.key for column in table.columns):
         yield f"columns: the key {duplicate!r} appears twice"
     for index, column in enumerate(table.columns):
@@ -175,6 +180,7 @@ def _table_faults(table: ReportedTable) -> Iterator[str]:
 
 
 def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
+    """Describe a cell that does not fit its column; None if it fits or is missing in the source."""
     if isinstance(cell, Unreported):
         return None
     if column.decimals is None:
@@ -187,7 +193,7 @@ def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
 
 
 def _number_fault(number: float, decimals: int) -> str | None:
-    """Describe a number with other decimals than stated; None if it has at most these."""
+    """Describe a number with more than ``decimals`` decimals, or return None."""
     if decimals == 0 and not isinstance(number, int):
         return f"printed without decimals, found {number}"
     if round(number, decimals) != number:
@@ -202,10 +208,10 @@ RatedQuantity: TypeAlias = Literal[
 ]
 
 _DEVICE_REMEDY: Final = "fix the file by the data sheet, or restore it with git"
-#: Quantity → its printed unit; all others are rates of arithmetic.
+#: Rated quantity → its printed unit; other rated quantities are rates of arithmetic.
 _UNITS: Final = {"memory": "GB/s", "cache": "MiB", "capacity": "GB"}
 _ARITHMETIC_UNIT: Final = "TFLOP/s"
-#: Printed unit → FLOP/s, B/s or B.
+#: Printed unit → factor that converts it to FLOP/s, B/s or B.
 _FACTORS: Final = {"TFLOP/s": 1e12, "GB/s": 1e9, "MiB": 2**20, "GB": 1e9}
 
 
@@ -215,7 +221,7 @@ class RatedPeak(ReportedPart, frozen=True):
     ``operation``: ``memory`` (bandwidth), ``capacity`` (of the memory), ``cache`` (size of the last
     level), or the element type of arithmetic: float32 on ordinary cores, shorter types on matrix
     units.  ``verified``: false for a value that was not compared with a document; no paper prints
-    such a value.  ``sparse``: the peak with structured sparsity, if printed too.
+    such a value.  ``sparse``: the peak with structured sparsity, if the data sheet prints it.
     """
 
     operation: RatedQuantity
@@ -232,7 +238,7 @@ class RatedPeak(ReportedPart, frozen=True):
 
 
 class DataSheet(ReportedPart, frozen=True):
-    """A device, whose driver reports names with a word of ``matches`` and none of ``excludes``."""
+    """A device; its driver reports a name with a word of ``matches`` and none of ``excludes``."""
 
     key: DeviceKey
     name: Text
@@ -247,7 +253,7 @@ class DataSheet(ReportedPart, frozen=True):
         return any(_contains_word(model, word) for word in self.matches)
 
     def peak(self, operation: RatedQuantity) -> RatedPeak | None:
-        """Return the verified peak of an operation; None if not verified or missing."""
+        """Return the peak of an operation, or None if it is unknown or not verified."""
         for peak in self.peaks:
             if peak.operation == operation and peak.verified:
                 return peak
@@ -268,19 +274,20 @@ class Devices(ReportedPart, frozen=True):
 
 
 def read_devices(path: Path) -> Devices:
-    """Read and check the file of devices; raises ``RecordError``."""
+    """Read and check the file of devices; raises ``RecordError`` for an invalid file."""
     devices = read_strictly(path, Devices, _DEVICE_REMEDY, path.parent)
     refuse_first(_device_faults(devices), path, _DEVICE_REMEDY)
     return devices
 
 
 def _contains_word(model: str, word: str) -> bool:
-    """Tell whether ``model`` contains the whole word: T40 does not contain T4."""
+    """Tell whether ``model`` contains ``word`` as a whole word; «Tesla T40» does not contain T4."""
     pattern = rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])"
     return re.search(pattern, model, re.IGNORECASE) is not None
 
 
 def _device_faults(devices: Devices) -> Iterator[str]:
+    """Yield faults that the types of the fields cannot exclude, as «field: fault»."""
     if duplicate := repeated(device.key for device in devices.devices):
         yield f"devices: the key {duplicate!r} appears twice"
     words: list[str] = []

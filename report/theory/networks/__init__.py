@@ -116,7 +116,7 @@ class CapturedNetwork:
         """Storages read by every operator."""
         reads = []
         for operator in self.network.operators:
-            reads.append(frozenset(tensor.storage for tensor in operator.read))
+            reads.append(frozenset(tensor.storage for tensor in operator.read_tensors))
         return tuple(reads)
 
     @lru_cache(maxsize=2**14)  # noqa: B019  # networks live as long as the process
@@ -126,7 +126,7 @@ class CapturedNetwork:
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
         """Scale an operator to a batch; unchanged if no tensor depends on the batch."""
-        touched = {tensor.storage for tensor in (*operator.read, *operator.writes)}
+        touched = {tensor.storage for tensor in (*operator.read_tensors, *operator.writes)}
         if touched <= self._resident:
             return operator
         return msgspec.structs.replace(
