@@ -41,12 +41,12 @@ from report.core.records.store import read_record
 from report.core.system.commandline import Parser
 from report.core.system.streams import check_output, open_streams
 
-#: The tables of options are in the form that ``report.core.system.commandline`` describes: names
-#: («!»: required), value («–»: none), [default], help.
+# The texts below are tables of options; ``report.core.system.commandline`` describes their form:
+# a line per option with its name («!»: required), its value («–»: none), [default] and help.
 _ONE_OF: Final = f"one of: {', '.join(sorted(registry.STUDIES))}\n"
 _STUDY: Final = f"study  STUDY  {_ONE_OF}"
 _RECORDS: Final = "--records  DIR [data]  the folder of records\n"
-_RESUMED: Final = """\
+_DRY_RUN_AND_RESUME: Final = """\
 --dry-run  –  say what the run needs and what it can decide, and stop
 --resume  –  continue the newest unfinished run
 """
@@ -56,7 +56,7 @@ the machine
 --label  NAME  a name for this machine, such as «classroom laptop 3», which papers print
 --wait-quiet  MIN  wait until other processes leave the processors alone, at most so long
 """
-_MEASURED: Final = f"""\
+_CASES_AND_MACHINE: Final = f"""\
 {_RECORDS}\
 what is measured
 --device  cpu|cuda [cpu]  cuda: a GPU, see docs/measuring.md
@@ -67,7 +67,7 @@ what is measured
 --data  DIR  a folder with your own data set, for studies that read images
 {_MACHINE}\
 """
-_SEVERAL: Final = """\
+_PARTS_OF_A_RUN: Final = """\
 parts of a run, and several runs
 --pairs  N  pairs of processes for each comparison of a claim; default: as many as its margin needs
 --shard  I/N  measure only the I-th of N parts; papers merge all parts
@@ -122,21 +122,21 @@ def _parser_of(kind: object, description: str) -> Callable[[str], Any]:
     return convert
 
 
-def _shard(text: str) -> tuple[int, int]:
-    parts = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
-    if parts and 1 <= int(parts[1]) <= int(parts[2]):
-        return int(parts[1]), int(parts[2])
+def _parse_shard(text: str) -> tuple[int, int]:
+    shard = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+    if shard and 1 <= int(shard[1]) <= int(shard[2]):
+        return int(shard[1]), int(shard[2])
     raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
 
 
-def _share(text: str) -> float:
-    number = _parser_of(
+def _parse_share(text: str) -> float:
+    parse = _parser_of(
         Annotated[float, Meta(ge=0, lt=1)], "a number from 0 to 1, such as 0.02 or 2%"
     )
-    return float(number(text.replace("%", "e-2")))
+    return float(parse(text.replace("%", "e-2")))
 
 
-def _label(text: str) -> str:
+def _parse_label(text: str) -> str:
     if 1 <= len(text.strip()) <= 60 and text.strip().isprintable():
         return text.strip()
     raise ArgumentTypeError(f"{text!r} is not 1 to 60 printable characters")
@@ -144,17 +144,17 @@ def _label(text: str) -> str:
 
 #: Options that name a file or folder to write.
 _OUTPUT_OPTIONS: Final = ("figures", "export_sbatch", "into", "notes", "records")
-#: Placeholder in the texts of options → parser of the value.
-_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+#: Value's name in the tables of options → parser of the value; other values are parsed by argparse.
+_PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
     "MIN": _parser_of(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
-    "I/N": _shard,
-    "NAME": _label,
+    "I/N": _parse_shard,
+    "NAME": _parse_label,
     "STUDY": _parser_of(Slug, "a name of a study"),
     "ID": _parser_of(Licence, "a licence of SPDX"),
     "URL": _parser_of(Address, "a web address"),
     "PLACE": _parser_of(Annotated[str, Meta(pattern=r"\.py:\w+$")], "of the form FILE.py:FUNCTION"),
-    "SHARE": _share,
+    "SHARE": _parse_share,
     "HASH": _parser_of(Revision, "a commit"),
 }
 
@@ -166,6 +166,7 @@ def request_of(options: Namespace) -> Request:
 
 
 def _run(options: Namespace) -> int:
+    """Measure a study, or with ``--all`` several; return the exit code."""
     observer = Observer(debug=options.debug)
     if options.all:
         return measure_all(options.device, options.minutes, options.records, observer)
@@ -187,7 +188,7 @@ def _run(options: Namespace) -> int:
 
 
 def _submit(options: Namespace) -> int:
-    """Measure all shards in jobs, or write a script that submits the jobs."""
+    """Measure all shards in jobs, or write a script that does; return the exit code."""
     if options.export_sbatch is not None:
         return export_script(request_of(options), options)
     path = submit(request_of(options), options, Observer(debug=options.debug))
@@ -197,6 +198,7 @@ def _submit(options: Namespace) -> int:
 
 
 def _close(options: Namespace) -> int:
+    """Write records of unfinished runs; return the largest exit code of their records."""
     code = 0
     for record, path in close(options.study, options.records, Observer(debug=options.debug)):
         code = max(code, print_record(record, path, options.records))
@@ -213,15 +215,19 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     "run": (
         "measure a study and write a record",
         _run,
-        f"study  STUDY?  {_ONE_OF}{_MEASURED}{_RESUMED}{_SEVERAL}",
+        f"study  STUDY?  {_ONE_OF}{_CASES_AND_MACHINE}{_DRY_RUN_AND_RESUME}{_PARTS_OF_A_RUN}",
     ),
-    "submit": ("measure a study in jobs of a cluster", _submit, _STUDY + _MEASURED + _JOBS),
+    "submit": (
+        "measure a study in jobs of a cluster",
+        _submit,
+        _STUDY + _CASES_AND_MACHINE + _JOBS,
+    ),
     "theory": ("compute work, bytes and memory of any network from its code", theory, THEORY),
     "audit": ("recompute the numbers of a published table", audit, AUDIT),
     "compare": (
         "measure which of several functions is faster",
         compare,
-        COMPARE + _RESUMED + _RECORDS + _MACHINE,
+        COMPARE + _DRY_RUN_AND_RESUME + _RECORDS + _MACHINE,
     ),
     "import": ("convert published measurements to records", import_files, _IMPORT),
     "check": ("check whether records are good to hand in", check_records, _CHECK),
@@ -240,9 +246,9 @@ def parser(chosen: str = "") -> Parser:
     """Build the parser of the command line; ``chosen`` is the command that the user typed."""
     program = Parser(prog="python -m experiments")
     commands = program.add_subparsers(dest="command", required=True)
-    for name, (meaning, _, options) in _COMMANDS.items():
-        command = commands.add_parser(name, help=meaning)
-        command.add_options(f"--debug  –  show tracebacks\n{options}", _TYPES)
+    for name, (description, _, options) in _COMMANDS.items():
+        command = commands.add_parser(name, help=description)
+        command.add_options(f"--debug  –  show tracebacks\n{options}", _PARSERS)
         if name == "audit" == chosen:
             command.epilog = epilog()
         elif name == "run":
@@ -255,7 +261,8 @@ def main(arguments: Sequence[str]) -> int:
     options = Namespace()
     try:
         parser(*arguments[:1]).parse_args(arguments, options)
-        code = _COMMANDS[options.command][1](options)
+        _, run_command, _ = _COMMANDS[options.command]
+        code = run_command(options)
         check_output()
         return code
     except KeyboardInterrupt as interrupt:

@@ -132,7 +132,7 @@ def load_library(factors: Factors, threads: int) -> Library:
     library = libraries.load(str(factors["backend"]), threads)
     import numpy as np
 
-    values = library.place(np.ones((64, 64)), str(factors["dtype"]))
+    values = library.copy_to_device(np.ones((64, 64)), str(factors["dtype"]))
     library.wait(library.xp.matmul(values, values))
     return library
 
@@ -218,7 +218,7 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     def add(quantity: str, duration: float) -> None:
         sums[quantity] += duration
 
-    timed = perceptron.timed(training.library.xp, wait, now, add)
+    timed = perceptron.timed_operations(training.library.xp, wait, now, add)
 
     def operations() -> None:
         sums.clear()

@@ -22,33 +22,37 @@ from experiments.harness.study import Device
 from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
-class StudyShare(NamedTuple):
-    """Run of one study: weight of its share of the time, and time per case and process (s)."""
+class Part(NamedTuple):
+    """Run of one study; its share of the time that remains is ``weight`` / weights of all parts.
+
+    ``case_budget_s`` is the time to sample a case in one process.
+    """
 
     weight: float
     case_budget_s: float
     request: Request
 
 
-def _part(weight: float, budget: float, study: str, *settings: str, **options: Any) -> StudyShare:
-    request = Request(study, Path(), "cuda", settings=settings, **{"counters": "none", **options})
-    return StudyShare(weight, budget, request)
+def _request(study: str, **options: Any) -> Request:
+    return Request(study, Path(), "cuda", **{"counters": "none", **options})
 
 
 PARTS: Final = (
     # Peak memory of all networks in three precisions and two layouts, until memory is exhausted.
-    _part(6, 0.1, "inference_memory", "sweep=peaks,precision", ceilings="none"),
+    Part(
+        6, 0.1, _request("inference_memory", settings=("sweep=peaks,precision",), ceilings="none")
+    ),
     # Times of as many processes as the time allows.
-    _part(6, 0.4, "training_roofline", ceilings="large"),
+    Part(6, 0.4, _request("training_roofline", ceilings="large")),
     # One network on three libraries, from sizes where calls dominate to sizes that fill the device.
-    _part(7, 0.06, "backend_speedup", ceilings="none"),
-    _part(3, 0.2, "conv_scaling", ceilings="small"),
+    Part(7, 0.06, _request("backend_speedup", ceilings="none")),
+    Part(3, 0.2, _request("conv_scaling", ceilings="small")),
     # Work and bytes of the layer with TF32 off and on: one timed process, then ncu.
-    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
+    Part(3, 0.1, _request("conv_profiling", counters="auto", ceilings="none")),
 )
-#: Share of a part's time for the timed processes; the measurement of memory comes first.
+#: Share of a part's time for the timed processes; memory is measured before.
 _TIMED_SHARE: Final = 0.65
-#: Budget of parts that count work (s); so short that only one process measures every case.
+#: Time for timed processes of parts that count work (s): so short that there is only one.
 _ONE_PROCESS_S: Final = 0.001
 
 
@@ -61,7 +65,7 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
         raise UsageError("--all measures what papers need of a GPU; give --device cuda.")
     remaining, failed = 60 * minutes, 0
     for number, part in enumerate(PARTS):
-        seconds = remaining * part.weight / sum(other.weight for other in PARTS[number:])
+        seconds = remaining * part.weight / sum(later.weight for later in PARTS[number:])
         start = time.monotonic()
         try:
             outcome = _measure_part(request_of(part, seconds, records), seconds, observer)
@@ -72,8 +76,8 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
     return int(failed > 0)
 
 
-def request_of(part: StudyShare, seconds: float, records: Path) -> Request:
-    """Return the request for a part that has ``seconds``; ``_measure_part`` enforces this limit."""
+def request_of(part: Part, seconds: float, records: Path) -> Request:
+    """Return the request of a part, with the time for its processes if the part has ``seconds``."""
     # A part with counters has one timed process, so that the rest of its time is left for ncu.
     counts_work = part.request.counters != "none"
     timed_s = _ONE_PROCESS_S if counts_work else seconds * _TIMED_SHARE
@@ -84,8 +88,8 @@ def request_of(part: StudyShare, seconds: float, records: Path) -> Request:
 def _measure_part(request: Request, seconds: float, observer: Observer) -> str:
     """Measure a part in at most ``seconds``; return the record's path and, if cut off, why."""
     folder, reason = request.records / request.study, f"its {seconds:.0f} s were over"
-    existing, _ = unfinished_journals(folder)
-    earlier_paths = [journal.path for journal in existing]
+    earlier_journals, _ = unfinished_journals(folder)
+    earlier_paths = [journal.path for journal in earlier_journals]
     try:
         with _interrupt_after(seconds):
             _, path = run(request, observer)
@@ -102,7 +106,7 @@ def _measure_part(request: Request, seconds: float, observer: Observer) -> str:
 
 @contextmanager
 def _interrupt_after(seconds: float) -> Iterator[None]:
-    """Interrupt the block after ``seconds``."""
+    """Raise ``KeyboardInterrupt(SIGALRM)`` after ``seconds`` inside the context."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt(number)

@@ -25,7 +25,7 @@ _WITH_OWN_COMMAND: Final = {"compare": "experiments.compare.study"}
 
 
 def module_of(name: str) -> str:
-    """Return the module of a study; raises ``UsageError`` with the possible names."""
+    """Return the name of a study's module; raises ``UsageError`` with the possible studies."""
     modules = {**STUDIES, **_WITH_OWN_COMMAND}
     if name not in modules:
         raise UsageError(f"There is no study {name!r}; possible are {', '.join(sorted(STUDIES))}.")
@@ -33,9 +33,10 @@ def module_of(name: str) -> str:
 
 
 def load(name: str) -> Experiment:
-    """Import the study called ``name``; raises ``UsageError`` with the possible names.
+    """Import the study called ``name``.
 
-    Raises ``MeasurementError`` if the study's code ends the program.
+    Raises ``UsageError`` for an unknown name, and ``MeasurementError`` if the study's code tries to
+    end the program.
     """
     module = module_of(name)
     try:
@@ -55,20 +56,21 @@ def list_studies(options: Namespace) -> int:
     print(f"{'STUDY':<18} {'CASES':>5}  {'TIME LIMIT':>10}  QUESTION")
     for study in map(load, STUDIES):
         cases = len(study.cases(study.levels(quick=False)))
-        budget = study.plan.full.budget_s
-        limit = period_text(budget) if budget else "–"
+        limit_s = study.plan.full.budget_s
+        limit = period_text(limit_s) if limit_s else "–"
         print(f"{study.name:<18} {cases:>5}  {limit:>10}  {study.question}")
     print("\nThe limit is for times; memory and counters come on top. For plans: list STUDY.")
     return 0
 
 
 def _describe(study: Experiment) -> str:
+    """List the study's factors with their levels, and the commands that run it."""
     lines = [f"{study.name}: {study.question}"]
     for factor in study.factors:
-        more = " (--set: any whole number from 1 to 10⁹)" if factor.any_count else ""
+        other_levels = " (--set: any whole number from 1 to 10⁹)" if factor.any_count else ""
         if factor.on_request:
-            more += f" (only with --set: {', '.join(map(str, factor.on_request))})"
-        lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{more}")
+            other_levels += f" (only with --set: {', '.join(map(str, factor.on_request))})"
+        lines.append(f"  factor {factor.name}: {', '.join(map(str, factor.levels))}{other_levels}")
     for device in ("cpu", "cuda") if study.on_gpu else ("cpu",):
         variant = study.on(device)
         plan = variant.plan

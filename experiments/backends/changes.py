@@ -1,4 +1,4 @@
-"""Changes to the iteration, one at a time: threads, allocator, precision, a fused ReLU, calls.
+"""Changes to a training iteration, one at a time: threads, allocator, precision, fused ReLU, calls.
 
 The unchanged iteration makes 31 library calls in float32 on one thread; the allocator keeps freed
 memory.
@@ -19,25 +19,27 @@ DOUBLE: Final = "double precision"
 FUSED: Final = "fused ReLU"
 CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
 
-#: Library calls of an iteration: unchanged; if the learning rate is divided by m instead of the
-#: gradients; and if PyTorch also computes softmax, ReLU's gradient and the update in one call each.
+#: Library calls of the unchanged iteration.
 ALL_CALLS: Final = 31
+#: Calls if the learning rate is divided by the number of images, instead of four gradients.
 DIVIDED_RATE_CALLS: Final = 27
+#: Calls if PyTorch also computes softmax, ReLU's gradient and each update in one call.
 MERGED_CALLS: Final = 17
 #: Numbers of calls to compare with ``ALL_CALLS``; extra calls add arrays of one element.
 CALLS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
-#: Smallest block (B) that glibc maps separately, and returns to the system when it is freed.
+#: Size (B) from which glibc maps blocks separately, and returns freed blocks to the system.
 MAPPING_THRESHOLD: Final = 128 * 1024
-#: Parameters of mallopt(3).
+#: Parameter of mallopt(3): free memory that the heap keeps at its top.
 _M_TOP_PAD: Final = -2
+#: Parameter of mallopt(3): size from which blocks are mapped separately.
 _M_MMAP_THRESHOLD: Final = -3
 #: Size of a block of rows (B), small enough to remain in a cache between bias and ReLU.
-_BLOCK: Final = 256 * 1024
+_BLOCK_BYTES: Final = 256 * 1024
 
 
 def apply_change(change: str) -> None:
-    """Set BLAS's threads and the allocator of this process, which measures a single case."""
+    """Set the threads of BLAS and the allocator of this process, which measures a single case."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(2 if change == THREAD else 1)
@@ -61,7 +63,7 @@ def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activation
     The ReLU overwrites the sums; the backward pass only reads which sums are positive.
     """
     xp, sums = ops.xp, ops.product(p.w1, x)
-    rows = max(1, _BLOCK // (sums.shape[1] * sums.itemsize))
+    rows = max(1, _BLOCK_BYTES // (sums.shape[1] * sums.itemsize))
     for start in range(0, len(sums), rows):
         block = sums[start : start + rows]
         xp.add(block, p.b1[start : start + rows], out=block)
@@ -78,7 +80,7 @@ class DividedRate(Operations):
         self.images = images
 
     def mean(self, product: LibraryArray, samples: int) -> LibraryArray:
-        """Return the sum over the samples unchanged."""
+        """Return ``product``, a sum over the samples, unchanged."""
         return product
 
     def mean_error(self, error: LibraryArray, samples: int) -> LibraryArray:

@@ -16,17 +16,19 @@ LibraryArray: TypeAlias = Any
 #: A namespace of the array API standard.
 Namespace: TypeAlias = Any
 
-#: Libraries that compute on a CPU, and on a GPU.
+#: Libraries that compute on a CPU.
 ON_CPU: Final = ("numpy", "torch")
+#: Libraries that compute on a GPU.
 ON_GPU: Final = ("torch_cuda", "cupy")
 
-#: Library → package; package → pip's name of the package.
+#: Library → package.
 _PACKAGES: Final = {"numpy": "numpy", "torch": "torch", "torch_cuda": "torch", "cupy": "cupy"}
+#: Package → argument of ``pip install``.
 _INSTALL: Final = {"numpy": "numpy", "torch": "-e '.[experiments]'", "cupy": "cupy-cuda12x"}
 
 
-def _identity(value: Any) -> Any:
-    """Return the argument; on the CPU it is already computed."""
+def _without_waiting(value: Any) -> Any:
+    """Return the argument, which on a CPU is already computed."""
     return value
 
 
@@ -35,7 +37,7 @@ class Library:
     """Array library on a device.
 
     ``xp`` is the library's namespace.  ``wait`` returns its argument once the argument is computed.
-    ``version`` and ``device_name`` are the library's own texts.
+    ``version`` and ``device_name`` are in the library's own words.
     """
 
     name: str
@@ -43,24 +45,25 @@ class Library:
     version: str
     device: Any = "cpu"
     device_name: str = "cpu"
-    wait: Callable[[Any], Any] = _identity
+    wait: Callable[[Any], Any] = _without_waiting
 
-    def place(self, values: Any, dtype: str) -> LibraryArray:
-        """Copy an array of NumPy to the device; never return a view of the array."""
+    def copy_to_device(self, values: Any, dtype: str) -> LibraryArray:
+        """Copy an array of NumPy to the device, also if that is the CPU."""
         xp = self.xp
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
 
 
 def namespace(name: str) -> str:
-    """Return the module with a library's namespace; importing the module starts no thread."""
+    """Return the module that contains a library's namespace; its import starts no thread."""
     return f"array_api_compat.{_PACKAGES[name]}"
 
 
 def load(name: str, threads: int) -> Library:
-    """Load the library ``name``; raises ``UnavailableError`` with a remedy.
+    """Load the library ``name``.
 
     ``threads`` is set for PyTorch; other libraries read environment variables.  TF32 is switched
-    off in PyTorch, so that float32 is IEEE single precision on every device.
+    off in PyTorch, so that float32 is IEEE single precision on every device.  Raises
+    ``UnavailableError``, with the remedy, if the package or the device is missing.
     """
     try:
         xp, package = import_module(namespace(name)), import_module(_PACKAGES[name])

@@ -1,8 +1,8 @@
 """Perceptron with one hidden layer, 784-h-10, by the equations of the source study.
 
 Matrices have a row per feature and a column per sample; X is ``(784, m)``, Y one-hot ``(10, m)``.
-The network calls only methods of ``Operations``, so that ``timed`` can wrap these methods and time
-every operation of an iteration, by the kinds in the source's table.
+The network calls only methods of ``Operations``, so that ``timed_operations`` can wrap these
+methods and time every operation of an iteration, by the kinds in a table of the source study.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CLASSES: Final = 10
 #: Learning rate, as in the source study.
 RATE: Final = 0.1
 
-#: Operation → quantity that includes its time.
+#: Method of ``Operations`` → quantity in records that includes its time.
 QUANTITY_OF: Final = {
     "product": "matrix_product_time",
     "product_transposed": "matrix_product_time",
@@ -62,8 +62,7 @@ class Operations:
     def relu(self, sums: LibraryArray) -> LibraryArray:
         """Return ``max(0, sums)``, element by element, in one operation of the library.
 
-        Not the standard's ``clip``, for which array-api-compat calls several operations of CuPy and
-        PyTorch.
+        (For the standard's ``clip``, array-api-compat calls several operations of CuPy or PyTorch.)
         """
         relu = getattr(self.xp, "relu", None)
         return relu(sums) if relu else self.xp.maximum(sums, 0)
@@ -90,15 +89,15 @@ class Operations:
         return parameter - rate * gradient
 
 
-def timed(
+def timed_operations(
     xp: Namespace,
     wait: Callable[[LibraryArray], object],
     now: Callable[[], float],
     report: Callable[[str, float], None],
 ) -> Operations:
-    """Return operations that finish before they return, and pass quantity and time to ``report``.
+    """Return operations that wait for their results, and pass quantity and time to ``report``.
 
-    ``wait`` returns after an array is computed; times are in the unit of ``now``.
+    ``wait`` returns after an array is computed; ``now`` is a clock, in whose unit times are.
     """
 
     def with_timer(
@@ -132,7 +131,7 @@ class Parameters(NamedTuple):
 
 
 class Activations(NamedTuple):
-    """Sums and activations of both layers."""
+    """Weighted sums (z) and activations (a) of both layers."""
 
     z1: LibraryArray
     a1: LibraryArray
@@ -140,7 +139,7 @@ class Activations(NamedTuple):
     a2: LibraryArray
 
 
-def initial(hidden: int, seed: int) -> Parameters:
+def initial_parameters(hidden: int, seed: int) -> Parameters:
     """Draw weights from ``seed``, and set biases to 0, as float64 arrays of NumPy.
 
     Weights are normal with variance 2 / (number of inputs) (He et al., ICCV 2015, equation 10).
@@ -174,7 +173,7 @@ def forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
 def backward(
     ops: Operations, p: Parameters, a: Activations, x: LibraryArray, y: LibraryArray
 ) -> Parameters:
-    """Compute equations (5) to (10): the gradients of the mean cross-entropy."""
+    """Compute the gradients of the mean cross-entropy, equations (5) to (10)."""
     m = x.shape[1]
     dz2 = ops.error(a.a2, y)
     dw2 = ops.product_transposed(dz2, a.a1)
@@ -214,13 +213,13 @@ def loss(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
 
 
 def accuracy(xp: Namespace, sums: LibraryArray, targets: LibraryArray) -> float:
-    """Return the share (0 to 1) of samples for which the largest sum is that of the right class."""
+    """Return the share (0 to 1) of samples whose largest sum belongs to the right class."""
     right = xp.argmax(sums, axis=0) == xp.argmax(targets, axis=0)
     return int(xp.sum(xp.astype(right, xp.int32))) / int(sums.shape[1])
 
 
 def layers(hidden: int, samples: int, dtype: DType) -> tuple[Layer, ...]:
-    """Describe the layers of a forward pass, a row per sample as in records."""
+    """Describe the layers of a forward pass for records, where matrices have a row per sample."""
     source, middle, scores = (samples, PIXELS), (samples, hidden), (samples, CLASSES)
     return (
         Linear(name="linear1", input_shape=source, output_shape=middle, dtype=dtype, bias=True),
@@ -262,37 +261,40 @@ class Training(NamedTuple):
         return self.library.wait(result)  # type: ignore[no-any-return]
 
 
-def placed(library: Library, dtype: str, split: Split, samples: int | None = None) -> Batch:
+def batch_on_device(
+    library: Library, dtype: str, split: Split, samples: int | None = None
+) -> Batch:
     """Copy pixels, divided by 255, and one-hot labels to the device of a library.
 
-    If the data set has fewer images than ``samples``, images are repeated.
+    By default copies all images; to reach more ``samples`` than images, images are repeated.
     """
     import numpy as np
 
-    kind, count = np.dtype(dtype), len(split.labels)
+    float_type, count = np.dtype(dtype), len(split.labels)
     chosen = np.arange(samples or count) % count
     pixels, labels = split.pixels[chosen].reshape(len(chosen), -1), split.labels[chosen]
-    columns = np.ascontiguousarray(pixels.T, dtype=kind) / kind.type(255)
-    targets = np.eye(CLASSES, dtype=kind)[:, labels]
-    return Batch(library.place(columns, dtype), library.place(targets, dtype))
+    columns = np.ascontiguousarray(pixels.T, dtype=float_type) / float_type.type(255)
+    targets = np.eye(CLASSES, dtype=float_type)[:, labels]
+    return Batch(library.copy_to_device(columns, dtype), library.copy_to_device(targets, dtype))
 
 
 def training_of(library: Library, factors: Factors, train: Split) -> Training:
     """Build the training of a case, with all arrays on the device."""
     dtype = str(factors["dtype"])
-    drawn = initial(int(factors["hidden"]), SEED)
-    parameters = Parameters(*(library.place(value, dtype) for value in drawn))
-    images = placed(library, dtype, train, int(factors["samples"]))
-    return Training(library, dtype, images, parameters)
+    initial = initial_parameters(int(factors["hidden"]), SEED)
+    parameters = Parameters(*(library.copy_to_device(value, dtype) for value in initial))
+    batch = batch_on_device(library, dtype, train, int(factors["samples"]))
+    return Training(library, dtype, batch, parameters)
 
 
 def learning_curve(training: Training, test: Split, count: int) -> SeriesByQuantity:
-    """Compute loss (nats per sample) and accuracy at the start and after each of the iterations."""
-    batches = {"train": training.train, "test": placed(training.library, training.dtype, test)}
+    """Compute loss (nats per sample) and accuracy at first and after each of ``count`` steps."""
+    test_batch = batch_on_device(training.library, training.dtype, test)
+    batches = {"train": training.train, "test": test_batch}
     parameters, xp = training.parameters, training.library.xp
     series = defaultdict[str, list[float]](list)
-    for index in range(count + 1):
-        if index:
+    for iterations in range(count + 1):
+        if iterations:
             parameters = training.iterate(parameters)
         for name, batch in batches.items():
             logits = forward(training.ops, parameters, batch.images).z2

@@ -1,4 +1,4 @@
-"""``python -m experiments submit``: measure a run in shards, one job per shard.
+"""``python -m experiments submit``: measure a run in parts (shards), one job per shard.
 
 A shard is measured when its record exists.  A job that fails, runs out of time or loses its node is
 submitted again, and continues.
@@ -25,23 +25,23 @@ from report.core.records.pooling import SHARD_OPTION
 
 #: Command of this program without options; tests replace the command.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "experiments")
-#: Options passed to sbatch.
+#: Options of ``submit`` that sbatch also has.
 SBATCH_OPTIONS: Final = ("partition", "account", "qos", "constraint", "gres")
 #: Largest number of submissions without progress.
 _ATTEMPTS: Final = 3
 
 
 class Jobs:
-    """Jobs of one sweep, by number of the measured shard."""
+    """Jobs that measure a sweep: all shards of one run."""
 
     def __init__(self, request: Request, options: argparse.Namespace) -> None:
-        """Derive the sweep's tag; raises ``UsageError`` for too many shards."""
+        """Prepare to submit a job per shard; raises ``UsageError`` for too many shards."""
         self.request, self.options = request, options
         self.shards = options.shards or options.nodes
         shard = replace(request, shard=(1, self.shards)).select_shard()
-        self.sweep = status.tag(request.study, shard, request.threads, request.label)
+        self.sweep_tag = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
-        self.submitted: dict[int, Any] = {}
+        self.submitted: dict[int, Any] = {}  # number of a shard → its last job
         # SLURM sends the signal to the run itself, which saves the finished cases and ends.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
@@ -50,8 +50,9 @@ class Jobs:
                 self.flags[name] = value
 
     def command(self, number: int | str) -> list[str]:
-        """Return the command of a shard's job."""
-        words = (*self.request.command(self.request.threads)[3:], *self.request.folder_options)
+        """Return the command that measures a shard."""
+        _python, _m, _experiments, *words = self.request.command(self.request.threads)
+        words += self.request.folder_options
         return [*PROGRAM, *words, SHARD_OPTION, f"{number}/{self.shards}", "--if-missing"]
 
     def start(self, numbers: Sequence[int]) -> None:
@@ -67,7 +68,7 @@ class Jobs:
                 local_gpus_per_node=int(self.request.device == "cuda"),  # 0 hides all GPUs
                 slurm_exclusive=True,
                 slurm_array_parallelism=self.options.nodes,
-                slurm_comment=self.sweep + ",".join(map(str, numbers)),
+                slurm_comment=self.sweep_tag + ",".join(map(str, numbers)),
                 slurm_additional_parameters=self.flags,
                 slurm_use_srun=False,  # srun may bind a step to one core of the node
             )
@@ -84,7 +85,7 @@ class Jobs:
         if self.options.cluster == "local":
             return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
-            return status.queued(self.request.study).get(self.sweep, {})
+            return status.queued(self.request.study).get(self.sweep_tag, {})
         except MeasurementError as error:
             if not self.submitted:
                 raise
@@ -94,8 +95,8 @@ class Jobs:
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
     """Submit missing shards until all are measured; return the path of the first shard's record.
 
-    Raises ``MeasurementError`` after repeated submissions without progress.  An interruption
-    cancels the jobs.
+    An interruption cancels the jobs.  Raises ``MeasurementError`` if jobs cannot be submitted, or
+    after repeated submissions without progress.
     """
     jobs = Jobs(request, options)
     try:
@@ -109,11 +110,12 @@ def submit(request: Request, options: argparse.Namespace, observer: Observer) ->
 
 
 def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
+    """Submit missing shards whenever no job is active, until all are measured; see ``submit``."""
     study, records, minutes = jobs.request.study, jobs.request.records, jobs.options.time
-    # Progress: number of missing shards (negative), then the number of saved results.
+    # Progress is compared by the number of missing shards (negative), then of saved results.
     attempts, most_progress, printed = 0, (-jobs.shards, -1), ""
     while True:
-        active, states = jobs.active(), status.shards(study, records, jobs.sweep)
+        active, states = jobs.active(), status.shard_states(study, records, jobs.sweep_tag)
         text = "; ".join(f"shard {n} of {jobs.shards}: {active[n]}" for n in sorted(active))
         if text not in ("", printed):
             observer.note(text)
@@ -150,7 +152,8 @@ def export_script(request: Request, options: argparse.Namespace) -> int:
         "time": options.time,
         "chdir": Path.cwd(),
         "output": f"{jobs.logs}/%A_%a.log",
-        "comment": jobs.sweep + ",".join(str(number) for number in range(jobs.shards + 1)),
+        # SLURM's index of a job in the array is the position of its shard in this list.
+        "comment": jobs.sweep_tag + ",".join(str(number) for number in range(jobs.shards + 1)),
         **jobs.flags,
     }
     directives = [f"#SBATCH --{name}={shlex.quote(str(value))}" for name, value in flags.items()]

@@ -1,7 +1,6 @@
 """Checks of a machine before measuring (``doctor``), and of a record to hand in (``check``).
 
-Each check prints one line: ``ok``, a ``note`` on a possible improvement, or a ``problem`` with its
-remedy.
+Each check prints ``ok``, a ``note`` on a possible improvement, or a ``problem`` with its remedy.
 """
 
 import os
@@ -32,7 +31,7 @@ from report.instruments.judgement import reason_unusable
 
 _GIB: Final = 2**30
 #: Memory that the largest quick run needs (B).
-_LITTLE_MEMORY: Final = 2 * _GIB
+_QUICK_RUN_BYTES: Final = 2 * _GIB
 
 
 class CheckResult(NamedTuple):
@@ -60,10 +59,10 @@ def note_if(topic: str, ok: str, note: str | None) -> CheckResult:
 
 
 def doctor(options: Namespace) -> int:
-    """Print all checks of this machine; return the exit code, 1 if it cannot measure at all."""
+    """Print all checks of this machine; return the exit code: 1 without PyTorch, else 0."""
     levels = []
     # PyTorch comes last, since its import takes seconds.
-    for check in chain(_machine(), _now(options.records), _torch()):
+    for check in chain(_machine_checks(), _present_checks(options.records), _torch_checks()):
         print(check.line(), flush=True)
         levels.append(check.level)
     if levels[-1] == "problem":
@@ -74,18 +73,20 @@ def doctor(options: Namespace) -> int:
     return 0
 
 
-def _machine() -> Iterator[CheckResult]:
+def _machine_checks() -> Iterator[CheckResult]:
+    """Check Python, environment variables, processors, memory and memory policies."""
     import psutil  # type: ignore[import-untyped]
 
     cpu, memory = machine.cpu(), psutil.virtual_memory()
     yield CheckResult("Python", f"{platform.python_version()}, {machine.operating_system()}")
-    relevant = []
+    settings = []
     for name, value in variables("cuda").items():
         if not name.endswith("_NUM_THREADS"):
-            relevant.append(f"{name}={value}")
+            settings.append(f"{name}={value}")
     advice = "may change times or results; unset those you do not mean (records contain them)"
-    unset = "none is set that changes times or results"
-    yield note_if("variables", unset, f"{', '.join(relevant)} {advice}" if relevant else None)
+    without_settings = "none is set that changes times or results"
+    note = f"{', '.join(settings)} {advice}" if settings else None
+    yield note_if("variables", without_settings, note)
     yield CheckResult("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
@@ -94,8 +95,8 @@ def _machine() -> Iterator[CheckResult]:
     missing = "; ".join(reason for reason in reasons if reason)
     yield note_if("policies", "all can be measured", missing)
     governor = cpu.governor or "the system shows none"
-    slow = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
-    yield note_if("governor", governor, slow if cpu.governor in gates.SLOW_GOVERNORS else None)
+    remedy = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
+    yield note_if("governor", governor, remedy if cpu.governor in gates.SLOW_GOVERNORS else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> CheckResult:
@@ -122,11 +123,11 @@ def free_memory(available: int, total: int, limit: int | None = None) -> CheckRe
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
         return CheckResult("memory", f"{text}; give it more, or measure small cases", "problem")
     scarce = f"{text}; larger cases will run out: close other programs"
-    return note_if("memory", text, scarce if available < _LITTLE_MEMORY else None)
+    return note_if("memory", text, scarce if available < _QUICK_RUN_BYTES else None)
 
 
-def _now(records: Path) -> Iterator[CheckResult]:
-    """Check for unfinished runs, present disturbances, and counting tools."""
+def _present_checks(records: Path) -> Iterator[CheckResult]:
+    """Check for unfinished runs, present disturbances, and tools that count executed work."""
     runs = []
     for folder in records.glob("*"):
         journals, errors = unfinished_journals(folder)
@@ -149,7 +150,8 @@ def _now(records: Path) -> Iterator[CheckResult]:
             yield note_if(tool.NAME, "can count executed work", note)
 
 
-def _torch() -> Iterator[CheckResult]:
+def _torch_checks() -> Iterator[CheckResult]:
+    """Check GPU and PyTorch; the last check is a problem if PyTorch cannot be imported."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
@@ -170,12 +172,12 @@ def check_records(options: Namespace) -> int:
     Prints all checks of a single record, but only notes and problems of several records.
     ``--markdown`` prints a comment for a pull request.
     """
-    refused, files = 0, options.files
+    unusable, files = 0, options.files
     for path in files:
         stored, checks = check_file(path)
-        problem = any(check.level == "problem" for check in checks)
-        refused += problem
-        verdict = f"{'cannot' if problem else 'can'} be handed in"
+        has_problem = any(check.level == "problem" for check in checks)
+        unusable += has_problem
+        verdict = f"{'cannot' if has_problem else 'can'} be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
             items = [check.item() for check in checks if check.level != "ok"]
@@ -187,12 +189,12 @@ def check_records(options: Namespace) -> int:
             if len(files) == 1 or check.level != "ok" or check.topic == "machine":
                 print(check.line(), flush=True)
     if len(files) > 1 and not options.markdown:
-        print(f"{len(files)} records: {len(files) - refused} can be handed in; {refused} cannot.")
-    return int(refused > 0)
+        print(f"{len(files)} records: {len(files) - unusable} can be handed in; {unusable} cannot.")
+    return int(unusable > 0)
 
 
 def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:
-    """Read a record and check it."""
+    """Read a record and return it with its checks; an unreadable file gives None and a problem."""
     # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
     stored: Stored | None = None
@@ -225,10 +227,11 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
     yield _plan(record)
     yield _outcomes(record)
     yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
-    disturbed, unstable = gates.count_disturbed([record]), instability(record.cases, named=1)
+    disturbed, unstable = gates.count_disturbed([record]), instability(record.cases, listed=1)
     disturbances = "disturbances were not monitored"
     if disturbed is not None:
-        disturbances = f"disturbed {disturbed[0]} of {disturbed[1]} measurements"
+        number, measurements = disturbed
+        disturbances = f"disturbed {number} of {measurements} measurements"
     text = f"{unstable[:-1] if unstable else 'processes agree'}; {disturbances}"
     yield CheckResult("quiet", text, "note" if unstable or disturbed is None else "ok")
     peak_rate, reason = gates.best_arithmetic_rate(record.ceilings), reason_unusable(record)
@@ -242,7 +245,7 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
 
 
 def _plan(record: Record) -> CheckResult:
-    """Check that a record is a complete full run, with the cases of the study's current code."""
+    """Check that a record is a full run with all cases that the study's current code plans."""
     plan, cases = record.protocol.plan, [case.factors for case in record.cases]
     if record.shard is not None:
         shard = f"shard {record.shard.number} of {record.shard.of} of the {plan} plan"
@@ -260,6 +263,7 @@ def _plan(record: Record) -> CheckResult:
 
 
 def _outcomes(record: Record) -> CheckResult:
+    """Check that some case was measured and that no case failed."""
     if all(case.status != "ok" for case in record.cases):
         return CheckResult("outcomes", "no case could be measured; the record says why", "problem")
     failed = [case for case in record.cases if case.status == "failed"]

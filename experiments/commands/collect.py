@@ -1,4 +1,4 @@
-"""``collect``: check the records that students submitted, and copy the usable records."""
+"""``experiments collect``: check the records that students submitted, and copy the usable ones."""
 
 import os
 import shutil
@@ -21,12 +21,15 @@ from report.instruments.gates import CopyDetector
 _SITE: Final = ROOT / "templates" / "class" / "site.yaml"
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Format of a line of the table, with columns cut to fixed widths.
-_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
+_TABLE_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 
 @dataclass
 class Submission:
-    """Submitted file with its checks; ``fault`` is the reason if the file cannot be used."""
+    """Submitted file; ``fault`` says why the file cannot be used, if so.
+
+    ``stored`` is the record in the file, if it can be read.
+    """
 
     path: Path
     student: str
@@ -43,11 +46,12 @@ class Submission:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         remark = f"{self.path.name}: {self.fault}" if self.fault else "".join(notes[:1])
-        return _LINE.format(self.student, machine, study, use, " ".join(remark.split())).rstrip()
+        line = _TABLE_LINE.format(self.student, machine, study, use, " ".join(remark.split()))
+        return line.rstrip()
 
 
 def collect(options: Namespace) -> int:
-    """Print a table with a line per file; return 1 if a file cannot be used, else 0."""
+    """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0."""
     files = [*chain.from_iterable(map(_submissions, options.folders))]
     if not files:
         raise RecordError(
@@ -64,7 +68,7 @@ def collect(options: Namespace) -> int:
             if first is not file:
                 text = f"same machine as {first.student}; its runs are pooled, or the newest counts"
                 file.checks.insert(0, CheckResult("machine", text, "note"))
-    print(_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
+    print(_TABLE_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
     for file in sorted(files, key=lambda file: bool(file.fault)):
         print(file.line())
     unusable = sum(bool(file.fault) for file in files)
@@ -79,7 +83,10 @@ def collect(options: Namespace) -> int:
 
 
 def _submissions(path: Path) -> Iterator[Submission]:
-    """Yield the records below a folder, or a single record; links are listed, never followed."""
+    """Yield the files of records, archives and links below a folder, or the single file ``path``.
+
+    Links are not followed.
+    """
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
@@ -97,7 +104,7 @@ def _submissions(path: Path) -> Iterator[Submission]:
 
 
 def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
-    """Check a file and copy its record; return the first problem, empty if there is none."""
+    """Check a file and copy its record; return why this was impossible, or an empty text."""
     if file.path.is_symlink():
         return "is a link, which is not followed; hand in the file itself"
     if file.path.suffix in _ARCHIVES:
@@ -115,13 +122,13 @@ def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
-    """Explain that a record's folder or cases are of another study; empty for a correct record."""
+    """Explain if the folder or the cases of a record belong to another study, else return ""."""
     study, matching_studies = record.study, list[str]()
     if folder in registry.STUDIES and folder != study:
         return f"is a record of {study} in a folder of {folder}; move it, or measure"
     for name in registry.STUDIES:
         factors = {factor.name: factor.possible for factor in registry.load(name).factors}
-        subjects = factors.get("subject", (None,))  # None: a study without this factor
+        subjects = factors.get("subject", (None,))  # None stands for a study without this factor
         cases = [case.factors for case in record.cases if case.factors.keys() <= factors.keys()]
         if any(case.get("subject") in subjects for case in cases):
             matching_studies.append(name)
@@ -132,7 +139,7 @@ def _fault_of_study(folder: str, record: Record) -> str:
 
 
 def _copy(file: Submission, stored: store.Stored, into: Path) -> str:
-    """Copy a record with its attachments; return the reason if this fails, else "".
+    """Copy a record with its attachments; return why this failed, or an empty text.
 
     Never replaces another record, and never writes through a link.
     """
@@ -152,6 +159,7 @@ def _copy(file: Submission, stored: store.Stored, into: Path) -> str:
 
 
 def _refuse_links(*paths: Path) -> None:
+    """Raise ``RecordError`` if a path is a link."""
     for path in paths:
         if path.is_symlink():
             raise RecordError(
@@ -160,6 +168,7 @@ def _refuse_links(*paths: Path) -> None:
 
 
 def _write_notes(files: Sequence[Submission], folder: Path) -> None:
+    """Write all checks of each student's files to ``STUDENT.txt``."""
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, list[str]] = {}

@@ -2,8 +2,9 @@
 
 The smallest and the largest case are built.  On a CPU, the smallest and the largest case of each
 kind are also called in a child process, and the times of all other cases are interpolated by size.
-The slowdown of all other steps by other programs is assumed to equal the slowdown of importing
-PyTorch.  A full run first samples the scatter of times, to choose the number of pairs of processes.
+(Cases of a kind differ only in numbers, such as the batch size.)  Other programs are assumed to
+slow all other steps as much as the import of PyTorch.  A full run first samples the scatter of
+times, to choose the number of pairs of processes that compare memory policies.
 """
 
 import os
@@ -23,6 +24,7 @@ import msgspec
 from experiments.counters.counting import TOOLS, select
 from experiments.harness import rounds, worker
 from experiments.harness.measure import build_subject, build_workload
+from experiments.harness.memory import MEASUREMENTS
 from experiments.harness.processes import new_task, run_cases
 from experiments.harness.progress import Observer, Stage, measured_text
 from experiments.harness.request import Request, available_policies
@@ -34,52 +36,60 @@ from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Policy, Protocol
 from report.instruments import comparison
 
-#: Longest time for calling cases, and time for observing other programs (s).
+#: Longest time for calling the cases of all kinds (s).
 _CALLS_S: Final = 3.0
+#: Time for observing other programs (s).
 _OBSERVATION_S: Final = 0.5
-#: Pairs of child processes that sample the scatter before a run; time of a pair in ``compare`` (s).
+#: Pairs of child processes that sample the scatter before a run.
 _TRIALS: Final = 6
+#: Time to measure a case of a comparison in a trial (s).
 _PAIR_S: Final = 0.2
 #: Largest time of an empty call as a share of a compared call.
 _EMPTY_SHARE: Final = 0.02
-#: Largest number of timed calls of a case, and longest time of these calls (s).
+#: Largest number of timed calls of a case.
 _TRIAL_CALLS: Final = 5
+#: Longest time of the timed calls of a case (s).
 _TRIAL_S: Final = 0.5
 #: Time to measure all ceilings, by size (s), without the start of the process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
-#: Time to start a process, without its imports, and time to profile a call (s).
+#: Time to start a process, without its imports (s).
 _START_S: Final = 0.5
+#: Time to profile a call (s).
 _PROFILE_S: Final = 0.3
 #: Time to write the record and to evaluate the study's claims for it (s).
 _CLAIMS_S: Final = 3.0
-#: Bytes of one sample in a record, and of a record without its samples.
+#: Bytes of one sample in a record.
 _SAMPLE_B: Final = 30
+#: Bytes of a record without its samples.
 _RECORD_B: Final = 10**6
 
 
-class Times(NamedTuple):
-    """Size of a case; seconds to measure memory, to measure times in one process, to call once."""
+class CaseTimes(NamedTuple):
+    """Size of a case, and times to measure its memory, to time it in one process, to call it once.
+
+    The size is the product of all levels that are numbers; times are in s.
+    """
 
     size: float
-    memory: float
-    times: float
-    call: float = 0.0
+    memory_s: float
+    process_s: float
+    call_s: float = 0.0
 
 
-#: Kind of a case: all factors with a word as level.
+#: Kind of a case: its factors with words as levels.
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, dict[Stage, float]]:
     """Print the needs of a run; return the request and the expected time of each step (s).
 
-    The returned request has the number of pairs of processes that the study's claims need.
-
-    Raises ``UsageError`` for a wrong request, and ``MeasurementError`` if the run cannot succeed.
+    The returned request has the number of pairs of processes that the study's claims need, and for
+    a quick run the number of free processors.  Raises ``UsageError`` for a wrong request, and
+    ``MeasurementError`` if the run cannot succeed.
     """
     started, processor_time = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
-    request.select_shard()
+    request.select_shard()  # raises for too many shards
     if request.quick:  # printed before importing torch, which takes seconds
         claims = "; ".join(study.plan.quick_claims) or "none that its study names"
         note(f"Claims that this quick run can decide: {claims}.")
@@ -97,10 +107,10 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     session = Session(request.device, protocol, threads=threads)
     timed = _time_kinds(study, kinds, session)
     expected = [_interpolated(timed, factors, protocol) for factors in cases]
-    round_s = dict.fromkeys(protocol.processes, 0.0)
+    round_s = dict.fromkeys(protocol.processes, 0.0)  # time of one process that times all cases
     for factors, times in zip(cases, expected, strict=True):
         for policy in study.policies(factors, protocol):
-            round_s[policy] += times.times
+            round_s[policy] += times.process_s
     request = _choose_pairs(request, study, session, round_s, start_s, note)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
@@ -121,10 +131,10 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
 
 
 def _use_free_processors(request: Request, note: Callable[[str], None]) -> Request:
-    """Leave the processors alone that other programs use, unless ``--threads`` is given.
+    """Set the threads of a quick run to the number of free processors, unless the user set them.
 
-    A thread that shares its processor delays all threads of a parallel loop.  The times of six
-    processes then scatter too widely to decide a claim, although each takes longer.
+    A thread that shares its processor with another program delays all threads of a parallel loop.
+    The times of six processes then scatter too widely to decide a claim.
     """
     if request.threads or request.shard or request.device != "cpu" or quiet.unavailable():
         return request
@@ -136,7 +146,7 @@ def _use_free_processors(request: Request, note: Callable[[str], None]) -> Reque
 
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> str | None:
-    """Print and return the disturbance by other programs; None on a quiet machine."""
+    """Print and return the present disturbance by other programs; None on a quiet machine."""
     noise = None if quiet.unavailable() else quiet.watch(threads, _OBSERVATION_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
@@ -153,7 +163,7 @@ def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
 
 
 def _size(factors: Factors) -> float:
-    """Return the size of a case: the product of all levels that are numbers."""
+    """Return the product of all levels that are numbers."""
     return prod(level for level in factors.values() if not isinstance(level, str))
 
 
@@ -189,6 +199,7 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
 
 
 def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
+    """Raise ``MeasurementError`` if the disk has too little space for the record."""
     folder = next(path for path in (records, *records.resolve().parents) if path.exists())
     samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
     needed = _RECORD_B + _SAMPLE_B * samples
@@ -202,13 +213,16 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 
 def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
-) -> dict[Kind, list[Times]]:
-    """Time the smallest and largest case of each kind, until a few seconds have passed."""
-    timed = defaultdict[Kind, list[Times]](list)
+) -> dict[Kind, list[CaseTimes]]:
+    """Time the smallest and largest case of each kind, until ``_CALLS_S`` have passed.
+
+    Returns no times where a case cannot run in a child process, as on a GPU.
+    """
+    timed = defaultdict[Kind, list[CaseTimes]](list)
     end = time.monotonic() + _CALLS_S
     if not worker.can_fork(session.device):
         return timed
-    for index in (0, -1):  # first the smallest cases of all kinds
+    for index in (0, -1):  # the smallest cases of all kinds, then the largest
         for kind, group in kinds.items():
             seconds_left = end - time.monotonic()
             if seconds_left > 0 and (index == 0 or len(group) > 1):
@@ -216,8 +230,13 @@ def _time_kinds(
     return timed
 
 
-def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: int) -> list[Times]:
-    """Time a case in a child process for at most ``limit_s``; return no times if the case fails."""
+def _time_case(
+    study: Experiment, factors: Factors, session: Session, limit_s: int
+) -> list[CaseTimes]:
+    """Time a case in a child process for at most ``limit_s``; return [] if the case fails.
+
+    For a case that takes longer, the limit is returned as its time.
+    """
     reading, writing = os.pipe()
     start = time.monotonic()
 
@@ -236,13 +255,13 @@ def _time_case(study: Experiment, factors: Factors, session: Session, limit_s: i
         text = stream.read()
     os.waitpid(child, 0)
     if text:
-        return [msgspec.json.decode(text, type=Times)]
+        return [msgspec.json.decode(text, type=CaseTimes)]
     is_late = time.monotonic() - start >= limit_s
-    return [Times(_size(factors), 0.0, limit_s)] if is_late else []
+    return [CaseTimes(_size(factors), memory_s=0.0, process_s=limit_s)] if is_late else []
 
 
-def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
-    """Time a few calls of a case; without a subject, time the study's measuring functions."""
+def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
+    """Time a few calls of a case; if the study measures by functions of its own, time these."""
     plan, protocol, start = study.plan, session.protocol, time.monotonic()
     if study.subject is None:
         if plan.memory:
@@ -250,7 +269,7 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
         memory_end = time.monotonic()
         if plan.times and study.policies(factors, protocol):
             plan.times(factors, replace(session, process=1))
-        return Times(_size(factors), memory_end - start, time.monotonic() - memory_end)
+        return CaseTimes(_size(factors), memory_end - start, time.monotonic() - memory_end)
     workload = build_workload(study, factors, session.device)
     build = time.monotonic() - start
     workload.once()  # a warm-up
@@ -260,11 +279,12 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> Times:
         workload.once()
         durations.append(time.monotonic() - start)
     call = fmean(durations)
-    memory = 3 * (build + 2 * call)  # three profiles, each of which builds and calls the case
-    return Times(_size(factors), memory, _case_time(build, call, protocol), median(durations))
+    memory = MEASUREMENTS * (build + 2 * call)  # each builds the case and profiles a call
+    process = _process_time(build, call, protocol)
+    return CaseTimes(_size(factors), memory, process, median(durations))
 
 
-def _case_time(build: float, call: float, protocol: Protocol) -> float:
+def _process_time(build: float, call: float, protocol: Protocol) -> float:
     """Forecast a case's time in one process from the times to build and to call the case (s)."""
     budget = protocol.case_budget_s
     warmup = max((protocol.warmup_calls + 1) * call, min(5 * call, WARMUP_SHARE * budget))
@@ -272,27 +292,30 @@ def _case_time(build: float, call: float, protocol: Protocol) -> float:
     return build + warmup + max(samples, protocol.minimum_samples * call)
 
 
-def _interpolated(timed: Mapping[Kind, list[Times]], factors: Factors, protocol: Protocol) -> Times:
+def _interpolated(
+    timed: Mapping[Kind, list[CaseTimes]], factors: Factors, protocol: Protocol
+) -> CaseTimes:
     """Interpolate a case's times from timed cases of its kind, else from the means of all kinds."""
     kind, size = next(iter(_by_kind([factors]))), _size(factors)
     groups = [timed[kind]] if timed.get(kind) else [times for times in timed.values() if times]
     if not groups:
-        return Times(size, 0.3, (1 + WARMUP_SHARE) * protocol.case_budget_s)
+        return CaseTimes(size, _PROFILE_S, (1 + WARMUP_SHARE) * protocol.case_budget_s)
     small = _mean_times([times[0] for times in groups])
     large = _mean_times([times[-1] for times in groups])
     share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
-    memory = max(small.memory + share * (large.memory - small.memory), 0.0)
-    return Times(size, memory, max(small.times + share * (large.times - small.times), 0.0))
+    memory = small.memory_s + share * (large.memory_s - small.memory_s)
+    process = small.process_s + share * (large.process_s - small.process_s)
+    return CaseTimes(size, max(memory, 0.0), max(process, 0.0))
 
 
-def _mean_times(times: Sequence[Times]) -> Times:
+def _mean_times(times: Sequence[CaseTimes]) -> CaseTimes:
     columns = zip(*times, strict=True)
-    return Times(*(fmean(column) for column in columns))
+    return CaseTimes(*(fmean(column) for column in columns))
 
 
 def _expected_seconds(
     study: Experiment,
-    expected: Sequence[Times],
+    expected: Sequence[CaseTimes],
     protocol: Protocol,
     round_s: Mapping[Policy, float],
     start_s: float,
@@ -300,17 +323,21 @@ def _expected_seconds(
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
-    """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes."""
+    """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes.
+
+    ``round_s`` is the time to time all cases in one process under each memory policy, ``start_s``
+    the time to start a process.
+    """
     size = study.plan.ceilings
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
     if study.subject or study.plan.memory:
-        memory += sum(slowdown * _PROFILE_S + times.memory for times in expected)
+        memory += sum(slowdown * _PROFILE_S + times.memory_s for times in expected)
     measuring = starting = 0.0
     for policy, seconds in round_s.items():
         if seconds:
             processes = protocol.processes[policy]
-            if noisy:  # beside one busy processor of two, every process was measured again
-                processes += min(rounds.REPEATS, processes)
+            if noisy:  # as many repeats as possible: with one of two processors busy, all repeated
+                processes += min(rounds.MAX_REPEATS, processes)
             measuring += processes * seconds
             starting += processes * start_s
     limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)
@@ -328,8 +355,9 @@ def _choose_pairs(
 ) -> Request:
     """Choose the pairs of processes that a full run needs to decide differences of the margin.
 
-    Pairs of child processes call one case, so the true ratio is 1 and the sampled ratios show the
-    scatter.  Sampling precedes the run, so that no measured ratio decides when the run ends.
+    Pairs of child processes call the same case, so the true ratio of their times is 1 and the
+    sampled ratios show the scatter.  The choice precedes the run, so that no result decides when
+    the run ends.  See ``_expected_seconds`` for ``round_s`` and ``start_s``.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
@@ -344,9 +372,9 @@ def _choose_pairs(
     for _ in range(_TRIALS):
         first = _time_case(study, middle, session, ceil(_CALLS_S))
         second = _time_case(study, middle, session, ceil(_CALLS_S))
-        if not (first and second and first[0].call and second[0].call):
+        if not (first and second and first[0].call_s and second[0].call_s):
             return request
-        ratios.append(first[0].call / second[0].call)
+        ratios.append(first[0].call_s / second[0].call_s)
     deviation = comparison.scatter(ratios)
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
@@ -364,7 +392,7 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     """Print which differences between functions a comparison can decide, after short trials.
 
     The last case compares the baseline with itself, so the ratios of its trials show the scatter.
-    Trials are not part of the result.  Unless cases ``may_fail``, every other case is tried once.
+    Trials are not part of the result.  Unless cases ``may_fail``, every other case is tried first.
     Raises ``MeasurementError`` if a tried case fails.
     """
     study, planned, selected = request.select()

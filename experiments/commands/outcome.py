@@ -1,4 +1,4 @@
-"""Description of a record: cases, warnings and use after a run, and a review in Markdown."""
+"""Description of a record: after a run its results, warnings and use; for a review in Markdown."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ USELESS: Final = 3
 
 
 def print_record(record: Record, path: Path, records: Path) -> int:
-    """Print a record's cases, their theory, warnings, path and use; return the exit code."""
+    """Print a record's results, theory, warnings, path and use; return the exit code of the run."""
     stored = Stored(record, f"{record.study}/{path.name}")
     print(case_table(record.cases))
     for line in theory_lines(record, read_attachments(stored, (case_operators.PATTERN,), records)):
@@ -42,7 +42,7 @@ def print_record(record: Record, path: Path, records: Path) -> int:
 
 
 def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a build can use a record, with lines on its use and the next command."""
+    """Return whether papers can use a record, and lines that say how, with the next command."""
     file = f"{record.study}/{path.name}"
     try:
         judgement = judge(record.study, file, records)
@@ -58,7 +58,10 @@ def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tupl
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
-    """Return the command that builds the paper if it uses the record, else the record's report."""
+    """Return the command that builds the paper if it uses the record, else the record's report.
+
+    A record in another folder than ``data`` always gets its report.
+    """
     if study == comparison.NAME:
         return ("python", "build.py", "--comparison", os.fspath(path))
     # File names begin with the time, so the largest name is the newest record.
@@ -71,7 +74,7 @@ def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple
 
 
 def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
-    """Ask the builder how many claims a record confirms; return no lines without such a study."""
+    """Ask the builder how many claims a record confirms; return no lines without a paper."""
     if not (ROOT / "report" / "studies" / study / "study.py").is_file():
         return []
     command: list[str | Path] = [sys.executable, ROOT / "build.py", study, "--list"]
@@ -81,7 +84,10 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield theory, from captured operators, of each case whose layers have no description."""
+    """Yield a line of theory for each attached file with the operators of a case.
+
+    Such files exist for cases with a layer that records cannot describe.
+    """
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
@@ -92,19 +98,19 @@ def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
             refused = ", ".join(theory.refused) if theory else ""
             yield f"theory of {case}: missing, {operators.reason or f'no theory of {refused}'}"
             continue
-        bound = "" if theory.complete else "at least "
-        peak = f"{bound}{measured_text(theory.peak.total, 'B')}" if theory.peak else "–"
+        at_least = "" if theory.complete else "at least "
+        peak = f"{at_least}{measured_text(theory.peak.total, 'B')}" if theory.peak else "–"
         yield (
             f"theory of {case}: {theory.multiply_adds:,} multiply-adds, "
             f"{measured_text(theory.bytes, 'B')} of traffic, peak memory {peak}"
         )
 
 
-def instability(cases: Sequence[Case], named: int = 5) -> str | None:
+def instability(cases: Sequence[Case], listed: int = 5) -> str | None:
     """Describe the results that may be unstable in one sentence; None if all are stable.
 
-    A result may be unstable if its processes fall into two groups, or if all processes were
-    disturbed.  The sentence names up to ``named`` cases.
+    A result may be unstable if the times of its processes fall into two groups, or if all processes
+    were disturbed.  The sentence lists up to ``listed`` cases.
     """
     unstable = []
     for case in cases:
@@ -113,15 +119,16 @@ def instability(cases: Sequence[Case], named: int = 5) -> str | None:
             unstable.append(f"{factors_text(case.factors)} ({reason})")
     if not unstable:
         return None
-    more = f" and {len(unstable) - named} more" if len(unstable) > named else ""
+    more = f" and {len(unstable) - listed} more" if len(unstable) > listed else ""
     return (
         f"{len(unstable)} of {len(cases)} results may be unstable: "
-        f"{'; '.join(unstable[:named])}{more}; "
+        f"{'; '.join(unstable[:listed])}{more}; "
         "end other programs and run again with --wait-quiet 10."
     )
 
 
 def _instability_of_case(case: Case) -> str | None:
+    """Describe the first sign, under any memory policy, that a case's times are unstable."""
     for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
         disturbances = [round_.disturbance for round_ in rounds if round_.disturbance]
@@ -135,12 +142,12 @@ def _instability_of_case(case: Case) -> str | None:
 
 #: Columns of a case's results in tables.
 _RESULTS: Final = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
-#: Measures of peak memory, in order of preference.
+#: Quantities that state peak memory, in order of preference.
 _PEAKS: Final = ("allocated_peak", "requested_peak", "resident_peak")
 
 
 def case_results(case: Case) -> dict[str, str]:
-    """Format the results of a case, under the policy ``retained`` if measured.
+    """Format the results of a case, under the memory policy ``retained`` if measured, by column.
 
     Median and interval are over processes; with a single process, the median is over calls.
     """
@@ -154,10 +161,10 @@ def case_results(case: Case) -> dict[str, str]:
         results["median time"] = measured_text(estimate.value, "s")
         results["measured by"] = f"{len(times)} calls"
         if len(processes) > 1:
-            level = estimate.confidence
-            actual_level = "" if level >= CONFIDENCE else f" ({100 * level:.0f} %)"
+            confidence = estimate.confidence
+            lower_confidence = "" if confidence >= CONFIDENCE else f" ({100 * confidence:.0f} %)"
             low, high = measured_text(estimate.low, "s"), measured_text(estimate.high, "s")
-            results["95 % interval"] = f"{low} to {high}{actual_level}"
+            results["95 % interval"] = f"{low} to {high}{lower_confidence}"
             results["measured by"] = f"{len(processes)} processes"
     for quantity in _PEAKS:
         peaks = case.samples(quantity, policy)
@@ -186,19 +193,19 @@ _MOST_CASES: Final = 250
 
 
 def review(record: Record) -> Iterator[str]:
-    """Yield the lines of a review: machine, plan and code, and a table of all cases."""
+    """Yield Markdown that describes a record: machine, plan and code, and a table of its cases."""
     machine, code, protocol = record.environment, record.code, record.protocol
     processes = ", ".join(f"{number} {policy}" for policy, number in protocol.processes.items())
     commit = "not under git" if code.commit is None else code.commit[:12]
-    changed = "" if code.tree_clean else ", with uncommitted changes"
-    part = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
-    plan = f"{protocol.plan}{part}, {len(record.cases)} cases"
+    changes = "" if code.tree_clean else ", with uncommitted changes"
+    shard = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
+    plan = f"{protocol.plan}{shard}, {len(record.cases)} cases"
     software = f"{machine.operating_system}; torch {machine.torch.version}"
     facts = (
         ("Study", code_text(f"{record.study}, {record.started} to {record.finished}")),
         ("Machine", code_text(f"{machine.label}; {software}")),
         ("Plan", code_text(f"{plan}; processes: {processes or 'one'}")),
-        ("Code", code_text(f"{commit}{changed}")),
+        ("Code", code_text(f"{commit}{changes}")),
     )
     yield from map(_markdown_row, (("", ""), ("---", "---"), *facts))
     yield ""
@@ -218,6 +225,6 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def code_text(text: str) -> str:
-    """Format text as code, so that a forge renders no markup, link or mention in the text."""
+    """Format text as code in Markdown, so that a forge renders no markup, link or mention in it."""
     line = " ".join(text.split())
     return "`" + line.replace("`", "'").replace("|", r"\|") + "`"

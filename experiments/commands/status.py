@@ -1,7 +1,7 @@
-"""State of the sweeps of a study: which shards are measured, queued or missing.
+"""State of a study's sweeps (runs that are measured in shards): shards measured, queued, missing.
 
-The comment of a SLURM job lists the shards of the job's array, so that any login node can read the
-shards from the queue.  SLURM's accounting is not used, because many clusters have none.
+The comment of a SLURM job is the tag of its sweep and the numbers of the shards in its array, so
+that any login node can read them from the queue.  Many clusters have no accounting to ask.
 """
 
 import shlex
@@ -22,17 +22,17 @@ from report.core.records.store import digest, survey
 
 
 class ShardState(NamedTuple):
-    """State of a shard: measured, running, unfinished or missing; its file; its saved results."""
+    """State of a shard (see below), name of its record or journal, number of saved results."""
 
-    state: str = "missing"
+    state: str = "missing"  # or measured, running or unfinished
     file: str = ""
     saved: int = 0
 
 
 def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]]:
-    """List the sweeps of a study, oldest first: per kind of machine, a head and all shards.
+    """List the sweeps of a study, oldest first: head of one shard's record, and all shards' states.
 
-    Raises ``RecordError`` if a record cannot be read.
+    Shards are of one sweep if papers pool them.  Raises ``RecordError`` for an unreadable record.
     """
     listed: list[tuple[Head, dict[int, ShardState]]] = []
 
@@ -57,21 +57,23 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
     return sorted(listed, key=lambda sweep: sweep[0].started)
 
 
-def shards(study: str, records: Path, sweep: str) -> Mapping[int, ShardState]:
-    """Return the shards of the newest sweep with this tag and the current measuring code."""
+def shard_states(study: str, records: Path, sweep_tag: str) -> Mapping[int, ShardState]:
+    """Return the states of the newest sweep with this tag and the current code, by shard.
+
+    Without such a sweep, all shards are missing.
+    """
     current = code.identify(study)[0].measuring_code
     for head, states in reversed(sweeps(study, records)):
-        if sweep in tags(head) and head.code.measuring_code == current:
+        if sweep_tag in tags(head) and head.code.measuring_code == current:
             return states
-    total = int(sweep.split(":")[3])
-    return {number: ShardState() for number in range(1, total + 1)}
+    return {number: ShardState() for number in range(1, _shards_of(sweep_tag) + 1)}
 
 
 def status(options: Namespace) -> int:
     """Print the state of the sweeps of a study and the next commands; return the exit code."""
     study, records = options.study, options.records
     registry.load(study)
-    options_of_records = () if records == Path("data") else ("--records", str(records))
+    records_option = () if records == Path("data") else ("--records", str(records))
     try:
         waiting = queued(study)
     except MeasurementError as error:
@@ -81,31 +83,34 @@ def status(options: Namespace) -> int:
     for head, states in existing:
         print(f"{study}, {head.protocol.plan} plan on {head.environment.key}")
         jobs: dict[int, str] = {}
-        for name in tags(head):
-            jobs |= waiting.pop(name, {})
-        print(*_lines(head, states, options_of_records, jobs), sep="\n")
-    for sweep, jobs in waiting.items():
-        total = sweep.split(":")[3]
+        for sweep_tag in tags(head):
+            jobs |= waiting.pop(sweep_tag, {})
+        print(*_shard_lines(head, states, records_option, jobs), sep="\n")
+    for sweep_tag, jobs in waiting.items():
+        total = _shards_of(sweep_tag)
         print(f"{study}: {len(jobs)} of {total} shards are in the queue, none is measured yet")
         for number, text in sorted(jobs.items()):
             print(f"  shard {number}/{total}  {text}")
     if not existing and not waiting:
-        command = ("python", "-m", "experiments", "run", study, *options_of_records)
+        command = ("python", "-m", "experiments", "run", study, *records_option)
         first = shlex.join((*command, SHARD_OPTION, "1/4"))
         print(f"No shard of {study} is measured in {records}; start with:\n  {first}")
     return 0
 
 
-def _lines(
-    head: Head, states: Mapping[int, ShardState], records: Sequence[str], jobs: Mapping[int, str]
+def _shard_lines(
+    head: Head, states: Mapping[int, ShardState], options: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
-    """Yield a line per shard, and the next commands; ``jobs`` is the state of queued shards."""
+    """Yield a line per shard and, for shards without a job, the next commands with ``options``.
+
+    ``jobs`` describes the job of each shard in the queue.
+    """
     commands = []
     for number, (state, file, saved) in sorted(states.items()):
         shard, job = f"{number}/{len(states)}", jobs.get(number)
         is_waiting = state in ("missing", "unfinished")
         if is_waiting and not job:
-            command = (*without_option(head.command, SHARD_OPTION), *records)
+            command = (*without_option(head.command, SHARD_OPTION), *options)
             commands.append(f"  {shlex.join((*command, SHARD_OPTION, shard, '--if-missing'))}")
         state_text = f"{'queued' if is_waiting and job else state:10}"
         results = f"{saved} measurements in" if saved else ""
@@ -116,13 +121,18 @@ def _lines(
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
-    """Return the tag of a shard's sweep; in a job's comment, the array's shards follow the tag."""
+    """Return the tag of a shard's sweep, by which jobs are recognised; empty without a shard."""
     options = digest(f"{threads} {label}".encode())[:8]  # a label may contain any character
     return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{options}:" if shard else ""
 
 
+def _shards_of(sweep_tag: str) -> int:
+    """Return the number of shards, the fourth part of a tag."""
+    return int(sweep_tag.split(":")[3])
+
+
 def tags(head: Head) -> set[str]:
-    """Return the possible tags of a sweep; the default number of threads may also be unnamed."""
+    """Return the possible tags of a sweep: with the default ``--threads`` given, or omitted."""
     facts = head.environment
     is_default = facts.threads == facts.cpu.cores_available
     options = {facts.threads, None if is_default else facts.threads}
@@ -130,7 +140,7 @@ def tags(head: Head) -> set[str]:
 
 
 def queued(study: str) -> dict[str, dict[int, str]]:
-    """Read the state of this user's jobs, by sweep and shard; empty without SLURM.
+    """Describe this user's queued jobs by tag of the sweep, then by shard; empty without SLURM.
 
     Raises ``MeasurementError`` if SLURM does not answer.
     """
@@ -145,10 +155,10 @@ def queued(study: str) -> dict[str, dict[int, str]]:
     for line in queue.stdout.splitlines():
         job_id, state, node, limit, reason, comment = line.split("|", 5)
         if comment.startswith(f"ridgepoint:{study}:"):
-            sweep, colon, numbers = comment.rpartition(":")
+            sweep_tag, colon, numbers = comment.rpartition(":")
             index = int(job_id.partition("_")[2] or 0)  # an array's job is JOB_INDEX
             shard = int(numbers.split(",")[index])
             at = f"on {node}" if node else f"({reason})"
             text = f"{state.lower()} {at}, time limit {limit}"
-            jobs.setdefault(sweep + colon, {})[shard] = text
+            jobs.setdefault(sweep_tag + colon, {})[shard] = text
     return jobs

@@ -4,9 +4,9 @@ The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's 
 (``experiments.counters.lackey``).  Nothing is timed meanwhile.  Each count is in the journal before
 the next case ends, so that an interrupted run can be resumed.
 
-Lackey counts no case twice: equal layers and factors execute the same multiply-adds on every
-processor, with the same version of PyTorch and the same instruction set.  All records in ``data/``
-agree, on AMD and on Intel.  Valgrind offers programs no vectors wider than AVX2.
+On a CPU, counts are taken from earlier records where possible: the same layers and factors execute
+the same multiply-adds on every processor with the same instruction set, with the same version of
+PyTorch.  (Valgrind offers programs no vectors wider than AVX2.)
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,11 +36,8 @@ from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
-_NOT_REQUESTED: Final = "the run was not asked to count executed work (--counters none)"
-
 #: Name of the attachment that lists the records with the earlier counts.
 EARLIER: Final = "earlier-counts"
-_EARLIER_MEANING: Final = "the earlier record from which the executed work of each case is taken"
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
@@ -49,14 +46,14 @@ EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
 #: Factors and layers, which are equal for cases that execute the same work.
 CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
 
-#: Counting tool per device; progress shows its first quantity.
+#: Device → module of its counting tool; progress shows the first of the tool's ``QUANTITIES``.
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 class Selection(NamedTuple):
     """Cases by number: counted in an earlier record, to count now, and omitted to save time.
 
-    ``new`` and ``omitted`` contain the predicted times (s), from short to long.
+    ``new`` and ``omitted`` map a case to the predicted time of counting it (s), short times first.
     """
 
     earlier: dict[int, EarlierCount]
@@ -64,7 +61,7 @@ class Selection(NamedTuple):
     omitted: dict[int, float]
 
     def seconds(self, tool: Any) -> float:
-        """Predict the time of counting (s)."""
+        """Predict the time for counting all new cases (s)."""
         return tool.START_S + sum(self.new.values()) if self.new else 0.0
 
 
@@ -76,11 +73,11 @@ def select(
     records: Path,
     torch: str,
 ) -> Selection:
-    """Select the cases to count: with the choice ``all`` every case, else those that time allows.
+    """Select the cases to count: ``none``, ``all``, or with ``auto`` those that time allows.
 
     ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
     """
-    tool, selection = TOOLS[device], Selection({}, {}, {})
+    tool, selection = TOOLS[device], Selection(earlier={}, new={}, omitted={})
     uncounted = []  # multiply-adds and number of each case
     if choice == "none" or study.subject is None:
         return selection
@@ -96,7 +93,7 @@ def select(
                 selection.earlier[index] = counts_by_case[key]
                 continue
             work = multiply_adds(study, factors)
-            if work:  # unknown, and so 0, for layers without a description
+            if work:  # 0 stands for unknown work, of layers without a description
                 uncounted.append((work, index))
     seconds_left = inf if choice == "all" else tool.BUDGET_S - tool.START_S
     for work, index in sorted(uncounted):
@@ -110,9 +107,9 @@ def select(
 def earlier_counts(
     study: str, quantity: str, records: Path, torch: str
 ) -> dict[CountedCase, EarlierCount]:
-    """Read the study's counts that are valid for this run, from ``records`` and the checkout.
+    """Read the study's counts that are valid for this run, from ``records`` and the project's data.
 
-    They have the same version of PyTorch (``torch``) and the instruction set of this processor.
+    Valid are counts with the same version of PyTorch (``torch``) and the same instruction set.
     """
     counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
@@ -130,9 +127,9 @@ def earlier_counts(
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
-    """Count the cases that the journal lacks; return a reason if a case could not be counted.
+    """Count the cases that the journal lacks; return the reason if no more cases can be counted.
 
-    Appends every count before the next case ends.  Raises no exception except interruptions.
+    Appends every count before the next case ends.
     """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
@@ -163,7 +160,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
 def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
-    """Count the selected cases; add the omitted cases to the journal with a reason."""
+    """Count the new cases; add cases without a count to the journal with the reason."""
     header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
     _leave_out(selection.omitted, "left out to save time", journal, observer)
     limit = inf if header.counters == "all" else tool.BUDGET_S
@@ -188,9 +185,10 @@ def _count_new(
             journal.append(counted)
             done += selection.new[counted.case]
             result = next(iter(counted.missing.values()), "nothing")
-            samples = counted.series.get(tool.QUANTITIES[0])
+            shown_quantity = tool.QUANTITIES[0]
+            samples = counted.series.get(shown_quantity)
             if samples:
-                result = f"{samples[0]:,} {QUANTITIES[tool.QUANTITIES[0]].unit}"
+                result = f"{samples[0]:,} {QUANTITIES[shown_quantity].unit}"
             case = factors_text(header.factors[counted.case])
             observer.progressed(f"{case}: {result}", done / expected)
     if limit < inf:
@@ -199,7 +197,7 @@ def _count_new(
 
 
 def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer: Observer) -> None:
-    """Note in the journal and for the user why ``cases`` are not counted."""
+    """Note in the journal and for the user why ``cases`` (number → time in s) are not counted."""
     if not cases:
         return
     time = period_text(sum(cases.values()))
@@ -211,8 +209,9 @@ def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer:
 
 
 def multiply_adds(study: Experiment, factors: Factors) -> int:
-    """Estimate the multiply-adds of one call; a backward pass needs twice those of the forward."""
+    """Estimate the multiply-adds of one call of a case."""
     mode = build_subject(study, factors, "meta").mode
+    # A backward pass needs twice as many as the forward pass.
     passes = 3 if mode in ("forward_backward", "step") else 1
     return passes * sum(macs(layer) for layer in layers_of_case(study, factors))
 
@@ -223,7 +222,7 @@ def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> 
     Keys are ``cases[i].quantity``, or ``quantity`` for a reason that all cases share.
     """
     if study.subject is not None and journal.header.counters == "none":
-        reason = _NOT_REQUESTED
+        reason = "the run was not asked to count executed work (--counters none)"
     tool, counts = TOOLS[journal.header.environment.device], sorted(journal.counts.items())
     reasons = {} if reason is None else dict.fromkeys(tool.QUANTITIES, reason)
     per_case = [set(case_count.missing.items()) for _, case_count in counts]
@@ -236,11 +235,11 @@ def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> 
 
 
 def files(journal: Journal) -> Iterator[CaseFile]:
-    """Pack the logs that papers read, or the names of the earlier records, into one file."""
+    """Yield a file with ncu's tables or with the names of the earlier records, if there are any."""
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if not logs:
         return
-    tool, meaning = EARLIER, _EARLIER_MEANING
+    tool, meaning = EARLIER, "the earlier record from which the executed work of each case is taken"
     if journal.header.environment.device == "cuda":
         tool = NCU
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"

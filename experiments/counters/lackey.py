@@ -1,22 +1,22 @@
 """Multiply-adds on a processor, counted by valgrind's lackey, which needs no hardware counters.
 
-Lackey counts operations of valgrind's intermediate language by the type of their result.  A fused
-multiply-add becomes one operation per float32 lane, with a result of type F32; the worker reads the
-count of row F32.  Details of the language that affect this count (``lk_main.c`` and
-``guest_amd64_toIR.c`` of valgrind 3.19):
+Lackey counts operations of valgrind's intermediate language in a table: a row for each type of
+result, a column each for loads, stores and arithmetic.  A fused multiply-add becomes one operation
+per float32 lane with a result of type F32, so the worker reads the arithmetic in the row F32.
+Details of the language that affect this count (``lk_main.c`` and ``guest_amd64_toIR.c`` of valgrind
+3.19):
 
-- Loads, stores and moves between registers have other columns of this row, which are not read.  The
-  count includes conversions to float32 and choices between two float32 values.  PyTorch converts
-  two factors for every matrix product (``c10::Scalar::toFloat``), so that the count of a linear
-  layer is two too large.
-- A vector addition or multiplication that is not fused has a result of type V128 or V256, like
-  logic and shuffles, and is not counted.  MKL multiplies some small matrices that way; then the
+- The count includes conversions to float32 and choices between two float32 values.  PyTorch
+  converts two factors for every matrix product (``c10::Scalar::toFloat``), so that the count of a
+  linear layer is two too large.
+- A vector addition or multiplication that is not fused has a result of type V128 or V256, as logic
+  and shuffles have, and is not counted.  MKL multiplies some small matrices that way; then the
   count is near 0.
 - The first call of a case also generates its kernel: for a convolution in channels_last, oneDNN
   compares block sizes with float32 arithmetic.  Hence a second call is counted.
 
-Importing torch takes a minute under valgrind.  So one process imports torch and forks a child with
-one thread for every case, as many at a time as the machine has cores.
+Importing torch takes a minute under valgrind.  So one process imports torch once, and forks a child
+with one thread for every case, as many at a time as the machine has cores.
 """
 
 import shutil
@@ -40,8 +40,8 @@ BUDGET_S: Final = 240.0
 #: Time to start valgrind (s).
 START_S: Final = 60.0
 #: Multiply-adds per second of a core under lackey.
-_RATE: Final = 2e7
-#: Calls per case.
+_MULTIPLY_ADDS_PER_S: Final = 2e7
+#: Calls of each case: the first generates its kernel, the second is counted.
 _CALLS: Final = 2
 #: Time per case apart from the calls (s).
 _OVERHEAD_S: Final = 2.0
@@ -55,8 +55,9 @@ def unavailable() -> str | None:
 
 
 def seconds(multiply_adds: int) -> float:
-    """Predict the time for counting a case (s), on all cores together."""
-    return (_OVERHEAD_S + _CALLS * multiply_adds / _RATE) / runtime.cores_available()
+    """Predict the time for counting a case (s), while the other cores count other cases."""
+    one_core_s = _OVERHEAD_S + _CALLS * multiply_adds / _MULTIPLY_ADDS_PER_S
+    return one_core_s / runtime.cores_available()
 
 
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:

@@ -1,10 +1,10 @@
-"""Counters of NVIDIA GPUs: Nsight Compute over the cases of a run, in a few processes.
+"""Executed work and memory traffic of cases on an NVIDIA GPU, counted by Nsight Compute (ncu).
 
 Times never come from ncu.  Kernel replay reports every kernel with its name; range replay would
 report only one result per range.  Each kernel runs once for every group of counters.  Between these
 runs, ncu restores the kernel's memory and flushes the caches: DRAM traffic is that of a cold cache.
-The clocks are not changed.  ncu prints its table only when it ends, so a process runs few cases; an
-interruption loses the counts of these cases.
+The clocks are not changed.  ncu prints its table only when it ends, and an interruption loses the
+counts of a process, so each process runs few cases.
 """
 
 import os
@@ -34,17 +34,13 @@ BUDGET_S: Final = inf
 #: Time to start ncu (s).
 START_S: Final = 0.0
 #: Paths of ncu after installations that do not extend the PATH.
-PLACES: Final = (
+USUAL_PATHS: Final = (
     "/usr/local/cuda/bin/ncu",
     "/opt/nvidia/nsight-compute/*/ncu",
     "/usr/local/cuda-*/bin/ncu",
 )
-NOT_INSTALLED: Final = (
-    "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda install "
-    "-c nvidia nsight-compute, and put ncu on the PATH"
-)
 #: Largest number of cases per process.
-MOST_CASES: Final = 16
+_CASES_PER_PROCESS: Final = 16
 #: Environment variables with which ncu prints a decimal point in every language.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
 _OPTIONS: Final = (
@@ -60,11 +56,16 @@ _OPTIONS: Final = (
 
 def unavailable() -> str | None:
     """Explain why this machine cannot count, with the remedy; ncu may still refuse later."""
-    return NOT_INSTALLED if find_ncu() is None else None
+    if find_ncu() is not None:
+        return None
+    return (
+        "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda "
+        "install -c nvidia nsight-compute, and put ncu on the PATH"
+    )
 
 
 def seconds(multiply_adds: int) -> float:
-    """Predict the time for counting a case (s); replaying takes about the same for all cases."""
+    """Predict the time for counting a case (s), which hardly depends on the case."""
     return 1.0
 
 
@@ -73,7 +74,7 @@ def find_ncu() -> str | None:
     on_path = shutil.which("ncu")
     if on_path:
         return on_path
-    for pattern in PLACES:
+    for pattern in USUAL_PATHS:
         versions = sorted(Path("/").glob(pattern.removeprefix("/")))
         if versions:
             return os.fspath(versions[-1])
@@ -83,14 +84,16 @@ def find_ncu() -> str | None:
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield the counts of a process as soon as it has ended.
 
-    Raises ``MeasurementError`` with the remedy if the GPU has no counters for this user.
+    ``limit_s`` is ignored.  Raises ``MeasurementError`` with the remedy if ncu cannot count here,
+    for example because the driver denies this user the counters.
     """
     program, waiting = find_ncu() or "ncu", task.cases
     try:
         plan = _metric_plan(program, task.compute_capability)
         options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
         while waiting:
-            counts = _profile(options, msgspec.structs.replace(task, cases=waiting[:MOST_CASES]))
+            batch = msgspec.structs.replace(task, cases=waiting[:_CASES_PER_PROCESS])
+            counts = _profile(options, batch)
             yield from counts
             waiting = waiting[len(counts) :]
     except RecordError as error:
@@ -102,9 +105,9 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
 
 
 def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
-    """Select the metrics to measure from the list of ``ncu --query-metrics``.
+    """Select the metrics to measure among those that ``ncu --query-metrics`` lists.
 
-    Raises ``RecordError`` if no metric counts work.
+    Raises ``RecordError`` if none of them counts work.
     """
     query = subprocess.run(
         [program, "--query-metrics"],
@@ -126,7 +129,7 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
     """Profile the cases of ``task`` in one process; return the counts of at least the first case.
 
-    If the process ends early, the running case has failed, and later cases are not in the result.
+    If the process ends early, the running case counts as failed, and later cases are omitted.
     """
     finished: dict[int, Count] = {}
 
@@ -153,32 +156,34 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
         ranges = tuple(case_range(factors, call) for call in range(CALLS))
         if case not in finished:
             reason = reason or "The profiled program ended during this case."
-            return [*counts, _failed(case, reason)]
+            return [*counts, _uncounted(case, reason)]
         if finished[case].missing:
             counts.append(finished[case])
         elif profiled.issuperset(ranges):
             counts.append(_read_counts(case, logs_of(log, ranges)))
         else:
-            counts.append(_failed(case, "No kernel ran on the GPU during this case."))
+            counts.append(_uncounted(case, "No kernel ran on the GPU during this case."))
     return counts
 
 
 def _read_counts(case: int, logs: dict[str, str]) -> Count:
+    """Read the counts of a case from ncu's tables of its calls."""
     try:
         series, missing = read_series(logs, f"ncu, case {case}")
         return Count(case=case, series=series, missing=missing, logs=logs)
     except RecordError as error:
-        return _failed(case, str(error))
+        return _uncounted(case, str(error))
 
 
-def _failed(case: int, reason: str) -> Count:
+def _uncounted(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
 
 
 def _explain_failure(log: str, output: str) -> str | None:
-    """Explain ncu's error; if the profiled program failed, quote the program's last line."""
+    """Explain ncu's error, if any; quote the last line of the profiled program if that failed."""
     reason = explain_error(f"{log}\n{output}")
     if reason != PROGRAM_FAILED:
         return reason
-    own_lines = re.sub("^==.*$", "", output, flags=re.MULTILINE)
-    return f"The profiled program failed under ncu ({last_line(own_lines)}); fix that first."
+    without_ncu = re.sub("^==.*$", "", output, flags=re.MULTILINE)
+    error = last_line(without_ncu)
+    return f"The profiled program failed under ncu ({error}); fix that first."

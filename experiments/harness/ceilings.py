@@ -5,17 +5,17 @@ thread pools are in use.  The new process has the same memory policy as the case
 take about 20 s, small ceilings 4 s.
 
 **Arithmetic.**  No network may be faster than the peak.  On a CPU PyTorch computes matrix products
-with one library (MKL on x86) and convolutions with another (oneDNN), which may use wider vectors:
-on an AMD processor with AVX-512, MKL reached half the rate of oneDNN, and a 3 × 3 convolution of
-256 channels was faster than oneDNN's own product; on an Intel processor with AMX, MKL's product was
-the fastest.  All three are measured, and the largest rate is the peak.  On a GPU cuDNN may choose
-an algorithm with fewer multiplications than theory counts; then a rate that is computed from
-theory's count may exceed the device's peak.
+with MKL (on x86) and convolutions with oneDNN, which may use wider vectors: on an AMD processor
+with AVX-512, MKL reached half the rate of oneDNN, and a 3 × 3 convolution of 256 channels was
+faster than oneDNN's own product; on an Intel processor with AMX, MKL's product was the fastest.
+All three are measured, and the largest rate is the peak.  On a GPU cuDNN may choose an algorithm
+with fewer multiplications than theory counts; then a rate that is computed from theory's count may
+exceed the device's peak.
 
 **Bandwidth.**  Caches are several times as fast as memory.  So each operation runs repeatedly over
 working sets of two kinds: half the size of each cache, and far larger than all caches.  A *working
-set* comprises all arrays of all threads.  The byte count is what the program reads and writes; it
-excludes lines that a cache reads before overwriting them.  ``copy`` is ``a = b``; ``triad`` is
+set* comprises all arrays of all threads.  The bytes are those that the program reads and writes,
+without the lines that a cache reads before overwriting them.  ``copy`` is ``a = b``; ``triad`` is
 ``a = b + s·c`` (McCalpin's STREAM); ``read`` writes nothing (on a CPU ``torch.dot``, which was
 faster than ``torch.sum``).  A call of PyTorch has an overhead of 1 to 3 µs, too much for small
 caches; for small caches, one call of ``numpy.copyto`` per thread copies a block many times.
@@ -52,12 +52,15 @@ from report.core.records.record import (
 )
 from report.instruments.gates import BEYOND_CACHES
 
-#: Samples per ceiling (the best sample is the peak in papers), and samples of page mapping.
+#: Number of timed calls per ceiling; in papers, the fastest call is the peak.
 RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
+#: Number of timed calls that map pages.
 _PAGE_RUNS: Final = 20
-_WARMUP: Final = 2
-#: Samples and matrix sides during a run: many calls of about 1 ms, some on a quiet processor.
+#: Number of calls before the timed calls.
+_WARMUP_CALLS: Final = 2
+#: During a run, many calls of about 1 ms are timed, of which some find a quiet processor.
 _REMEASURED_RUNS: Final = 100
+#: Sides of the matrices during a run.
 _REMEASURED_SIDES: Final = (256, 512)
 
 #: Sides of the square matrices; products exceed 80 FLOP/B, above any CPU's ridge point.
@@ -67,8 +70,9 @@ SIDES: Final[dict[tuple[Device, CeilingSize], tuple[int, ...]]] = {
     ("cuda", "large"): (4096, 8192),
     ("cuda", "small"): (4096,),
 }
-#: Convolution: batch size (a GPU needs many images to occupy all units), channels, sides.
+#: Images of the convolution; a GPU needs many images to occupy all its units.
 _IMAGES: Final[dict[Device, int]] = {"cpu": 8, "cuda": 256}
+#: Channels of the convolution's input and output, side of its input, side of its kernel.
 _CHANNELS, _SIDE, _KERNEL = 256, 28, 3
 #: Vector extensions with bfloat16 products; without them bfloat16 is slower than float32.
 _BFLOAT16: Final = frozenset({"avx512_bf16", "amx_bf16"})
@@ -91,7 +95,10 @@ _MAX_FAULTS_PER_PAGE: Final = 1.02
 
 
 class Program(NamedTuple):
-    """Function to time (``call``), and the facts that describe its ceiling in records."""
+    """Function to time (``call``), and the facts that describe it in records.
+
+    ``work`` is the amount per call in ``work_unit``.
+    """
 
     call: Callable[[], object]
     operation: PeakOperation
@@ -105,10 +112,10 @@ class Program(NamedTuple):
     def durations(self, device: Device, runs: int) -> list[CallTime]:
         """Time ``runs`` calls after a warm-up."""
         workload, clock = Workload(self.call), timing.CLOCKS[device]
-        return [clock(workload) for _ in range(_WARMUP + runs)][_WARMUP:]
+        return [clock(workload) for _ in range(_WARMUP_CALLS + runs)][_WARMUP_CALLS:]
 
     def ceiling(self, moment: Moment, durations: Sequence[CallTime]) -> Ceiling:
-        """Return the ceiling with the samples of ``durations``."""
+        """Return the ceiling of which ``durations`` are the samples."""
         facts = self._asdict()
         del facts["call"]
         samples = tuple(duration.wall for duration in durations)
@@ -116,9 +123,9 @@ class Program(NamedTuple):
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
-    """Measure all ceilings in this process; at the moment ``during``, only arithmetic.
+    """Measure all ceilings in this process; at the moment ``during`` (the run), only arithmetic.
 
-    Page mapping is measured only for a CPU, since the host maps pages.
+    Page mapping is measured only for a CPU.
     """
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
@@ -162,12 +169,12 @@ def _arithmetic_programs(
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
-    """List float32 and the types with dedicated multipliers; TF32 last."""
+    """List float32 and, if the device multiplies them faster, bfloat16 and TF32; TF32 is last."""
     if device == "cuda":
         ampere = torch.cuda.get_device_capability() >= _AMPERE
         return ("float32", "bfloat16", "tfloat32") if ampere else ("float32",)
     has_bfloat16 = _BFLOAT16 & set(machine.cpu().vector_extensions)
-    # ONEDNN_MAX_CPU_ISA can forbid oneDNN instructions that the processor has.
+    # The environment variable ONEDNN_MAX_CPU_ISA can forbid instructions that the processor has.
     if has_bfloat16 and torch.backends.mkldnn.is_available():
         has_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return ("float32", "bfloat16") if has_bfloat16 else ("float32",)
@@ -176,7 +183,7 @@ def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
 def _products(
     torch: Any, torch_dtype: Any, device: Device, side: int
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the name and the call of each function that multiplies square matrices."""
+    """Yield the name and a call of each function that multiplies square matrices."""
     left = torch.randn(side, side).to(torch_dtype)
     right = torch.randn(side, side).to(torch_dtype)
     out = torch.empty(side, side, dtype=torch_dtype)
@@ -230,7 +237,7 @@ def working_sets(
 
 
 def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Program]:
-    """Yield programs of PyTorch; all arrays are written first, so that their pages are mapped."""
+    """Yield PyTorch's copy, read and triad; arrays are written first, which maps their pages."""
 
     def arrays(count: int) -> list[Any]:
         elements = -(-working_set // (_FLOAT_BYTES * count))  # rounded up
@@ -254,10 +261,10 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
 
 
 def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
-    """Yield repeated copies between two blocks per thread; all blocks are the working set.
+    """Yield a program that copies a block per thread many times; all blocks are the working set.
 
-    A block is one element of a NumPy array with a stride of 0, so that one call copies the block
-    many times.
+    A block is one element of a NumPy array, which repeats the element by a stride of 0, so that
+    one call copies the block many times.
     """
     import numpy as np
 
@@ -297,7 +304,7 @@ def _map_pages() -> Any:
 
 
 def page_problem(faults: Sequence[int]) -> str | None:
-    """Explain why samples do not time page faults; None if about one fault per page happened."""
+    """Explain why calls did not time page faults: unless ``faults`` per call match the pages."""
     typical = statistics.median(faults)
     if _PAGES <= typical <= _MAX_FAULTS_PER_PAGE * _PAGES:
         return None

@@ -1,8 +1,8 @@
 """Journal of a run: all results so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
-head of the record, the ceilings before the cases, the memory and files of each case, the times of
-each case in each process, and counts of executed work.  If a run is interrupted or killed, or power
+head of the record, the ceilings (peak rates) before the cases, the memory and files of each case,
+the times of each case in each process, and counts of executed work.  If a run is killed, or power
 fails, at most the case being measured is lost.  The file is hidden, ignored by git, and removed
 once the record is written.
 """
@@ -32,7 +32,10 @@ class _Line(
 class Header(
     Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
 ):
-    """First line: the head of the record as known when the run begins."""
+    """First line: the head of the record as known when the run begins, and two options.
+
+    ``pairs`` is the smallest number of processes under each memory policy that claims compare.
+    """
 
     counters: CounterChoice = "none"
     pairs: int = 0
@@ -53,7 +56,8 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
     """Outcome of a case apart from times and counts, with the files that the case wrote.
 
-    ``unfiled`` is the reason if a case that should write files wrote none.
+    ``case`` is the number of the case in the run.  ``unfiled`` is the reason if a case that should
+    write files wrote none.
     """
 
     case: int
@@ -63,7 +67,7 @@ class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
 
 
 class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
-    """Round: times of a case in one process; the measurement lasted ``seconds``."""
+    """Times of a case in one process; the measurement lasted ``seconds``."""
 
     case: int
     round: Round
@@ -88,8 +92,9 @@ class Ready(_Line, frozen=True, tag="ready"):
 
 #: A worker's final message about a case, also about a case that could not be measured.
 Result: TypeAlias = CaseResult | RoundResult | Count
-#: ``Entry``: any line of a journal after the header; ``Message``: any message of a worker.
+#: Any line of a journal after the header.
 Entry: TypeAlias = Ceilings | Result
+#: Any message of a worker.
 Message: TypeAlias = Entry | Ready
 
 _header_decoder = msgspec.json.Decoder(Header)
@@ -106,11 +111,11 @@ class Journal:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
         self.ceilings_again = 0  # number of later measurements of ceilings
-        self.finished_cases: dict[int, Case] = {}  # by number of the case, as are the counts
+        self.finished_cases: dict[int, Case] = {}  # by number of the case
         self.files: dict[str, CaseFile] = {}  # by name
         self.unfiled: dict[str, str] = {}  # field of the record → why no file was written
         self.rounds: list[RoundResult] = []
-        self.counts: dict[int, Count] = {}
+        self.counts: dict[int, Count] = {}  # by number of the case
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
@@ -135,8 +140,8 @@ class Journal:
         self._stream.close()
 
     def append(self, entry: Entry) -> None:
-        """Apply an entry, and return when it is on disk."""
-        # Apply first: whenever an interruption comes, the disk has no more than this object.
+        """Add an entry to the results, and return when it is on disk."""
+        # First to this object: whenever an interruption comes, the disk has no more results.
         self.apply(entry)
         self._write(entry)
 
@@ -144,11 +149,12 @@ class Journal:
         """Add an entry to the results without writing it."""
         match entry:
             case Ceilings():
-                if self.ceilings is not None:
+                if self.ceilings is None:
+                    self.ceilings = entry
+                else:
                     self.ceilings_again += 1
-                earlier = self.ceilings or Ceilings(reason=entry.reason)
-                ceilings = (*earlier.ceilings, *entry.ceilings)
-                self.ceilings = msgspec.structs.replace(earlier, ceilings=ceilings)
+                    ceilings = (*self.ceilings.ceilings, *entry.ceilings)
+                    self.ceilings = msgspec.structs.replace(self.ceilings, ceilings=ceilings)
             case CaseResult(case=case):
                 self.finished_cases[case] = entry.outcome
                 for file in entry.files:
@@ -210,7 +216,7 @@ def _decode(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
 
 
 def unfinished_journals(folder: Path) -> tuple[list[Journal], list[MeasurementError]]:
-    """Read the journals of unfinished runs, oldest first; also return an error per bad file."""
+    """Read the journals in a folder, oldest first; also return an error per unreadable file."""
     journals, errors = [], []
     for path in sorted(folder.glob(f".*{_SUFFIX}")):
         try:
@@ -236,7 +242,7 @@ def is_in_use(path: Path) -> bool:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Lock the file; False if another process has locked it."""
+    """Lock a file and return True, or return False if another process has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

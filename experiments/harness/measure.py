@@ -26,7 +26,7 @@ WEIGHT_DECAY: Final = 1e-4
 
 
 def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
-    """Build the module and inputs of a case on ``device``, with the same values every time."""
+    """Build the module and inputs of a case on ``device``, from the same seed every time."""
     import torch
 
     assert study.subject is not None
@@ -62,7 +62,7 @@ def unmeasured_case(study: Experiment, factors: Factors, status: Status, reason:
 
 
 def build_workload(study: Experiment, factors: Factors, device: Device) -> Workload:
-    """Build the workload of a case in memory; also switch TF32 on or off in this process."""
+    """Build the workload of a case on ``device``; also switch TF32 on or off in this process."""
     import torch
 
     subject = build_subject(study, factors, device)
@@ -71,14 +71,14 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
     if not isinstance(subject.mode, str):
         return Workload(subject.mode)
     if subject.mode == "step":
-        _, step = training_step(subject, device)
+        _module, step = training_step(subject, device)
         step.call()  # allocates momentum and gradients, which stay in memory
         return step
     module, inputs = in_layout(subject)
     if subject.mode == "forward":
 
         def forward() -> object:
-            with torch.no_grad(), autocast(subject, device):  # not inference_mode
+            with torch.no_grad(), autocast(subject, device):
                 return module(inputs)
 
         return Workload(forward)
@@ -123,7 +123,7 @@ def autocast(subject: Subject, device: Device) -> AbstractContextManager[object]
     return torch.autocast(device, dtype=getattr(torch, subject.precision))
 
 
-#: Precision -> function of torch that returns whether oneDNN has kernels for it here.
+#: Precision → function of ``torch.ops.mkldnn`` that returns whether oneDNN has its kernels here.
 _HAS_KERNELS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
@@ -131,7 +131,7 @@ _HAS_KERNELS: Final = {
 
 
 def refuse_emulated(subject: Subject, device: Device) -> None:
-    """Raise ``UnavailableError`` if oneDNN has no kernels for a 16-bit precision on this processor.
+    """Raise ``UnavailableError`` on a CPU if oneDNN has no kernels for the 16-bit precision here.
 
     torch would compute element by element, hundreds of times slower than in float32.
     """
@@ -149,13 +149,13 @@ def refuse_emulated(subject: Subject, device: Device) -> None:
 
 
 def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
-    """Build the trained module, and a step on images ``(N, 3, H, W)`` that returns the loss.
+    """Build the module to train, and a step on images ``(N, 3, H, W)`` that returns the loss.
 
-    A step is stochastic gradient descent with momentum and weight decay on the cross entropy.  The
-    step drops the old gradients first, so that gradients and activations are not in memory at the
-    same time.  Before each step, the labels become new random numbers: otherwise the network learns
-    the batch by heart within a few steps, the gradients vanish, and a device computes faster with
-    zeros than with other numbers.  Weights, gradients and momentum are float32 in every precision.
+    A step is one of stochastic gradient descent with momentum and weight decay on the cross
+    entropy.  It drops the old gradients first, which saves memory.  Before each step, the labels
+    become new random numbers: otherwise the network learns the batch by heart within a few steps,
+    the gradients vanish, and a device computes faster with zeros than with other numbers.  Weights,
+    gradients and momentum are float32 in every precision.
     """
     import torch
 
@@ -182,11 +182,11 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 
 
 def measure_memory(
-    study: Experiment, factors: Factors, session: Session, repeats: int = memory.REPEATS
+    study: Experiment, factors: Factors, session: Session, measurements: int = memory.MEASUREMENTS
 ) -> SeriesByQuantity:
     """Measure the memory of a case (B)."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
-    return measure(partial(build_workload, study, factors, session.device), repeats)
+    return measure(partial(build_workload, study, factors, session.device), measurements)
 
 
 def measure_time(study: Experiment, factors: Factors, session: Session) -> SeriesByQuantity:

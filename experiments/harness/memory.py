@@ -8,8 +8,9 @@ On a GPU the first call is a warm-up.  The caching allocator's statistics are re
 each later call.  Up to the end of the second call, the allocator also records every request since
 it was empty, so that a model of the allocator can be replayed from the record.  In this history
 (``c10/cuda/CUDACachingAllocator.cpp``, ``record_trace``), an ``alloc`` has the requested bytes, not
-the block's.  A ``free_completed`` has the same bytes, at the time when the block can be used again
-(with one stream, when the block is freed).  A request of 0 bytes allocates no block and is missing.
+the bytes of the block.  A ``free_completed`` has the bytes of its ``alloc``, at the time when the
+block can be used again (with one stream, when the block is freed).  A request of 0 bytes allocates
+no block and is not in the history.
 """
 
 import gc
@@ -27,7 +28,7 @@ from report.core.errors import MeasurementError
 from report.core.records.record import SeriesByQuantity
 
 #: Measurements per case; memory is deterministic, so papers check that all measurements agree.
-REPEATS: Final = 3
+MEASUREMENTS: Final = 3
 
 #: Names of the marks in a profile.
 BUILD: Final = "ridgepoint.build"
@@ -40,9 +41,11 @@ _STATISTICS: Final = ("allocated", "requested", "reserved")
 HistoryEntry: TypeAlias = Mapping[str, Any]
 
 
-def measure_cpu(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
+def measure_cpu(
+    build: Callable[[], Workload], measurements: int = MEASUREMENTS
+) -> SeriesByQuantity:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
-    profiles = [split_events(_profile(build)) for _ in range(repeats)]
+    profiles = [split_events(_profile(build)) for _ in range(measurements)]
     # Allocated bytes before the first event of each call, and after every event.
     histories = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
     return {
@@ -69,9 +72,8 @@ def _profile(build: Callable[[], Workload]) -> Sequence[Any]:
 def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of the allocator's events during ``BUILD`` and ``CALL`` (B, frees < 0).
 
-    ``profile`` has the profiler's raw events (``name()``, ``start_ns()``, ``duration_ns()``,
-    ``nbytes()``).  The sizes are in order of time.  Raises ``MeasurementError`` if marks or events
-    are missing, for example after a change in torch's internals.
+    ``profile`` has the profiler's raw events.  The sizes are in order of time.  Raises
+    ``MeasurementError`` if marks or events are missing, for example in another version of torch.
     """
     windows, memory = {}, []
     for event in profile:
@@ -94,11 +96,12 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
     return within(BUILD), within(CALL)
 
 
-def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> SeriesByQuantity:
+def measure_cuda(
+    build: Callable[[], Workload], measurements: int = MEASUREMENTS
+) -> SeriesByQuantity:
     """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
-    Also returns ``memory_events`` of the first call after the warm-up and, if the allocator could
-    be emptied, the requests before that call: ``memory_events_before`` (B) and ``memory_owners``.
+    Also returns the requests of the first of these calls (see ``request_series``).
     """
     import torch
 
@@ -110,12 +113,12 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Serie
     with _record_history() as history:
         workload = build()
         workload.once()  # libraries allocate workspaces, which remain
-        start = len(history())
+        entries_before = len(history())
         first, entries = _measure_call(workload, history)
     calls = [first]
-    for _ in range(repeats - 1):
+    for _ in range(measurements - 1):
         calls.append(_measure_call(workload, tuple)[0])  # tuple() stands for no history
-    series = request_series(entries, start, emptied)
+    series = request_series(entries, entries_before, emptied)
     for name in first:
         series[name] = tuple(call[name] for call in calls)
     return series
@@ -123,7 +126,10 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = REPEATS) -> Serie
 
 @contextmanager
 def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
-    """Record every request to torch's default allocator; the other allocators have no history."""
+    """Record every request to torch's default allocator; yield a function that returns the history.
+
+    For other allocators, the history is empty.
+    """
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
@@ -165,17 +171,20 @@ def _measure_call(
     return statistics, entries
 
 
-def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -> SeriesByQuantity:
+def request_series(
+    entries: Sequence[HistoryEntry], entries_before: int, emptied: bool
+) -> SeriesByQuantity:
     """Derive the series of requests (B, frees < 0) from the allocator's history.
 
-    ``memory_owners`` has the number of the block that each request allocates or frees.  The first
-    ``start`` entries precede the call.  If the allocator was not ``emptied`` before the history, or
-    an entry frees an unknown block, the result has only the events of the call.
+    ``memory_events`` are the requests of a call, ``memory_events_before`` the requests of the first
+    ``entries_before`` entries, which precede the call.  ``memory_owners`` has the number of the
+    block that each of all requests allocates or frees.  If the allocator was not ``emptied`` before
+    the history, or an entry frees an unknown block, the result has only ``memory_events``.
     """
     if not entries:
         return {}
     block_numbers = count()
-    number_at: dict[int, int] = {}  # address of each allocated block -> its number
+    number_at: dict[int, int] = {}  # address of each allocated block → its number
     events, owners, events_before = list[int](), list[int](), 0
     is_complete = emptied
     for position, entry in enumerate(entries):
@@ -188,7 +197,7 @@ def request_series(entries: Sequence[HistoryEntry], start: int, emptied: bool) -
             is_complete = is_complete and address in number_at
             owners.append(number_at.pop(address, -1))
             events.append(-entry["size"])
-        if position < start:
+        if position < entries_before:
             events_before = len(events)
     series: SeriesByQuantity = {"memory_events": tuple(events[events_before:])}
     if is_complete:

@@ -5,9 +5,10 @@ a network causes a page fault for each page again.  For a convolution on a proce
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
 time, and show that the settings work.  glibc maps a block above its mapping threshold separately,
-and returns the free top of its heap above its trimming threshold.  ``mmap_threshold`` and
-``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
-default policy plus a library (``policies.c``) that records allocated and freed blocks.
+and returns the free top of its heap if it is larger than the trimming threshold.
+``mmap_threshold`` and ``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.
+``traced`` is the default policy plus a library (``policies.c``) that records allocated and freed
+blocks.
 """
 
 import atexit
@@ -28,24 +29,26 @@ from report.core.records.record import Policy, SeriesByQuantity
 
 #: Oldest version of glibc in which these tunables are known to work.
 TUNABLES_SINCE: Final = (2, 35)
-#: Blocks up to 4 GiB come from the heap, 8 GiB free at its top stay there, and it grows by 256 MiB.
+#: Blocks up to 4 GiB come from the heap.
 _MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
+#: Up to 8 GiB of free memory stay at the top of the heap.
 _TRIM: Final = "glibc.malloc.trim_threshold=8589934592"
+#: Policy → value of GLIBC_TUNABLES; ``top_pad`` lets the heap grow in steps of 256 MiB.
 _TUNABLES: Final[Mapping[str, str]] = {
     "retained": f"{_MMAP}:{_TRIM}:glibc.malloc.top_pad=268435456",
     "thresholds": f"{_MMAP}:{_TRIM}",
     "mmap_threshold": _MMAP,
     "trim_threshold": _TRIM,
 }
-#: jemalloc never returns free pages.
+#: Options with which jemalloc never returns free pages.
 _NO_DECAY: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
-#: Warm-up calls (glibc raises its thresholds when the first calls free blocks), and traced calls.
-_WARMUP: Final = 5
-_CALLS: Final = 10
+#: Number of warm-up calls; glibc raises its thresholds when the first calls free blocks.
+_WARMUP_CALLS: Final = 5
+_TRACED_CALLS: Final = 10
 #: Largest number of recorded events per call.
 _EVENTS: Final = 256
-#: An event of the library: bytes (negative for a freed block), bytes mapped (or unmapped, < 0), ns.
+#: Event of the library: size of a block (B; freed: < 0), change of mapped memory (B), time (ns).
 _Event = ctypes.c_long * 3
 
 
@@ -59,7 +62,7 @@ def variables(policy: Policy) -> Mapping[str, str]:
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:
-    """Explain why no process can start under ``policy`` on this machine; None if it can."""
+    """Explain why ``policy`` cannot be measured on this machine; None if it can."""
     if policy == "default":
         return None
     if device == "cuda":
@@ -78,13 +81,13 @@ def unavailable(policy: Policy, device: Device) -> str | None:
 
 @cache
 def jemalloc() -> str | None:
-    """Return jemalloc's name for the loader; None if not installed, or outside Linux."""
+    """Return jemalloc's name for the dynamic loader; None if not installed, or outside Linux."""
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
 @cache
 def tracing_library() -> str:
-    """Compile the tracing library into a folder that is deleted when this process ends."""
+    """Compile the tracing library and return its path; it is deleted when this process ends."""
     folder = tempfile.mkdtemp(prefix="ridgepoint-allocations-")
     atexit.register(shutil.rmtree, folder)
     path, options = f"{folder}/allocations.so", ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
@@ -96,8 +99,9 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
     """Trace the blocks of warm calls, and the time of returning memory to the system.
 
     The process must have loaded the tracing library.  ``block_bytes`` (freed blocks < 0) and
-    ``block_changes`` have a sample per event of the last call and of freeing its result;
-    ``return_time`` and ``result_return_time`` (s) have a sample per call.
+    ``block_changes`` (of mapped memory, B) have a sample per event of the last call and of freeing
+    its result.  ``return_time`` and ``result_return_time`` (s) have a sample per call; the latter
+    is for freeing the result.
     """
     library = ctypes.CDLL(None)
     events = (_Event * _EVENTS).in_dll(library, "trace_events")
@@ -105,7 +109,7 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
     tracing = ctypes.c_int.in_dll(library, "trace_on")
     threshold = ctypes.c_long.in_dll(library, "trace_mmap_threshold")
     call_times, result_times = [], []
-    for _ in range(_WARMUP + _CALLS):
+    for _ in range(_WARMUP_CALLS + _TRACED_CALLS):
         workload.reset()
         count.value, tracing.value = 0, 1
         result = workload.call()
@@ -117,8 +121,8 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
     return {
         "block_bytes": tuple(size for size, _, _ in events[: count.value]),
         "block_changes": tuple(change for _, change, _ in events[: count.value]),
-        "return_time": tuple(call_times[_WARMUP:]),
-        "result_return_time": tuple(result_times[_WARMUP:]),
+        "return_time": tuple(call_times[_WARMUP_CALLS:]),
+        "result_return_time": tuple(result_times[_WARMUP_CALLS:]),
         "mmap_threshold": (threshold.value,),
     }
 

@@ -25,14 +25,14 @@ from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Moment, Policy
 from report.core.system.programs import managed_process
 
-#: Function from the worker's folder to the command of a program that runs it, such as valgrind.
+#: Function from the worker's folder to the command of a program that runs the worker, such as ncu.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]
 
 #: Variables with the number of threads, which array libraries read when imported.
 _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-#: Time between two reads of messages (s); an interruption loses the messages not yet read.
+#: Time between two reads of messages (s); an interruption loses the unread messages.
 TICK_S: Final = 0.1
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
@@ -114,17 +114,18 @@ def run_cases(
     """Run cases in workers; yield each case's result, until ``end`` by the monotonic clock.
 
     Cases with the same imports share a worker.  If a case ends its worker, a new worker measures
-    the remaining cases.  Without forks, a case with no imports has a separate worker, in which no
-    earlier case has imported a library.  ``show_output`` is called with a worker's output.
-    Raises ``MeasurementError`` if a worker cannot be started.
+    the remaining cases.  If cases run in the worker itself (see ``worker.can_fork``), a case
+    without imports gets a separate worker, in which no earlier case has imported a library.
+    ``show_output`` is called with each worker's output.  Raises ``MeasurementError`` if a worker
+    cannot be started.
     """
     waiting = dict(task.cases)
     while waiting:
         batch = _next_batch(study, task, waiting)
-        last_message = None  # its time (s)
+        last_message_at = None
         with start_worker(batch, policies.variables(task.policy), wrapper) as started:
             for message in started.messages(end):
-                last_message = time.monotonic()
+                last_message_at = time.monotonic()
                 if isinstance(message, Result):
                     del waiting[message.case]
                     yield message
@@ -133,25 +134,25 @@ def run_cases(
             show_output(output)
         if time.monotonic() >= end:
             return
-        if last_message is None:
+        if last_message_at is None:
             raise MeasurementError(f"The worker process could not start: {last_line(output)}.")
         for case, factors in batch.cases:
             if case in waiting:  # the first case without a result ended the worker
                 del waiting[case]
                 reason = worker.exit_reason(code) or "Its process ended early."
-                seconds = time.monotonic() - last_message
+                seconds = time.monotonic() - last_message_at
                 yield worker.unmeasured(study, batch, (case, factors), "failed", reason, seconds)
                 break
 
 
 def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -> Task:
-    """Select the first waiting case, and the cases that share a worker with it."""
+    """Reduce a task to the first waiting case and the cases that share a worker with this case."""
     imports = study.imports(next(iter(waiting.values())), task.session)
     batch = []
     for case, factors in waiting.items():
         if study.imports(factors, task.session) == imports:
             batch.append((case, factors))
-        if not (imports or task.forks):  # nothing is shared, so the case has a separate worker
+        if not (imports or task.forks):  # nothing to share, so the case has a separate worker
             break
     return msgspec.structs.replace(task, cases=tuple(batch))
 
@@ -159,7 +160,7 @@ def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -
 def measure_ceilings(
     study: Experiment, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
-    """Measure the ceilings (peak rates) in a new process, under ``retained`` if available."""
+    """Measure the ceilings (peak rates) in a new process, under ``retained`` if it is available."""
     size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")

@@ -1,4 +1,4 @@
-"""Progress of a run for the user: finished cases and remaining time, then a table of all cases."""
+"""Progress of a run for the user: finished cases and remaining time."""
 
 import shutil
 import sys
@@ -22,8 +22,8 @@ _LARGEST_SHARE: Final = 0.99
 class Observer:
     """Progress on the standard error; on a terminal, each line overwrites the last line.
 
-    The finished share weights the steps of the run by expected time.  Without a terminal, a line is
-    printed every ten seconds, also while a long case is measured.
+    The finished share weights the steps of the run by their expected times.  Without a terminal, a
+    line is printed every ten seconds, also while a long case is measured.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -41,7 +41,7 @@ class Observer:
         threading.Thread(target=self._show_regularly, daemon=True).start()
 
     def finish(self) -> None:
-        """Print no more progress."""
+        """Stop printing progress."""
         self._line = ""
 
     def _show_regularly(self) -> None:
@@ -50,13 +50,13 @@ class Observer:
             self.show()
 
     def note(self, text: str, end: str = "\n") -> None:
-        """Print a line."""
+        """Print a line, in place of the progress on a terminal."""
         start = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{start}{text}", end=end, file=sys.stderr, flush=True)
 
     def begin(self, text: str, step: Stage = "memory") -> None:
-        """Print the name of a step of the run, and start its clock."""
-        if not self._expected:  # the share then counts this step alone
+        """Begin a step of the run, which ``text`` describes to the user."""
+        if not self._expected:  # then progress is that of each step alone
             self._start = time.monotonic()
         total = sum(self._expected.values())
         if total:
@@ -68,12 +68,12 @@ class Observer:
         self.note(text)
 
     def debug(self, text: str) -> None:
-        """Print the output of a process with ``--debug``."""
+        """Print the output of a process if ``--debug`` is given."""
         if self._debug and text:
             self.note(text)
 
     def progressed(self, text: str, done: float) -> None:
-        """Print a finished case with the remaining time; ``done`` is the step's finished share."""
+        """Print a finished case and the remaining time; ``done`` is the step's finished share."""
         finished = self._earlier_share + self._step_share * done
         self._finished_share = min(finished, _LARGEST_SHARE)
         self._line = text
@@ -83,6 +83,7 @@ class Observer:
         """Print the latest progress with the remaining time, if a line is due."""
         now = time.monotonic()
         share = self._finished_share
+        # max: before the first progress, the share is 0.
         left = period_text((now - self._start) / max(share, 1e-3) * (1 - share))
         line = f"[{share:.0%}, {left} left] {self._line}"
         if sys.stderr.isatty() and self._line:

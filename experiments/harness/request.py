@@ -23,11 +23,12 @@ class Request:
     ``records`` is the folder of records, ``images`` the folder of the user's own data set.
     ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
     machine (min).  By default executed work is counted (``auto``) in a full plan only.  ``shard``
-    is (i, n) for the i-th of n shards, from 1; with ``if_missing`` a measured shard is not measured
-    again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of processes under
-    each memory policy that claims compare (default: the plan's number).  ``changes`` replace fields
-    of the plan's protocol, ``levels`` the study's levels.  ``words`` begin the command, unless it
-    is ``run``.  ``typed`` maps words of ``command`` to the words that the user typed.
+    is (i, n) for the i-th of n parts of a run, from 1; with ``if_missing`` a measured shard is not
+    measured again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of
+    processes under each memory policy that claims compare (default: the plan's number).
+    ``changes`` replace fields of the plan's protocol, ``levels`` the study's levels.  ``words``
+    begin the command, unless it is ``run STUDY``.  ``typed`` maps a word of ``command`` to the word
+    that the user typed instead.
     """
 
     study: str
@@ -52,17 +53,17 @@ class Request:
 
     @property
     def counter_choice(self) -> CounterChoice:
-        """Return the cases to count: the user's choice, or the plan's default."""
+        """Choice of the cases to count: the user's, or the default of a full or quick run."""
         return self.counters or ("none" if self.quick else "auto")
 
     @property
     def folder_options(self) -> tuple[str, ...]:
-        """Options with the user's folders, appended to ``command`` (the last use of one wins)."""
+        """Options with the user's folders; appended to ``command``, they replace its ``--data``."""
         images = () if self.images is None else ("--data", str(self.images))
         return images if self.records == Path("data") else (*images, "--records", str(self.records))
 
     def command(self, threads: int | None) -> tuple[str, ...]:
-        """Return the command that repeats this run, without folders of this machine."""
+        """Return the command that repeats this run, without paths of this machine."""
         options = {
             "--device": self.device,
             "--threads": threads,
@@ -83,10 +84,10 @@ class Request:
         return ("python", "-m", "experiments", *(self.words or ("run", self.study)), *words)
 
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
-        """Select the study with the ceilings to measure, the protocol and the cases.
+        """Return the study as this run measures it, the protocol and the cases.
 
-        A run with ``--set`` or ``changes`` has a ``custom`` plan.  The user's images replace the
-        study's images.  Raises ``UsageError`` for options that do not fit the study.
+        A run with ``--set`` or ``changes`` has a ``custom`` plan.  Raises ``UsageError`` for
+        options that do not fit the study.
         """
         study = registry.load(self.study).on(self.device)
         plan = study.plan
@@ -108,9 +109,10 @@ class Request:
         return replace(study, plan=plan), protocol, cases
 
     def select_shard(self) -> Shard | None:
-        """Return the shard with the hash of its sweep; raises ``UsageError`` for too many shards.
+        """Return the shard with the hash of its sweep; None for a run of the whole plan.
 
-        All shards of a sweep have the same plan, cases and counters.
+        All shards of a sweep have the same plan, cases and counters.  Raises ``UsageError`` for
+        too many shards, or with ``pairs``.
         """
         if self.shard is None:
             return None
@@ -153,7 +155,7 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
 
 
 def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """Reduce a protocol to the memory policies available here; return the others' reasons.
+    """Reduce a protocol to the memory policies available here; also return why others are missing.
 
     If only one policy is available, it gets the largest planned number of processes.
     """

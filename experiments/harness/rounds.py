@@ -1,13 +1,13 @@
-"""Times in rounds: each round is a process that measures all cases in a random order.
+"""Times in rounds: in each round, a new process measures all cases in a random order.
 
 Calls of one process resemble each other more than calls of several processes, since addresses and
 other random choices are made once per process.  So the process is the unit of statistics, and
 several processes measure every case.  Random orders spread slow changes of the machine over all
-cases; memory policies alternate.  If other programs disturbed a case and time remains, a further
-process measures the case again; the record contains both rounds.
+cases; rounds under different memory policies alternate.  If other programs disturbed a case and
+time remains, a further process measures the case again; the record contains both rounds.
 
 A claim that compares two policies pairs the processes of equal number, and computes one ratio per
-pair.  The number of pairs is chosen before the first measurement; those beyond the plan come last.
+pair.  The number of pairs is chosen before the first measurement; pairs beyond the plan come last.
 """
 
 from collections import Counter, defaultdict
@@ -28,13 +28,14 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Limits of repeating disturbed cases: processes per policy (also at most as many as were planned),
-#: and share of the run's time.
-REPEATS: Final = 12
+#: Largest number of processes per memory policy that measure disturbed cases again; also limited by
+#: the planned number.
+MAX_REPEATS: Final = 12
+#: Additional time for measuring disturbed cases again, as a share of the planned time.
 REPEAT_SHARE: Final = 0.25
 #: Share of the progress for the planned processes; the rest is for repeats.
 _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
-#: Largest number of times that ceilings are measured again because a case was faster.
+#: Largest number of times that ceilings (peak rates) are measured again, since a case was faster.
 _MAX_RECHECKS: Final = 3
 
 
@@ -46,11 +47,17 @@ class RoundId(NamedTuple):
 
 
 def plan_rounds(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
-    """List all rounds in order; policies alternate, in reverse order for every second process."""
+    """List all rounds in order; policies alternate, in reverse order for every second process.
+
+    ``processes`` is the number of processes under each memory policy.
+    """
     rounds: list[RoundId] = []
     for process in range(1, max(processes.values(), default=0) + 1):
-        present = [RoundId(process, policy) for policy, n in processes.items() if process <= n]
-        rounds += present if process % 2 else present[::-1]
+        rounds_of_process = []
+        for policy, number in processes.items():
+            if process <= number:
+                rounds_of_process.append(RoundId(process, policy))
+        rounds += rounds_of_process if process % 2 else rounds_of_process[::-1]
     return tuple(rounds)
 
 
@@ -71,9 +78,10 @@ def affordable_cases(
     """Select the cases that a round measures in its share of the remaining time.
 
     ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
-    are always selected, then the cases with the least time so far, so long cases get fewer rounds.
+    are always selected, then cases in the order of the time spent on them so far.  So long cases
+    get fewer rounds.
     """
-    spent = defaultdict[int, float](float)  # in all rounds (s)
+    spent = defaultdict[int, float](float)  # time of each case in all rounds (s)
     latest_duration: dict[int, float] = {}
     measured: set[int] = set()
     for result in results:
@@ -93,11 +101,11 @@ def affordable_cases(
 def disturbed_cases(
     cases: Iterable[int], results: Sequence[RoundResult], policy: Policy, planned: int
 ) -> tuple[int, ...]:
-    """Select the cases with fewer undisturbed rounds under ``policy`` than planned rounds.
+    """Select the cases whose planned rounds under ``policy`` outnumber the undisturbed rounds.
 
-    Processes with numbers above ``planned`` are the repeats of disturbed cases.
+    Processes with numbers above ``planned`` have measured disturbed cases again.
     """
-    missing = Counter[int]()
+    missing = Counter[int]()  # planned rounds minus undisturbed rounds of each case
     for result in results:
         if result.round.policy == policy and result.round.status == "ok":
             if result.round.process <= planned:
@@ -128,12 +136,13 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         return share * budget - sum(result.seconds for result in journal.rounds)
 
     def run(round_id: RoundId, selected: Iterable[int], start: float, share: float) -> None:
+        """Measure a round, which advances the progress from ``start`` by ``share``."""
         order = shuffle_cases(selected, protocol.seed, round_id)
         round_cases = {case: cases[case] for case in order}
-        results = len(journal.rounds)
-        for part, text in _run_round(round_id, round_cases, study, session, journal, observer):
-            observer.progressed(text, start + share * part)
-        recheck_ceilings(study, session, journal, journal.rounds[results:], observer)
+        earlier = len(journal.rounds)
+        for done, text in _run_round(round_id, round_cases, study, session, journal, observer):
+            observer.progressed(text, start + share * done)
+        recheck_ceilings(study, session, journal, journal.rounds[earlier:], observer)
 
     for number, round_id in enumerate(assigned):
         policy, remaining = round_id.policy, assigned[number:]
@@ -143,13 +152,14 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         seconds, rounds_left = seconds_left(), len(remaining)
         selected = affordable_cases(eligible, journal.rounds, policy, rounds_left, seconds)
         run(round_id, selected, _PLANNED * number / len(assigned), _PLANNED / len(assigned))
-    repeats = []
+    repeats = []  # possible further rounds, numbered after the planned processes of their policy
     for policy, count in processes.items():
-        most = min(REPEATS, sum(round_id.policy == policy for round_id in assigned))
+        most = min(MAX_REPEATS, sum(round_id.policy == policy for round_id in assigned))
         for process in range(count + 1, count + 1 + most):
-            repeats.append((RoundId(process, policy), count))
-    for number, (round_id, count) in enumerate(repeats):
-        disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, count)
+            repeats.append(RoundId(process, policy))
+    for number, round_id in enumerate(repeats):
+        planned_processes = processes[round_id.policy]
+        disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, planned_processes)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
             observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
             share = (1 - _PLANNED) / len(repeats)
@@ -163,7 +173,7 @@ def recheck_ceilings(
     results: Iterable[RoundResult],
     observer: Observer,
 ) -> None:
-    """Measure the ceilings of arithmetic again if a result is faster than every ceiling."""
+    """Measure the peak rates of arithmetic again if a result is faster than all of them."""
     peak_rate = gates.best_arithmetic_rate(journal.ceilings.ceilings if journal.ceilings else ())
     if peak_rate is None or journal.ceilings_again >= _MAX_RECHECKS:
         return
@@ -181,9 +191,9 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     """Select the cases to time; skip cases whose memory this run could not measure."""
     cases = {}
     for index, factors in enumerate(journal.header.factors):
-        measured = journal.finished_cases.get(index)  # None for a case of another shard
-        is_measured = measured is None or measured.status == "ok"
-        if is_measured and study.policies(factors, journal.header.protocol):
+        finished = journal.finished_cases.get(index)  # None: another shard measures its memory
+        can_run = finished is None or finished.status == "ok"
+        if can_run and study.policies(factors, journal.header.protocol):
             cases[index] = factors
     return cases
 
@@ -198,7 +208,7 @@ def _run_round(
 ) -> Iterator[tuple[float, str]]:
     """Measure the cases of one round that are not yet in the journal.
 
-    Yields the finished share of the cases and a text after each case.
+    After each case, yields the finished share of all cases and a text about the case.
     """
     finished = set()
     for result in journal.rounds:

@@ -48,8 +48,9 @@ _MAX_DIFFERENCES: Final = 4
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     """Measure, write the record, and return the record with its path.
 
-    With ``if_missing``, an existing record is returned.  Raises ``UsageError`` for unknown names,
-    ``MeasurementError`` for an impossible run.  ``observer`` notes how to continue a stopped run.
+    With ``if_missing``, an existing record of the shard is returned.  ``observer`` notes how to
+    continue an interrupted run.  Raises ``UsageError`` for wrong options, and ``MeasurementError``
+    if the run is impossible.
     """
     study, protocol, cases = request.select()
     threads = runtime.checked_threads(request.threads)
@@ -63,7 +64,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
         from experiments import datasets
 
         datasets.handwritten(request.images)  # raises before the run if images are damaged
-    throttled = processor.throttle_count()
+    throttle_count = processor.throttle_count()
     with _open_journal(request, header, observer) as journal:
         try:
             if request.wait_quiet is not None:
@@ -73,7 +74,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             _measure_cases(study, session, journal, observer)
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(study, session, "after", observer.note)
-            journal.header = processor.with_throttling(journal.header, throttled)
+            journal.header = processor.with_throttling(journal.header, throttle_count)
             uncounted = counting.count(study, session, journal, observer)
             return _write_record(study, journal, after, uncounted, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
@@ -120,43 +121,45 @@ def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | Non
 
 
 def _open_journal(request: Request, header: Header, observer: Observer) -> Journal:
-    """Create a journal, or with ``--resume`` open the newest one of the same run.
+    """Create a journal, or with ``resume`` or ``if_missing`` read the newest one of the same run.
 
-    Raises ``MeasurementError`` if no journal can be resumed.
+    Raises ``MeasurementError`` if ``resume`` is given and no journal can be resumed.
     """
     folder, key = request.records / header.study, header.environment.key
     journals, errors = journal_files.unfinished_journals(folder)
-    other, same = None, None  # newest journal of another run on this device, and of this run
+    of_this_run, of_another_run = None, None  # newest journals of runs on this device
     for journal in journals:
         if journal.header.environment.key == key and differences(journal.header, header):
-            other = journal
+            of_another_run = journal
         elif journal.header.environment.key == key:
-            same = journal
-    if same is not None and (request.resume or request.if_missing):
-        _note_damage(same, observer)
-        return same
+            of_this_run = journal
+    if of_this_run is not None and (request.resume or request.if_missing):
+        _note_damage(of_this_run, observer)
+        return of_this_run
     if not request.resume:
-        if same is not None:
-            name = same.path.name
+        if of_this_run is not None:
+            name = of_this_run.path.name
             observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
         return journal_files.new_journal(folder, header)
-    if other is not None:
-        changes = "; ".join(differences(other.header, header)[:_MAX_DIFFERENCES])
+    if of_another_run is not None:
+        changes = "; ".join(differences(of_another_run.header, header)[:_MAX_DIFFERENCES])
+        name = of_another_run.path.name
         raise MeasurementError(
-            f"Cannot resume {other.path.name}: {changes}. Use the same options, or drop --resume."
+            f"Cannot resume {name}: {changes}. Use the same options, or drop --resume."
         )
     reason = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
     raise next(iter(errors), MeasurementError(reason))
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
+    """Tell the user about damaged lines, if the journal has any."""
     if journal.damaged_lines:
         name = journal.path.name
         observer.note(f"{name}: {journal.damaged_lines} damaged lines; their cases are run again.")
 
 
 def differences(earlier: Header, new: Header) -> tuple[str, ...]:
-    """List the values that differ between two headers; if any differ, the runs are not the same."""
+    """Describe the values in which two runs differ; empty for two parts of the same run."""
     earlier_values, new_values = _identity(earlier), _identity(new)
     texts = []
     for name in {**earlier_values, **new_values}:
@@ -167,7 +170,7 @@ def differences(earlier: Header, new: Header) -> tuple[str, ...]:
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """Return the values that must be equal in all sessions of a run, by name."""
+    """Return the values that must be equal when a run is continued, by name."""
     parts: dict[str, object] = {
         "protocol": header.protocol,
         "shard": header.shard,
@@ -187,15 +190,19 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
         return "No case finished, so nothing was saved."
     planned = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
     words = (request.typed.get(word, word) for word in journal.header.command)
-    again = shlex.join((*words, *request.folder_options, "--resume"))
+    command = shlex.join((*words, *request.folder_options, "--resume"))
     record = f" (close {request.study} writes a record of them)" if saved else ""
-    return f"{saved} of {planned} cases are saved{record}; continue with: {again}"
+    return f"{saved} of {planned} cases are saved{record}; continue with: {command}"
 
 
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure every case of this run that the journal lacks; a failure is also a result."""
+    """Measure every case of this run that the journal lacks, apart from times and counts.
+
+    A failure is also a result.  Raises ``MeasurementError`` if two cases write different files of
+    one name, or if no process can be started.
+    """
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
@@ -230,7 +237,8 @@ def _write_record(
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
-    ``uncounted`` is the reason why not all cases were counted.
+    ``after`` has the ceilings (peak rates) after the cases; ``uncounted`` is the reason why not all
+    cases were counted, if so.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
     missing = dict(header.environment.missing)
@@ -268,17 +276,17 @@ def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
     header, factors = journal.header, journal.header.factors[index]
     case = journal.finished_cases.get(index)
     if case is None:
-        missing = f"{ENDED.capitalize()}."
+        reason = f"{ENDED.capitalize()}."
         if header.shard is not None and not measures_case(header.shard, index):
             shards = header.shard.of
-            missing = f"This was left to shard {index % shards + 1} of {shards}."
-        case = unmeasured_case(study, factors, "unavailable", missing)
+            reason = f"This was left to shard {index % shards + 1} of {shards}."
+        case = unmeasured_case(study, factors, "unavailable", reason)
     timed = tuple(result.round for result in journal.rounds if result.case == index)
-    status, reason = outcome_of_rounds(timed) if timed else (case.status, case.reason)
+    status, why = outcome_of_rounds(timed) if timed else (case.status, case.reason)
     series = case.series
     if index in journal.counts:
         series = series | journal.counts[index].series
-    return msgspec.structs.replace(case, rounds=timed, status=status, reason=reason, series=series)
+    return msgspec.structs.replace(case, rounds=timed, status=status, reason=why, series=series)
 
 
 def _utc(moment: datetime) -> str:
@@ -288,18 +296,18 @@ def _utc(moment: datetime) -> str:
 def close(
     name: str, records: Path, observer: Observer, excluded: Collection[Path] = ()
 ) -> tuple[tuple[Record, Path], ...]:
-    """Write a record of each unfinished run of a study whose process has ended.
+    """Write a record of each unfinished run of a study, if the run has measured a case and stopped.
 
     Meant for runs that cannot be resumed, because their machine is gone.  The record's end time is
-    the time of the last result.  ``excluded`` journals are not closed.  Raises ``MeasurementError``
-    if no run can be closed.
+    the time of the last result.  Runs with ``excluded`` journals get no record.  Raises
+    ``MeasurementError`` if there is no run to close.
     """
     study = registry.load(name)
     journals, errors = journal_files.unfinished_journals(records / name)
     closed = []
     for journal in journals:
-        is_used = journal.path in excluded or journal_files.is_in_use(journal.path)
-        if is_used or not journal.finished_cases:
+        is_running = journal_files.is_in_use(journal.path)
+        if journal.path in excluded or is_running or not journal.finished_cases:
             continue
         _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)

@@ -29,25 +29,26 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
-#: Memory policies: all of the plan, the main policy (``retained`` if available), none, or a list.
+#: Memory policies: all of the plan, its main policy, none, or a list; see ``Experiment.policies``.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Seed of all random inputs and weights.
 SEED: Final = 0
-#: Largest number for ``--set``; a tensor's size would exceed 64 bits for much larger numbers.
+#: Largest number that ``--set`` accepts; with much larger ones, sizes of tensors exceed 64 bits.
 _LARGEST_COUNT: Final = 10**9
 
 
 class UnavailableError(MeasurementError):
-    """Error for a case that this machine or its software cannot run; the message says why."""
+    """This machine or its software cannot run a case; the message says why."""
 
 
 @dataclass(frozen=True)
 class Factor:
-    """Factor with its levels in both plans.
+    """Factor that distinguishes cases, with its levels in full and quick runs.
 
-    ``--set`` also accepts levels ``on_request``, and with ``any_count`` all numbers from 1 to 10⁹.
+    Without levels for ``quick`` runs, they measure all levels.  ``--set`` also accepts levels
+    ``on_request``, and with ``any_count`` all whole numbers from 1 to 10⁹.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Factor:
 
     @property
     def possible(self) -> tuple[Level, ...]:
-        """Levels that ``--set`` selects by name."""
+        """Levels that ``--set`` accepts, apart from other numbers."""
         return (*self.levels, *self.on_request)
 
     def parse(self, text: str) -> Level:
@@ -75,8 +76,9 @@ class Factor:
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: Minimum and maximum of six processes bound a median with a confidence of 96.9 %, of eight
-#: processes with 99.2 %; with eight, a joint statement on six medians still reaches 95 %.
+#: Default settings of a full run.  The smallest and the largest of the results of six processes
+#: bound the median with a confidence of 96.9 %, of eight processes with 99.2 %; with eight, a joint
+#: statement on six medians still reaches 95 %.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -88,6 +90,7 @@ FULL: Final = Protocol(
     processes={"retained": 8, "default": 6, "jemalloc": 2},
     budget_s=900.0,
 )
+#: Default settings of a quick run.
 QUICK: Final = msgspec.structs.replace(
     FULL,
     plan="quick",
@@ -102,8 +105,9 @@ QUICK: Final = msgspec.structs.replace(
 class Session:
     """Settings of the run for measuring a case.
 
-    ``images`` is the absolute path of ``--data``, ``threads`` the number of computing threads.
-    ``process`` is the number of the timed process, from 1; 0 in the process that measures memory.
+    ``images`` is the absolute path that ``--data`` names, ``threads`` the number of computing
+    threads.  ``process`` is the number of the process among those that time cases under one memory
+    policy, from 1; it is 0 in the process that measures memory.
     """
 
     device: Device
@@ -121,6 +125,7 @@ class CaseFile(msgspec.Struct, frozen=True):
     content: bytes
 
 
+#: Kind of call (see ``Subject``), or a function to call instead.
 Mode: TypeAlias = Literal["forward", "forward_backward", "step"] | Callable[[], object]
 Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16"]
 
@@ -133,7 +138,8 @@ class Subject:
     under ``torch.no_grad()``; ``forward_backward`` from a fixed random gradient of the output;
     ``step`` of training by stochastic gradient descent on the cross entropy; or a function that is
     called instead.  ``executed`` converts ``module`` into the module that runs, for example by
-    compiling; the record contains the layers of ``module``.  ``name`` is for a single layer.
+    compiling; the record contains the layers of ``module``.  ``name`` is the name in the record if
+    ``module`` is a single layer.
     """
 
     module: nn.Module
@@ -146,7 +152,7 @@ class Subject:
 
 
 def all_combinations(levels: Levels) -> tuple[Factors, ...]:
-    """Combine every level of each factor with every level of the others."""
+    """Combine every level of each factor with every level of the other factors."""
     combinations = product(*levels.values())
     return tuple(dict(zip(levels, combination, strict=True)) for combination in combinations)
 
@@ -157,16 +163,17 @@ class Plan:
 
     - ``quick_claims``: titles of the claims that a quick run can decide.  These claims compare
       cases under the memory policies of the quick plan.  ``margin`` is the smallest difference
-      (share) that matters to them; a full run measures as many pairs of processes as it needs.
-    - ``full`` and ``quick``: protocols of both kinds of run.  ``ceilings`` is the size of the
-      ceilings in a full run (a quick run measures small ceilings).
+      (share) that matters to them; a full run measures as many pairs of processes as this
+      difference needs.
+    - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
+      operations that measure peak rates in a full run; a quick run measures small ones, or none.
     - ``timed_under``: memory policies under which cases are timed.  ``is_counted``: whether the
       executed work of cases is counted.  ``imports``: modules that a process imports before its
       first case (cases with the same imports share a process).  All three are either constants
       or functions of the case.
     - ``memory`` and ``times`` replace the harness's measurements: ``memory`` runs once per case,
       ``times`` in each of several processes; an exception becomes the case's outcome.
-    - ``layers`` describes the layers of cases without a module.
+    - ``layers`` describes the layers of a case in place of its module.
     - ``files`` returns files of a case for the record's folder.
     - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
     """
@@ -190,10 +197,11 @@ class Plan:
 class Experiment:
     """Question of a study, and the cases that answer the question.
 
-    ``subject`` builds the computation of a case.  The harness sets torch's seed and default device
-    first: the measured device, or the meta device to capture layers.  ``cases`` selects the
-    combinations of levels to measure, in order; by default all.  ``case_name`` names a case in the
-    progress of a run.  ``on_gpu`` is the study as a GPU measures it, if that differs.
+    ``subject`` builds the computation of a case; it is None if functions of ``plan`` measure.  The
+    harness sets torch's seed and default device first: the measured device, or the meta device to
+    capture layers.  ``cases`` selects the combinations of levels to measure, in order; by default
+    all.  ``case_name`` names a case in the progress of a run.  ``on_gpu`` is the study as a GPU
+    measures it, if that differs.
     """
 
     subject: Callable[[Factors], Subject] | None
@@ -213,7 +221,7 @@ class Experiment:
     def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:
         """Return the memory policies of a protocol under which a case is timed.
 
-        The main policy, for studies that compare no policies, is ``retained`` if available.
+        The main policy, for cases that compare no policies, is ``retained``, else the first one.
         """
         chosen, planned = self.plan.timed_under, tuple(protocol.processes)
         chosen = chosen(factors) if callable(chosen) else chosen
@@ -224,7 +232,7 @@ class Experiment:
         return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
 
     def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
-        """Return the processes per policy, at least ``pairs`` for policies that claims compare."""
+        """Return the number of processes per policy: at least ``pairs`` if claims compare it."""
         processes = dict(protocol.processes)
         for policy in processes.keys() & self.plan.quick.processes:
             processes[policy] = max(processes[policy], pairs)
@@ -241,7 +249,7 @@ class Experiment:
         return chosen(factors, session) if callable(chosen) else chosen
 
     def levels(self, *, quick: bool) -> Levels:
-        """Return the levels that a plan measures without ``--set``."""
+        """Return each factor's levels that a full or ``quick`` run measures without ``--set``."""
         levels = {}
         for factor in self.factors:
             levels[factor.name] = factor.quick if quick and factor.quick else factor.levels

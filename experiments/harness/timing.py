@@ -1,6 +1,6 @@
 """Durations of single calls.
 
-A sample is ONE call, never a mean of several calls: reading the clock costs about 0.1 µs, the
+A sample is ONE call, never a mean of several calls: reading the clock takes about 0.1 µs, the
 shortest case hundreds of µs.  The time excludes freeing the result and resetting gradients.  Inputs
 are reused, so that small inputs are in a cache.  Python's garbage collector is off.
 """
@@ -18,12 +18,13 @@ from experiments.machine import sensors
 from report.core.missing import Missing
 from report.core.records.record import Protocol, SeriesByQuantity
 
-#: Largest share of a case's time for the warm-up.
+#: Time limit of the warm-up as a share of the time for samples.
 WARMUP_SHARE: Final = 0.5
-#: Shortest time in which energy is counted (s); counters advance every few ms, GPUs' more slowly.
+#: Shortest time in which energy is counted (s); counters advance every few ms or more slowly.
 _ENERGY_S: Final = 0.2
-#: Calls are steady if none of the last calls is 2 % faster than the fastest earlier call.
+#: Number of recent calls that must not be faster than the earlier calls.
 _LAST_CALLS: Final = 3
+#: Smallest share by which a recent call is faster in earnest.
 _GAIN: Final = 0.02
 
 
@@ -32,20 +33,20 @@ class Workload:
     """Model and inputs in memory, ready to be called repeatedly.
 
     ``call`` runs once and returns the objects that must stay alive while memory is read.  ``reset``
-    deletes the gradients of a call or loads the next batch; ``reset`` is never timed.
+    prepares the next call, for example by deleting gradients; it is never timed.
     """
 
     call: Callable[[], object]
     reset: Callable[[], None] = lambda: None
 
     def once(self) -> None:
-        """Call once and drop the result."""
+        """Reset, call and drop the result."""
         self.reset()
         self.call()
 
 
 class CallTime(NamedTuple):
-    """Wall time of one call in s, and on a CPU the number of page faults.
+    """Wall time of one call (s), and on a CPU the number of page faults.
 
     Memory that the allocator returned to the system faults again, page by page, in the next call.
     """
@@ -61,19 +62,19 @@ Clock: TypeAlias = Callable[[Workload], CallTime]
 def cpu_clock(workload: Workload) -> CallTime:
     """Time one call whose work is finished when the call returns."""
     workload.reset()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    faults_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter_ns()
     result = workload.call()
     end = time.perf_counter_ns()
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    faults_after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     del result  # after the clock is read, so that freeing is not timed
-    return CallTime((end - start) / 1e9, after - before)
+    return CallTime((end - start) / 1e9, faults_after - faults_before)
 
 
 def cuda_clock(workload: Workload) -> CallTime:
     """Time one call by the device's clock, from before the first to after the last kernel.
 
-    The time includes gaps between kernels if the host is slower than the device (small batches).
+    The time includes gaps between kernels, where the device waits for the host (small batches).
     """
     import torch
 
@@ -93,10 +94,10 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 
 
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
-    """Warm up until calls no longer get faster, then take the samples of a case.
+    """Warm up, then time the samples of a case.
 
-    On a GPU, the series also contain the GPU's state before, during and after the samples.  Where
-    energy is counted, they contain the energy per call.
+    On a GPU, the series also contain the GPU's state before the warm-up, before the samples and
+    after the samples.  Where energy is counted, they contain the energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
     with collector_off():
@@ -116,9 +117,9 @@ def sample_times(workload: Workload, protocol: Protocol, device: Device) -> Seri
 def warm_up(
     call: Callable[[], float], protocol: Protocol, now: Callable[[], float] = time.monotonic
 ) -> int:
-    """Call until calls are steady or half of the case's time is spent; return the number of calls.
+    """Call until calls are steady or the time limit is reached; return the number of calls.
 
-    The number is at least one above the protocol's minimum.  ``call`` returns a duration in s.
+    ``call`` returns its duration (s); ``protocol.warmup_calls + 1`` calls are always made.
     """
     durations = [call()]
     deadline = now() + WARMUP_SHARE * protocol.case_budget_s
@@ -130,17 +131,17 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Return whether no recent call was faster than the earlier calls by more than the noise."""
-    earlier, last = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
-    return bool(earlier) and min(last) >= (1 - _GAIN) * min(earlier)
+    """Return whether no recent call was faster than the fastest earlier call by ``_GAIN``."""
+    earlier, recent = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
+    return bool(earlier) and min(recent) >= (1 - _GAIN) * min(earlier)
 
 
 def repeat_calls(
     workload: Workload, protocol: Protocol, clock: Clock, now: Callable[[], float] = time.monotonic
 ) -> SeriesByQuantity:
-    """Call until the budget is spent; return ``time`` and, if counted, ``page_faults`` per call.
+    """Call until the case's time is spent; return ``time`` and, on a CPU, ``page_faults`` per call.
 
-    The protocol sets the smallest and the largest number of calls.
+    The protocol sets the time, and the smallest and the largest number of calls.
     """
     calls: list[CallTime] = []
     deadline = now() + protocol.case_budget_s
@@ -155,7 +156,7 @@ def repeat_calls(
 
 @contextmanager
 def collector_off(generation: int = 2) -> Iterator[None]:
-    """Collect garbage up to ``generation`` (2 is the oldest), then switch the collector off."""
+    """Collect garbage up to ``generation`` (2 is the oldest); collect none inside the context."""
     gc.collect(generation)
     enabled = gc.isenabled()
     gc.disable()

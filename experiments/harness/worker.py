@@ -3,11 +3,11 @@
 ``python -m experiments.harness.worker TASK LINES``
 
 The worker imports the libraries of the study and then forks a child for each case; a fork takes
-milliseconds, a new process seconds to import torch.  Every child begins from the same state, so
-that no case finds memory or cached results of another case; a crash ends only one case's process.
+milliseconds, while a new process takes seconds to import torch.  Every child begins from the same
+state, so that no case finds memory or cached results of another case; a crash ends only one child.
 On a GPU, whose driver does not survive a fork, and on systems other than Linux, the cases run one
-after the other in the worker itself.  Messages are appended to LINES, one line of JSON each; every
-case has a last message, even if it fails.
+after the other in the worker itself.  Messages are appended to the file LINES, one line of JSON
+each; every case has a last message, even if it fails.
 
 Under lackey, valgrind's tool that counts operations, a case's process forks two children that end
 at once: one after the first call, one after the second call.  A child inherits the counts of its
@@ -57,7 +57,7 @@ from report.instruments.counters.ncu import case_range, products
 LIMIT_S: Final = 1800
 #: Profiled calls per case under ncu; papers check that the counts of these calls agree.
 CALLS: Final = 2
-#: Lackey's row of operations with a float32 result; columns: loads, stores, arithmetic.
+#: Lackey's row of operations with a float32 result: loads, stores, arithmetic (the group).
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
 _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
@@ -69,10 +69,11 @@ Send: TypeAlias = Callable[[Message], None]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Task of one process: cases with their numbers in the run, in this order.
+    """Task of one process: what to measure (``role``), of which cases, in this order.
 
     ``module`` contains the study; with ``forks``, each case runs in a separate child.  ``counted``
-    are the quantities of a counting tool; ``compute_capability`` of the GPU is for ncu.
+    are the quantities that a counting tool counts; ncu needs the GPU's ``compute_capability``.
+    ``ceilings`` is the size of the operations that measure peak rates, and the moment of the run.
     """
 
     role: WorkerRole
@@ -96,7 +97,7 @@ def can_fork(device: Device) -> bool:
 
 
 def work(task: Task, send: Send, folder: Path) -> None:
-    """Do a task and ``send`` its results; lackey writes its logs into ``folder``."""
+    """Do a task and ``send`` its results; ``folder`` contains lackey's logs."""
     if task.role == "ceilings":
         send(ceilings.measure(task.session.device, task.session.threads, *task.ceilings))
         return
@@ -118,14 +119,15 @@ def work(task: Task, send: Send, folder: Path) -> None:
 def _attempt(
     study: Experiment, task: Task, measure: Measure, send: Send, case: NumberedCase
 ) -> None:
-    """Measure a case and send its result, whatever exception it raises."""
+    """Measure a case and send its result; an exception is also a result."""
     start, failure = time.monotonic(), None
     try:
         send(measure(study, task, *case))
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
-    _free_memory(task.session.device)  # outside except: the exception's frames held tensors
+    # After the except clause: until then, the exception's frames hold tensors.
+    _free_memory(task.session.device)
     if failure is not None:
         send(unmeasured(study, task, case, *failure, time.monotonic() - start))
 
@@ -133,7 +135,7 @@ def _attempt(
 def _run_in_children(
     study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
-    """Run each case in a separate child, several at once if nothing is timed."""
+    """Run each case in a separate child; for lackey as many at once as there are cores."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, NumberedCase] = {}
     start = time.monotonic()
@@ -155,6 +157,7 @@ def _run_in_children(
 
 
 def _free_memory(device: Device) -> None:
+    """Free objects that only cycles refer to, and the memory that torch keeps on a GPU."""
     gc.collect()
     if device == "cuda":
         runtime.import_torch().cuda.empty_cache()
@@ -187,7 +190,7 @@ def unmeasured(
 
 
 def _prepare(study: Experiment, task: Task) -> None:
-    """Import the libraries of all cases, so that their children share them."""
+    """Import the libraries that all cases need, so that children share them."""
     session = task.session
     imports = study.imports(task.cases[0][1], session)
     if "torch" in imports:
@@ -200,13 +203,16 @@ def _prepare(study: Experiment, task: Task) -> None:
     if task.role == "ncu":
         _calibrate(task.compute_capability)
     if task.forks:
-        # Else each child's garbage collector would visit, and so copy, all imported objects.
+        # Otherwise each child's garbage collector would visit, and so copy, all imported objects.
         gc.collect()
         gc.freeze()
 
 
 def fork(action: Callable[[], object], limit_s: int = 0) -> int:
-    """Fork a child that runs ``action`` for at most ``limit_s`` (0: no limit); return its ID."""
+    """Fork a child that runs ``action`` for at most ``limit_s`` (0: no limit).
+
+    Returns the child's ID; never returns in the child.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -269,8 +275,8 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
         series = measure.measure_time(study, factors, session)
     cause = quiet.disturbance(before, quiet.read_counters(), session.threads)
     cause = cause or sensors.throttling(series)
-    times = Round(process=session.process, policy=task.policy, disturbance=cause, series=series)
-    return RoundResult(case=index, round=times, seconds=time.monotonic() - start)
+    measured = Round(process=session.process, policy=task.policy, disturbance=cause, series=series)
+    return RoundResult(case=index, round=measured, seconds=time.monotonic() - start)
 
 
 def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Factors) -> Count:
@@ -284,7 +290,7 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Count this process's operations so far, from the log of a child that ends at once."""
+    """Read this process's operations so far from the log of a child that ends at once."""
     child = fork(lambda: None)
     os.waitpid(child, 0)
     row = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
@@ -294,14 +300,14 @@ def _float32_operations(folder: Path) -> int:
 
 
 def _calibrate(compute_capability: str) -> None:
-    """Profile products of random matrices, whose known work calibrates the counters."""
+    """Profile products of random matrices; papers calibrate the counters by their known work."""
     torch = runtime.import_torch()
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):
         dtype = dtypes.get(product.precision, torch.float32)
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = product.precision == "tf32"
-        with suppress(Exception):  # a missing product only leaves its counter without calibration
+        with suppress(Exception):  # without this product, its counter has no calibration
             left = torch.randn(product.rows, product.depth, device="cuda", dtype=dtype)
             right = torch.randn(product.depth, product.columns, device="cuda", dtype=dtype)
             torch.mm(left, right)
@@ -337,7 +343,10 @@ def _profiler_on(name: str) -> Iterator[None]:
 
 
 def main(task_path: Path, lines_path: Path) -> None:
-    """Do the task; every message is one write, so that lines of several processes do not mix."""
+    """Do the task in ``task_path``; append messages to ``lines_path``.
+
+    Every message is one write, so that lines of several processes do not mix.
+    """
     task = msgspec.json.decode(task_path.read_bytes(), type=Task)
     with lines_path.open("ab") as stream:
 

@@ -27,8 +27,8 @@ LARGEST_KEPT: Final = 150_000
 LARGEST_RECORD: Final = 600_000
 _STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
-#: Format → functions that detect the format by a file's content, and that read a file.  Readers
-#: never guess: they raise ``RecordError``, for example for numbers without a unit.
+#: Format → function that detects the format by a file's content, and function that reads a file.
+#: Readers never guess: they raise ``RecordError``, for example for numbers without a unit.
 FORMATS: Final[
     dict[str, tuple[Callable[[ImportSource], bool], Callable[[ImportSource], Imported]]]
 ] = {
@@ -38,16 +38,17 @@ FORMATS: Final[
     "tidy_csv": (tables.is_tidy, tables.read_tidy),
     "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
 }
-#: Exceptions of readers for damage that the readers do not check.
+#: Exceptions that readers raise for damage that they do not check.
 _READER_ERRORS: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
 )  # fmt: skip
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Import all files or none: read every file before writing the first record."""
+    """Import all files or, if one cannot be read, none; return the exit code 0."""
     given = named_values("--set", options.set)
-    given |= {"device": options.device} if options.device else {}
+    if options.device:
+        given["device"] = options.device
     records = []
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
@@ -82,7 +83,10 @@ def read_any(source: ImportSource) -> tuple[str, Imported]:
 def _record(
     source: ImportSource, options: argparse.Namespace
 ) -> tuple[ImportedRecord, dict[str, bytes]]:
-    """Convert a published file to a record; also return the files to store beside the record."""
+    """Convert a published file to a record; also return the files to store beside the record.
+
+    Raises ``RecordError`` for a file that is damaged, too large or imported already.
+    """
     sha256 = digest(source.raw)
     usable, _ = survey(options.study, options.records, ImportedRecord)
     for stored in usable:
@@ -104,7 +108,7 @@ def _record(
             file=source.name,
             sha256=sha256,
             imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            given=dict(source.given),  # stated by the user
+            given=dict(source.given),
         ),
         environment=imported.environment,
         started=None,
@@ -139,8 +143,8 @@ def _record(
 
 
 def _file_to_store(source: ImportSource) -> dict[str, bytes]:
-    """Return the published file to store beside the record; empty if it is too large."""
-    # Of several signs in a row only the last one remains: it may be the point of the file's ending.
+    """Return the published file, by a plain name; empty if it is too large to store."""
+    # Of several signs in a row only the last remains, which may be the point before the ending.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())
     name = re.sub(r"[^a-z0-9._-]", "-", name).strip("._-")
     if not name:

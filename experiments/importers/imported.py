@@ -1,4 +1,4 @@
-"""Published files as importers read them, and the content that importers return."""
+"""Published files as readers of their formats see them, and the content that readers return."""
 
 import csv
 import re
@@ -21,8 +21,8 @@ FETCH_AGAIN: Final = "fetch the published file again"
 class ImportSource:
     """Published file, and facts from the user that the file does not state.
 
-    ``given`` has conditions such as the precision, and under ``device`` the full name of the
-    machine's device.  The content is read once; a gzipped file is unpacked.
+    ``raw`` are the bytes of the file, which may be gzipped.  ``given`` has the user's facts by
+    name: conditions such as the precision, and as ``device`` the full name of the device.
     """
 
     name: str
@@ -69,7 +69,10 @@ class ImportSource:
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition stated by file or user; raises if it is missing or contradictory."""
+        """Return a condition that the file or the user states.
+
+        Raises ``RecordError`` if neither states it, or if they contradict each other.
+        """
         given = self.given.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
@@ -80,11 +83,11 @@ class ImportSource:
         raise self.error(f"it does not say the {name}; give it with {option}…")
 
     def conditions_except(self, known: Collection[str]) -> dict[str, Level]:
-        """Return the user's conditions except the ``known`` ones."""
+        """Return the user's facts without the ``known`` ones."""
         return {name: value for name, value in self.given.items() if name not in known}
 
     def refuse_unknown(self, possible: Collection[str]) -> None:
-        """Raise ``RecordError`` for a condition that is neither ``possible`` nor the device."""
+        """Raise ``RecordError`` for a user's fact that is neither ``possible`` nor the device."""
         for name in self.conditions_except(("device", *possible)):
             raise self.error(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
@@ -98,8 +101,8 @@ class Imported:
     """Content of a published file, in the project's units.
 
     ``conditions`` hold for all ``cases``.  ``rounding`` maps a quantity to the step of its rounding
-    in the file, in the quantity's unit.  ``missing`` maps fields of a record, and other facts that
-    a reader may look for, to reasons; ``unstated`` is the reason for all other null fields.
+    in the file, in the quantity's unit.  ``missing`` maps facts that the file lacks to reasons;
+    ``unstated`` is the reason for all other null fields of the record.
     """
 
     instrument: str
@@ -112,7 +115,7 @@ class Imported:
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
-    """Return the environment with ``known`` facts, and a key derived from the device's name."""
+    """Return an environment with the ``known`` facts, and a key derived from the name ``model``."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 

@@ -1,7 +1,7 @@
 """Files of profilers: PyTorch's traces and memory timelines, and Nsight Compute's tables.
 
-PyTorch's files do not name the network, so the user must.  Papers use the same readers
-(``report.instruments``).
+PyTorch's files do not name the network, so the user must.  The files are read by
+``report.instruments``, as they are for papers.
 """
 
 import re
@@ -19,12 +19,13 @@ from report.instruments.profiler import CATEGORIES, highest_bytes, read_trace
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
 #: Header of ncu's table, or a message of ncu, since a log may lack a table.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
+#: Compute capability of a GPU, such as 8.0.
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
-#: Omitted from each launch, since it is always 1.
+#: Quantity that is always 1, and so omitted.
 _LAUNCHES: Final = "ncu_kernel_launches"
-#: Omitted if incomplete.
+#: Quantity that is omitted if incomplete.
 _WORK: Final = "ncu_cuda_core_flops"
-#: Ending of metrics that are sums over the GPU; other metrics are rates, not work.
+#: Ending of metrics that are sums over the GPU; other metrics are rates.
 _TOTAL: Final = ".sum"
 #: Conditions that every profile needs.
 _REQUIRED: Final = ("network", "batch", "precision", "direction")
@@ -54,9 +55,9 @@ def is_trace(source: ImportSource) -> bool:
 
 
 def read_kineto(source: ImportSource) -> Imported:
-    """Read the trace's kernels as series in the order of launches.
+    """Read the trace's kernels and allocator events as series in the order of time.
 
-    Raises ``RecordError`` for a trace that is damaged, has no kernels, or is of several GPUs.
+    Raises ``RecordError`` for a trace that is damaged, has neither, or is of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     lists: dict[str, list[Sample]] = {
@@ -125,7 +126,7 @@ def is_ncu(source: ImportSource) -> bool:
 
 
 def read_ncu(source: ImportSource) -> Imported:
-    """Read every launch as a case; the user names the device, which the table only numbers.
+    """Read every kernel launch as a case; the user states the device, which the table only numbers.
 
     Raises ``RecordError`` for a table that is damaged or has no known counter.
     """
@@ -151,10 +152,11 @@ def read_ncu(source: ImportSource) -> Imported:
 
 
 def _launch(number: int, row: KernelRow) -> Case:
+    """Return the case of the launch in a row of ncu's table."""
     if not _CAPABILITY.fullmatch(row.compute_capability):
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
-    known = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
-    plan = plan_for(row.compute_capability, known)
+    counters = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
+    plan = plan_for(row.compute_capability, counters)
     # Without counters of single precision, the work of the CUDA cores is incomplete.
     omitted = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)

@@ -2,9 +2,9 @@
 
 A tidy table has columns of factors, and measured columns with their units: ``time [ms]``.
 
-timm's table has one row per network, and conditions in the file's name.  The columns are the mean
-step time over repetitions (ms), images per second over the same steps, parameters and activations
-in millions, and multiply-adds of one image as «GMACs».  All but the time have two decimal places.
+timm's table has one row per network; the file's name states conditions.  The columns are the mean
+time of a step (ms), images per second over the same steps, parameters and activations in millions,
+and multiply-adds of one image as «GMACs».  All but the time have two decimal places.
 """
 
 import re
@@ -23,7 +23,11 @@ from report.core.records.strict import repeated
 
 
 class MeasuredColumn(NamedTuple):
-    """Measured column: quantity, factor to the quantity's unit, and step of the rounding."""
+    """Measured column of a table.
+
+    Its numbers times ``to_unit`` are in the quantity's unit, in which they are rounded to multiples
+    of ``step`` (0: unknown).
+    """
 
     quantity: str
     to_unit: str
@@ -37,9 +41,12 @@ _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
-    """Combine rows with equal factors into one case; the rows' numbers are samples, in order."""
+    """Combine rows with equal factors into one case; the rows' numbers are samples, in order.
+
+    Raises ``RecordError`` for an impossible number.
+    """
     rows = list(rows)
-    cells: dict[str, set[str]] = defaultdict(set)
+    cells: dict[str, set[str]] = defaultdict(set)  # by heading
     for _, row in rows:
         for name, cell in row.items():
             cells[name].add(cell.strip())
@@ -61,6 +68,7 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
 
 
 def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
+    """Return a case, which is unavailable without samples."""
     return Case(
         factors=factors,
         status="ok" if series else "unavailable",
@@ -70,15 +78,18 @@ def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> 
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Return whether a quantity can have this value: no time or rate is 0, no accuracy above 1."""
+    """Return whether a quantity can have this value: no accuracy above 1, no time or rate of 0.
+
+    Times of waiting and of the processor may be rounded to 0.
+    """
     if quantity.endswith("_accuracy"):
         return number <= 1
-    timed = QUANTITIES[quantity].unit in ("s", "1/s") and quantity not in ("wait_time", "cpu_time")
-    return number > 0 or not timed
+    may_be_0 = quantity in ("wait_time", "cpu_time")
+    return number > 0 or may_be_0 or QUANTITIES[quantity].unit not in ("s", "1/s")
 
 
 def _level(text: str, column: Collection[str]) -> Level:
-    """Convert the text of a whole number to a number; return other text unchanged.
+    """Convert the text of a whole number to a number; return other text without outer blanks.
 
     12.0 remains text, since it may be a version, unless another cell of the ``column`` is 12.
     """
@@ -89,6 +100,7 @@ def _level(text: str, column: Collection[str]) -> Level:
 
 # ------------------------------------------------------------------------------------ tidy tables
 
+#: Heading of a measured column, such as ``time [ms]``.
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
 #: Unit of a column → unit of the quantity, and factor to the unit of the quantity.
 _UNITS: Final[dict[str, tuple[str, str]]] = {
@@ -119,7 +131,11 @@ def is_tidy(source: ImportSource) -> bool:
 
 
 def read_tidy(source: ImportSource) -> Imported:
-    """Read a tidy table; the user names the kind of machine and the instrument."""
+    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu).
+
+    Raises ``RecordError`` if the user does not, for an unknown quantity or unit, and for a damaged
+    table.
+    """
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
     measured = [
@@ -145,12 +161,13 @@ def read_tidy(source: ImportSource) -> Imported:
 
 
 def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
-    matched = _HEADING.fullmatch(name)
-    if matched is None and re.search(r"[\[\]()]", name):
+    """Return the measured column with this heading, or the heading as the name of a factor."""
+    heading = _HEADING.fullmatch(name)
+    if heading is None and re.search(r"[\[\]()]", name):
         raise source.error(f"column {name}: no quantity and unit; write for example time [ms]")
-    if matched is None:
+    if heading is None:
         return name
-    quantity, unit = matched["quantity"], matched["unit"]
+    quantity, unit = heading["quantity"], heading["unit"]
     if quantity not in QUANTITIES:
         raise source.error(
             f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
@@ -164,14 +181,14 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     return MeasuredColumn(quantity, factor)
 
 
-#: Headings that name a device.
+#: Headings of columns that name a device.
 _DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
 #: Headings of measurements, which need a unit.
 _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 
 def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
-    """Raise ``RecordError`` for a factor that is a measurement or names another device."""
+    """Raise ``RecordError`` if a factor's column has measurements or names another device."""
     device, named_devices = source.condition("device"), set()
     for line, row in source.table()[1]:
         for name, cell in row.items():
@@ -190,6 +207,7 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
 
 # ---------------------------------------------------------------------------------- timm's tables
 
+#: Name of a table's file, which states conditions.
 _FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
@@ -208,7 +226,7 @@ _COLUMNS: Final[_Columns] = {
     "param_count": MeasuredColumn("parameters", "1e6", 1e4),
 }
 _REQUIRED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
-#: Largest relative difference between the batch size and time × rate, which are of the same steps.
+#: Largest relative difference between the batch size and time × rate, which agree but for rounding.
 _LARGEST_DISAGREEMENT: Final = 0.1
 _MISSING: Final = {
     "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
@@ -228,7 +246,11 @@ def _kinds(source: ImportSource) -> list[str]:
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table; raises ``RecordError`` if a condition is stated nowhere."""
+    """Read timm's table.
+
+    Raises ``RecordError`` if neither the file's name nor the user states a condition, and for a
+    damaged or contradictory table.
+    """
     kind, *other_kinds = _kinds(source)
     if other_kinds:
         raise source.error("found inference and training in one table; split it")
@@ -260,21 +282,25 @@ def read_timm(source: ImportSource) -> Imported:
 
 
 def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
-    """Raise ``RecordError`` if the larger half of many networks is faster than the smaller half.
+    """Raise ``RecordError`` if times and rates seem exchanged, which their product cannot show.
 
-    Then the columns of times and rates are exchanged, which the product time × rate cannot show.
+    Then, of eight or more networks, the larger half is faster than the smaller half.
     """
-    sized: list[tuple[Sample, Sample]] = []
+    size_and_rate: list[tuple[Sample, Sample]] = []
     for case in cases:
-        sized += product(case.samples("parameters"), case.samples("image_rate"))
-    rates = [rate for _, rate in sorted(sized)]
+        size_and_rate += product(case.samples("parameters"), case.samples("image_rate"))
+    rates = [rate for _, rate in sorted(size_and_rate)]
     half = len(rates) // 2
     if half >= 4 and median(rates[:half]) < median(rates[half:]):
         raise source.error("larger networks are faster: times stand under rates; fetch it again")
 
 
 def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
-    """Yield rows without their empty cells; raises ``RecordError`` for two rows of one case."""
+    """Yield rows without their empty cells.
+
+    Raises ``RecordError`` for two rows of one case, a row without a network, and a batch or image
+    size that is no whole number.
+    """
     lines: dict[tuple[str, ...], int] = {}
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
     for line, row in source.table()[1]:
@@ -294,7 +320,10 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
 
 
 def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
-    """Return the case if the row's numbers agree; a case without a time becomes unavailable."""
+    """Return the case; it becomes unavailable without a time.
+
+    Raises ``RecordError`` if batch size, time and rate contradict each other.
+    """
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if not (times and rates and isinstance(batch, int)):
@@ -308,34 +337,34 @@ def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
 
 def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], ImportedEnvironment]:
     """Return the conditions and the machine of a file, from the file's name and the user."""
-    matched = _FILE_NAME.fullmatch(source.name.removesuffix(".gz"))
-    named = matched.groupdict() if matched else {}
-    if named and named["kind"] != kind:
-        raise source.error(f"the name says {named['kind']}, the columns say {kind}; fix the name")
+    file_name = _FILE_NAME.fullmatch(source.name.removesuffix(".gz"))
+    parts = file_name.groupdict() if file_name else {}
+    if parts and parts["kind"] != kind:
+        raise source.error(f"the name says {parts['kind']}, the columns say {kind}; fix the name")
     by_name: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
-    if named:
-        digits, cuda = named["torch"], named["cuda"].removeprefix("cu")
+    if parts:
+        digits, cuda = parts["torch"], parts["cuda"].removeprefix("cu")
         by_name = {
-            "precision": named["precision"],
-            "layout": named["layout"],
-            "compiler": "dynamo" if named["dynamo"] else "none",
+            "precision": parts["precision"],
+            "layout": parts["layout"],
+            "compiler": "dynamo" if parts["dynamo"] else "none",
             # «113» is PyTorch 1.13 and «240» is 2.4.0: versions before 2 had two places.
             "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
             "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
         }
     source.refuse_unknown(by_name)
     known = {name: source.condition(name, value) for name, value in by_name.items()}
-    token = named.get("device") or "nothing"
-    if device := re.fullmatch(r"rtx(\d{4})", token):
-        token = f"NVIDIA GeForce RTX {device[1]}"
+    device = parts.get("device") or "nothing"
+    if rtx := re.fullmatch(r"rtx(\d{4})", device):
+        device = f"NVIDIA GeForce RTX {rtx[1]}"
     elif "device" not in source.given:
         raise source.error(
-            f"its name calls the device {token}, which is no full name; give it with --device"
+            f"its name calls the device {device}, which is no full name; give it with --device"
         )
     on_cpu = known["cuda"] == "none"
     machine = environment(
         "cpu" if on_cpu else "cuda",
-        source.given.get("device", token),
+        source.given.get("device", device),
         framework=f"PyTorch {known['torch']}",
         cuda=None if on_cpu else known["cuda"],
     )

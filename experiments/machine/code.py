@@ -11,21 +11,24 @@ from experiments.machine.text import program_output
 from report.core.records.record import Code
 
 ROOT: Final = Path(__file__).parents[2]
-#: The program of the worker processes.
+#: Program of the worker processes, which measure.
 _WORKER: Final = "experiments/harness/worker.py"
 
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
-    """Identify the code under ``root`` that measures ``study``; return a reason per null field."""
+    """Identify the code in the folder ``root`` that measures ``study``.
+
+    Also returns the reason for each field that is null.
+    """
     digest = hashlib.sha256()
     for path in measuring_sources(study, root):
         content = path.read_bytes().replace(b"\r\n", b"\n")  # line ends as git stores them
         digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
         digest.update(content)
-    top = program_output("git", "rev-parse", "--show-toplevel", folder=root)
+    checkout = program_output("git", "rev-parse", "--show-toplevel", folder=root)
     commit = program_output("git", "rev-parse", "HEAD", folder=root)
     # The folder may lie in another project's checkout, whose commit does not describe this code.
-    if not (top and commit and Path(top).samefile(root)):
+    if not (checkout and commit and Path(checkout).samefile(root)):
         reason = "the code does not lie in a git checkout with a commit that git shows"
         missing = dict.fromkeys(("code.commit", "code.tree_clean"), reason)
         return Code(commit=None, tree_clean=None, measuring_code=digest.hexdigest()), missing
@@ -38,9 +41,10 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
 @cache
 def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
-    """List the worker, the experiment of ``study`` and all their imports from ``root``, sorted.
+    """List the worker, the module of ``study`` and all that they import from ``root``, sorted.
 
-    Code that only plans a run or writes its record cannot change a sample and is not listed.
+    The list also has each C source with the name of a listed module.  Code that only plans a run or
+    writes its record cannot change a measurement and is not listed.
     """
     finder = ModuleFinder([os.fspath(root)])
     experiments = root / "experiments"

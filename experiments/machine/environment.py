@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments.harness.study import Device
-from experiments.machine import limits, quiet, runtime, sensors
-from experiments.machine import processor as machine
+from experiments.machine import limits, processor, quiet, runtime, sensors
 from experiments.machine.text import flatten, program_output, without_paths
 from report.core.missing import Missing
 from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torch
@@ -22,8 +21,9 @@ from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torc
 if TYPE_CHECKING:
     import types
 
+#: Number of hexadecimal digits of the hash in a device's key.
 _KEY_DIGITS: Final = 6
-#: Reasons for null facts; the reason for any other null fact is that the system does not show it.
+#: Fact → reason if it is null; for all other facts, the reason is that the system does not say it.
 _REASONS: Final = {
     "name": "the run was given no --label",
     "gpu": "the run used the CPU",
@@ -37,8 +37,8 @@ _ALLOWED_TO_BE_NULL: Final = (
     "conditions",
 )  # fmt: skip
 
-#: Processor flags that Linux defines itself or reads from microcode.  Updates of software change
-#: them, so the device key ignores them.
+#: Processor flags that the device key ignores, since Linux defines them itself or reads them from
+#: microcode, so that updates change them.
 _SOFTWARE_FLAGS: Final = (
     "aperfmperf arat arch_capabilities arch_perfmon brs bus_lock_detect constant_tsc cpuid "
     "cpuid_fault eagerfpu epb extd_apicid flush_l1d hypervisor ibpb ibpb_exit_to_user ibrs "
@@ -52,17 +52,17 @@ _SOFTWARE_FLAGS: Final = (
 def gather(
     torch: types.ModuleType, device: Device, threads: int, *, name: str | None = None
 ) -> Environment:
-    """Describe the machine and the software; ``name`` is the label given to the machine, if any."""
+    """Describe the machine and the software; ``name`` is the user's ``--label``, if any."""
     import psutil  # type: ignore[import-untyped]
 
     facts = Environment(
         device=device,
         key="",
-        cpu=machine.cpu(),
+        cpu=processor.cpu(),
         gpu=_gpu(torch) if device == "cuda" else None,
         threads=threads,
         memory_bytes=psutil.virtual_memory().total,
-        operating_system=machine.operating_system(),
+        operating_system=processor.operating_system(),
         python=platform.python_version(),
         torch=Torch(
             version=str(torch.__version__),
@@ -80,9 +80,9 @@ def gather(
         ),
         missing={},
         name=name,
-        host=machine.host(),
+        host=processor.host(),
         variables={**variables(device), **limits.container_limits()},
-        conditions=machine.conditions(runtime.usable_processors()),
+        conditions=processor.conditions(runtime.usable_processors()),
     )
     missing = {}
     for field, value in flatten(facts):
@@ -99,6 +99,7 @@ def gather(
 
 
 def _gpu(torch: types.ModuleType) -> Gpu:
+    """Describe PyTorch's current GPU."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     cudnn = torch.backends.cudnn.version()
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -114,10 +115,11 @@ def _gpu(torch: types.ModuleType) -> Gpu:
 
 
 def device_key(facts: Environment) -> str:
-    """Derive the key that distinguishes devices in papers; a GPU's key has no number of threads.
+    """Derive the key by which papers distinguish devices: words and a hash, joined by hyphens.
 
-    The key ignores the kernel, the C library, the microcode and the number of visible GPUs, so that
-    a machine has the same key after an update.
+    The words are the label or the model, and on a CPU the number of threads.  The key ignores the
+    kernel, the C library, the microcode and the number of visible GPUs, so that a machine has the
+    same key after an update.
     """
     host, gpu, name = facts.host, facts.gpu, facts.name
     assert host is not None
@@ -126,7 +128,7 @@ def device_key(facts: Environment) -> str:
         [flag for flag in host.flags if flag not in _SOFTWARE_FLAGS.split()],
         *(host.caches, host.sockets),
         # Only some containers show which hypervisor runs the machine.
-        host.virtualisation not in (None, machine.NO_VIRTUALISATION),
+        host.virtualisation not in (None, processor.NO_VIRTUALISATION),
         round(facts.memory_bytes / 2**30),
         *((gpu.model,) if gpu else ()),
         # The key's words are ASCII, so a label in another script is only part of the hash.
@@ -139,25 +141,28 @@ def device_key(facts: Environment) -> str:
     return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
 
 
+#: Environment variables that records contain, except ``_NEVER_RECORDED``.
 _RECORDED: Final = re.compile(
     r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"
     r"|GLIBC_TUNABLES|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
 )
-#: Terraform's variables also begin with TF, and contain passwords.  Schedulers set the variables of
-#: visible GPUs, but the record names the GPU itself.
+#: Terraform's variables begin with TF and contain passwords.  Schedulers choose the visible GPUs,
+#: and the record names the GPU itself.
 _NEVER_RECORDED: Final = re.compile(
     r"TF_(VAR|CLI|TOKEN)_.*|.*(TOKEN|SECRET|PASSW|_KEY).*|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)"
 )
 #: Variables that change no measurement on a processor.
 _GPU_ONLY: Final = re.compile(r"(PYTORCH_CUDA|CUDA|CUBLAS|CUDNN|NVIDIA)_.*")
-#: Folders of a path; a folder's name may contain a blank unless a path or option follows the blank.
+#: Folders of a path.  A folder's name may contain a blank, but not before «/», «~» or «-», where
+#: the next path or option begins.
 _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
     """Collect the environment variables that change times or results on ``device``.
 
-    Values contain no user name (see ``anonymous``).  An empty value is also a setting.
+    Values contain no user name (see ``anonymous``).  Empty values are included, since they also
+    change settings.
     """
     try:
         user = getpass.getuser()
@@ -173,6 +178,6 @@ def variables(device: Device) -> dict[str, str]:
 
 
 def anonymous(value: str, user: str) -> str:
-    """Reduce paths in ``value`` to their last part, and write ``USER`` for the name of ``user``."""
+    """Reduce paths in ``value`` to their last part, and replace the name ``user`` by ``USER``."""
     name = rf"(?<![A-Za-z0-9]){re.escape(user)}(?![A-Za-z0-9])" if user else r"(?!)"
     return re.sub(name, "USER", _FOLDERS.sub("", value))

@@ -1,9 +1,10 @@
-"""Limits of memory and processors, so that running out of memory is an outcome of a case.
+"""Limits of memory and processors.
 
 Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
 on the address space makes an allocation fail instead, which torch reports as an error.  Programs in
 a container see the whole machine, but are stopped at the limits of the container's control group
-and its parent groups.  Version 1 of control groups has a tree per resource, version 2 one tree.
+and its parent groups.  Version 1 of control groups has a tree of folders per resource (memory,
+processors); version 2 has a single tree.
 """
 
 import re
@@ -19,22 +20,29 @@ from experiments.machine.text import read_text
 #: Memory reserved for the system and for objects other than tensors (B).
 RESERVE: Final = 2**29
 
+#: Part of the messages of errors that are raised when memory has run out.
 _NO_MEMORY: Final = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
     r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
 
+#: Folder of the control groups.
 _GROUPS: Final = Path("/sys/fs/cgroup")
+#: File that lists this process's groups.
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
-#: A line of ``_OWN_GROUPS``: resources (empty in version 2), path of the group below the root.
-_GROUP: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
-#: Files of memory limit and use in versions 2 and 1; in version 1, 2⁶² B or more means no limit.
-_MEMORY: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
-_NO_LIMIT: Final = 2**62
-#: Files of the processor time per period in version 1; version 2 has both numbers in one file.
+#: Line of ``_OWN_GROUPS``: resources (empty in version 2), and path of the group in its tree.
+_GROUP_LINE: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
+#: Files with a group's memory limit and use, for version 2 and for version 1.
+_MEMORY_FILES: Final = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+#: Smallest number (B) by which version 1 states that there is no limit.
+_NO_LIMIT_BYTES: Final = 2**62
+#: Files of version 1 with the processor time per period, and the period; in version 2, one file.
 _QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
-#: Bytes of cached files, which the system can free.
+#: Line of memory.stat with the bytes of cached files, which the system can free.
 _CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
@@ -53,10 +61,11 @@ def processor_quota() -> float | None:
     quotas: list[float] = []
     for folder in _groups():
         version_1 = f"{read_text(folder / _QUOTA)} {read_text(folder / _PERIOD)}"
-        for text in (read_text(folder / "cpu.max"), version_1):
-            fields = text.split()
-            if len(fields) == 2 and fields[0].isdecimal() and fields[1].isdecimal():  # not «max»
-                quotas.append(int(fields[0]) / int(fields[1]))
+        version_2 = read_text(folder / "cpu.max")
+        for text in (version_1, version_2):
+            numbers = text.split()
+            if len(numbers) == 2 and all(map(str.isdecimal, numbers)):  # without a limit: «max», -1
+                quotas.append(int(numbers[0]) / int(numbers[1]))
     return min(quotas, default=None)
 
 
@@ -78,28 +87,29 @@ def container_limits() -> dict[str, str]:
 
 def _group_memory() -> Iterator[tuple[int, int]]:
     """Yield limit and use (B) of each group with a limit; cached files do not count as use."""
-    for folder, (limit_file, use_file) in product(_groups(), _MEMORY):
-        limit = read_text(folder / f"memory.{limit_file}").strip()
-        used = read_text(folder / f"memory.{use_file}").strip()
-        if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT:
-            # Version 1 writes two numbers; like the use, the last number includes child groups.
+    for folder, (limit_file, use_file) in product(_groups(), _MEMORY_FILES):
+        limit = read_text(folder / limit_file).strip()
+        used = read_text(folder / use_file).strip()
+        if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT_BYTES:
+            # Version 1 has two such lines; the last one includes child groups, like ``used``.
             cached = _CACHED.findall(read_text(folder / "memory.stat"))
             yield int(limit), int(used) - int(cached[-1] if cached else 0)
 
 
 def _groups() -> Iterator[Path]:
     """Yield the folders of this process's control groups and of all parent groups."""
-    for resources, own_group in _GROUP.findall(read_text(_OWN_GROUPS)):
-        for tree in {"", resources, *resources.split(",")}:
+    for resources, own_group in _GROUP_LINE.findall(read_text(_OWN_GROUPS)):
+        for tree in {"", resources, *resources.split(",")}:  # "": the only tree of version 2
             for group in (Path(own_group), *Path(own_group).parents):
                 yield _GROUPS / tree / group
 
 
 @contextmanager
 def limit_memory(growth: int | None = None) -> Iterator[None]:
-    """Let the address space grow by at most ``growth`` bytes (default: the available memory).
+    """Let the address space grow by at most ``growth`` bytes inside the context.
 
-    Only on Linux; other systems get no limit.  An existing limit is never raised.
+    The default is the available memory minus ``RESERVE``.  Systems other than Linux get no limit.
+    An existing limit is never raised.
     """
     if not sys.platform.startswith("linux"):
         yield
@@ -123,6 +133,6 @@ def is_out_of_memory(error: Exception) -> bool:
     CUDA's error class is compared by name, so that this module does not import torch.  The CPU
     allocator raises a plain ``RuntimeError``, which is recognised by its message.
     """
-    if any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__):
+    if any(base.__name__ in ("MemoryError", "OutOfMemoryError") for base in type(error).__mro__):
         return True
     return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))

@@ -21,21 +21,23 @@ from report.core.records.record import Cache, Cpu, Head, Host
 
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
-#: Maker of the machine, or hypervisor of a virtual machine; the same in all its containers.
+#: File with the maker of the machine, or with the hypervisor of a virtual machine.
 _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: Value of ``Host.virtualisation`` for a machine that is not virtual.
 NO_VIRTUALISATION: Final = "none"
 
-_KINDS: Final = ("data", "instruction", "unified")
+_CACHE_KINDS: Final = ("data", "instruction", "unified")
+#: Vector extensions that records list.
 _EXTENSIONS: Final = (
     "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
     "amx_tile amx_bf16 amx_int8 neon sve sve2"
 )
+#: Head of a record: all but its measurements.  The type of an unfinished run's head is a subclass.
 AnyHead = TypeVar("AnyHead", bound=Head)
 _ROOT: Final = Path("/")
 #: Files that list the processors of each kind of core on Intel's hybrid processors.
 _INTEL_KINDS: Final = {"P": "sys/devices/cpu_core/cpus", "E": "sys/devices/cpu_atom/cpus"}
-#: Switch of the turbo clock: file → the text that means on.
+#: File that says whether the turbo clock is on → the text that means on.
 _TURBO: Final = {"intel_pstate/no_turbo": "0", "cpufreq/boost": "1"}
 
 
@@ -54,9 +56,9 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def cpu() -> Cpu:
-    """Describe the processor, and the frequency governor of its first core, if Linux shows one."""
+    """Describe the processor; the frequency governor is that of the first core, or None."""
     info = _cpuinfo()
-    flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}
+    flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}  # Linux's name of neon
     return Cpu(
         model=_model(info.get("model name")),
         architecture=platform.machine() or "unknown",
@@ -81,19 +83,20 @@ def _model(name: str | None) -> str:
 
 def host() -> Host:
     """Describe the facts that distinguish this machine from others with the same processor."""
-    info, (library, version) = _cpuinfo(), platform.libc_ver()
+    info = _cpuinfo()
+    library, version = platform.libc_ver()
     # A flag of the processor says that the machine is virtual; the firmware names the hypervisor.
     maker = read_text(_VENDOR).strip() or "a hypervisor"
     virtual = maker if "hypervisor" in _flags(info) else NO_VIRTUALISATION
     return Host(
         vendor=info.get("vendor_id") or info.get("CPU implementer"),
-        family=_whole(info.get("cpu family") or info.get("CPU architecture")),
-        model=_whole(info.get("model") or info.get("CPU part")),
-        stepping=_whole(info.get("stepping") or info.get("CPU revision")),
+        family=_whole_number(info.get("cpu family") or info.get("CPU architecture")),
+        model=_whole_number(info.get("model") or info.get("CPU part")),
+        stepping=_whole_number(info.get("stepping") or info.get("CPU revision")),
         microcode=info.get("microcode"),
         flags=_flags(info),
         caches=caches(),
-        sockets=_whole(info.get("sockets")),
+        sockets=_whole_number(info.get("sockets")),
         virtualisation=virtual if "flags" in info else None,
         c_library=f"{library} {version}" if library == "glibc" else None,
     )
@@ -104,8 +107,8 @@ def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(set(flags.lower().split())))
 
 
-def _whole(text: str | None) -> int | None:
-    """Parse a whole number, decimal or with ``0x``; None for words (``unknown``, ``AArch64``)."""
+def _whole_number(text: str | None) -> int | None:
+    """Parse a whole number, decimal or with ``0x``; None for None or words such as ``AArch64``."""
     try:
         return int(text or "", 0)
     except ValueError:
@@ -113,16 +116,16 @@ def _whole(text: str | None) -> int | None:
 
 
 def caches() -> tuple[Cache, ...]:
-    """List the first core's caches, with the number of cores per cache; empty if not shown."""
+    """List the first core's caches, with the number of cores that share each; empty if unknown."""
     existing = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
         level = read_text(folder / "level").strip()
         kind = read_text(folder / "type").strip().lower()
         kib = read_text(folder / "size").strip().lower().removesuffix("k")
         mask = read_text(folder / "shared_cpu_map").strip().replace(",", "")  # a bit per core
-        if level.isdecimal() and kib.isdecimal() and mask and kind in _KINDS:
-            sizes = {"size_bytes": 1024 * int(kib), "cores": int(mask, 16).bit_count()}
-            facts = {"level": int(level), "kind": kind, **sizes}
+        if level.isdecimal() and kib.isdecimal() and mask and kind in _CACHE_KINDS:
+            size, cores = 1024 * int(kib), int(mask, 16).bit_count()
+            facts = {"level": int(level), "kind": kind, "size_bytes": size, "cores": cores}
             existing.append(msgspec.convert(facts, Cache))
     return tuple(sorted(existing, key=lambda cache: (cache.level, cache.kind)))
 
@@ -136,24 +139,24 @@ def operating_system() -> str:
         return kernel
 
 
-# ------------------------------------------------------------------------------- state and kinds
+# ------------------------------------------------------------------- state, and kinds of core
 
 
 def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
-    """Describe the state of the ``usable`` processors for the record, in the terms of Linux."""
+    """Describe what may slow the ``usable`` processors, for the record, in the terms of Linux."""
     cpus = root / "sys/devices/system/cpu"
     state: dict[str, str] = {}
     present = parse_list(read_text(cpus / "present"))
     if present and len(usable) < len(present):
         state["affinity"] = f"{format_list(usable)} of {len(present)}"
-    shared = set[int]()  # usable processors on the same core (SMT)
+    sharing = set[int]()  # usable processors that share a core (SMT)
     for number in usable:
         siblings = parse_list(read_text(cpus / f"cpu{number}/topology/thread_siblings_list"))
         usable_siblings = siblings.intersection(usable)
         if len(usable_siblings) > 1:
-            shared |= usable_siblings
-    if shared:
-        state["siblings"] = f"{format_list(shared)} share cores"
+            sharing |= usable_siblings
+    if sharing:
+        state["siblings"] = f"{format_list(sharing)} share cores"
     kinds = kinds_of_core(usable, root)
     if len(kinds) > 1:
         texts = [f"{kind}: {format_list(members)}" for kind, members in kinds.items()]
@@ -162,23 +165,23 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     governors.discard("")
     if governors:
         state["governor"] = ", ".join(sorted(governors))
-    for name, on in _TURBO.items():
-        switch = read_text(cpus / name).strip()
-        if switch:
-            state["turbo"] = "on" if switch == on else "off"
-    nodes = 0  # of memory, with usable processors
+    for file, text_if_on in _TURBO.items():
+        text = read_text(cpus / file).strip()
+        if text:
+            state["turbo"] = "on" if text == text_if_on else "off"
+    memory_nodes = 0  # NUMA nodes with usable processors
     for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
         if not parse_list(read_text(folder / "cpulist")).isdisjoint(usable):
-            nodes += 1
-    if nodes > 1:
-        state["nodes"] = str(nodes)
+            memory_nodes += 1
+    if memory_nodes > 1:
+        state["nodes"] = str(memory_nodes)
     if "microsoft" in read_text(root / "proc/version").lower():
         state["system"] = "WSL"
     return state
 
 
 def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[int]]:
-    """Group processors by kind of core, the fastest kind first; empty if the system shows no kinds.
+    """Group ``usable`` processors by kind of core, the fastest kind first; empty without kinds.
 
     Intel's kinds are P and E; on Arm, the kind is the core's capacity as Linux states it.
     """
@@ -187,15 +190,15 @@ def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[
         members = parse_list(read_text(root / file)).intersection(usable)
         if members:
             kinds[kind] = members
-    capacities = _counters(usable, "cpu_capacity", root)
+    capacities = _number_by_processor(usable, "cpu_capacity", root)
     for size in sorted(set(capacities.values()), reverse=True):
         members = {number for number, capacity in capacities.items() if capacity == size}
         kinds.setdefault(f"capacity {size}", members)
     return kinds
 
 
-def _counters(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
-    """Read each processor's ``file``, a whole number; processors without the file are omitted."""
+def _number_by_processor(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
+    """Read the whole number in each processor's ``file``; omit processors without the file."""
     numbers = {}
     for number in usable:
         text = read_text(root / f"sys/devices/system/cpu/cpu{number}" / file).strip()
@@ -205,29 +208,30 @@ def _counters(usable: Collection[int], file: str, root: Path) -> dict[int, int]:
 
 
 def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
-    """Count how often heat has slowed the processors since the system started; None if unknown.
+    """Count how often heat has slowed processors since the system started; None if unknown.
 
-    By default, the processors are those that this process may use.
+    By default, counts for all processors that this process may use.
     """
     file = "thermal_throttle/core_throttle_count"
-    counts = _counters(usable or usable_processors(), file, root)
+    counts = _number_by_processor(usable or usable_processors(), file, root)
     return sum(counts.values()) if counts else None
 
 
-def with_throttling(head: AnyHead, before: int | None) -> AnyHead:
-    """Add to a record's head how often heat slowed the processors since the count ``before``."""
-    after = throttle_count()
-    if before is None or after is None or after <= before:
+def with_throttling(head: AnyHead, count_before: int | None) -> AnyHead:
+    """Add to a record's head how often heat slowed the processors after ``count_before``, if so."""
+    count = throttle_count()
+    if count_before is None or count is None or count <= count_before:
         return head
-    state = {**head.environment.conditions, "throttled": f"{after - before} times"}
+    state = {**head.environment.conditions, "throttled": f"{count - count_before} times"}
     facts = msgspec.structs.replace(head.environment, conditions=state)
     return msgspec.structs.replace(head, environment=facts)
 
 
 def pin_to_one_kind(root: Path = _ROOT) -> str | None:
-    """Bind this process and its children to the fastest kind of core; describe the choice, if any.
+    """Bind this process and its children to the fastest kind of core, and describe these cores.
 
-    Threads on slower cores would delay all other threads at the end of every parallel loop.
+    Threads on slower cores would delay all other threads at the end of every parallel loop.  With a
+    single kind of core, or outside Linux, returns None.
     """
     kinds = kinds_of_core(usable_processors(), root)
     if len(kinds) < 2 or platform.system() != "Linux":

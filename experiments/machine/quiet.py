@@ -1,4 +1,4 @@
-"""Disturbances by other programs while a case is measured, and waiting until the machine is quiet.
+"""Disturbances by other programs during a measurement, and waiting until the machine is quiet.
 
 For each processor, Linux counts the busy time and the time taken by the hypervisor (steal).  For
 each thread, Linux counts the time in which the thread was ready but had no processor.  The
@@ -19,12 +19,13 @@ from experiments.machine.runtime import cores_available
 from experiments.machine.text import read_text
 
 _PROC: Final = Path("/proc")
-#: Shares of the time above which a measurement is disturbed, see ``disturbance``.
+#: Share of their time that threads may wait for a processor; see ``disturbance``.
 WAITING_SHARE: Final = 0.02
+#: Share of one processor's time that the hypervisor and other programs may take.
 TAKEN_SHARE: Final = 0.10
 #: Share of the spare processors (not needed by the run) that other programs may use.
 SPARE_SHARE: Final = 0.5
-#: Resolution of the clocks of /proc (s); a difference of two readings is wrong by up to a tick.
+#: Resolution of the clocks of /proc (s).
 TICK_S: Final = 0.01
 #: A machine is quiet after this time without a disturbance (s).
 QUIET_S: Final = 5
@@ -36,9 +37,10 @@ _NOTE_EVERY_S: Final = 10
 class Reading:
     """Counters at one moment, in s from arbitrary starts; 0 where the system has no counter.
 
-    ``busy_s`` (without steal) and ``steal_s`` are sums over the ``processors`` that this process
-    may use.  ``own_s`` is the processor time of this process and its ended children; ``waits_s``
-    maps each thread's number to the time in which the thread was ready without a processor.
+    ``busy_s`` (without steal) and ``steal_s`` are sums over the processors that this process may
+    use; ``processors`` is their number.  ``own_s`` is the processor time of this process and its
+    ended children.  ``waits_s`` maps each thread's number to the time in which the thread was ready
+    without a processor.
     """
 
     at_s: float
@@ -87,44 +89,45 @@ def read_counters() -> Reading:
 def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     """Describe what disturbed the time between two readings; None if nothing did, or without /proc.
 
-    A wall time w with t threads in use is disturbed if
+    A wall time w, in which a run used t threads, is disturbed if
 
-    - the threads waited for a processor used by others for more than 2 % of w·t.  One pinned thread
-      scatters by about 1 % between undisturbed processes, so a smaller share could not be seen;
+    - the threads waited for a processor that others used for more than 2 % of w·t (undisturbed
+      processes differ by about 1 %);
     - the hypervisor took more than 10 % of one processor;
-    - other programs and the hypervisor together used more than 10 % of one processor and the run
-      needs all processors: the thread that shares its processor delays all threads that wait at the
-      end of a parallel loop.  Programs may also use half of the spare processors; beyond that, they
-      use much of the caches, the bandwidth and the clock that all processors share.
+    - other programs and the hypervisor together used more than 10 % of one processor plus half of
+      the spare processors.  On a processor that the run needs, they delay all threads that wait at
+      the end of a parallel loop.  On spare processors, they use caches, bandwidth and clock that
+      all processors share.
 
-    Times that rounding to ticks of 10 ms can explain never count.  A processor has one clock for
-    programs and one for the system, and so has this process; a difference of two readings has a
-    variance of a sixth of a squared tick per clock.  The smallest time that counts is four standard
-    deviations of the sum.
+    Times that rounding to ticks of 10 ms can explain never count.  Each processor, and this
+    process, has one clock for programs and one for the system; the difference of two readings of a
+    clock has a variance of a sixth of a squared tick.  The smallest time that counts is four
+    standard deviations of the sum over all clocks.
     """
     wall, processors = after.at_s - before.at_s, after.processors
-    used, taken = _lost_times(before, after)
+    used_by_others, stolen = _lost_times(before, after)
     smallest = 4 * TICK_S * math.sqrt(2 * (processors + 1) / 6)
     spare = max(0, processors - threads)
     allowed = max((TAKEN_SHARE + SPARE_SHARE * spare) * wall, smallest)
-    if taken > max(TAKEN_SHARE * wall, smallest) or used + taken > allowed:
+    if stolen > max(TAKEN_SHARE * wall, smallest) or used_by_others + stolen > allowed:
+        texts = {"other processes used": used_by_others, "the hypervisor took": stolen}
         causes = []
-        for cause, seconds in (("other processes used", used), ("the hypervisor took", taken)):
+        for text, seconds in texts.items():
             if seconds > 0.05 * wall:
-                causes.append(f"{cause} {seconds / wall:.1f}")
+                causes.append(f"{text} {seconds / wall:.1f}")
         return f"{' and '.join(causes)} of {processors} processor{'s' if processors > 1 else ''}"
-    waited = 0.0  # of the threads that still run
+    waited = 0.0  # by threads that have not ended
     for thread, wait in after.waits_s.items():
         waited += max(0.0, wait - before.waits_s.get(thread, 0.0))
     # The excess is time that threads waited for each other: JAX runs one extra thread.
-    waited = min(waited, used + taken)
+    waited = min(waited, used_by_others + stolen)
     if waited > max(WAITING_SHARE * wall * threads, smallest):
         return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"
     return None
 
 
 def _lost_times(before: Reading, after: Reading) -> tuple[float, float]:
-    """Return the processor time that other programs used, and that the hypervisor took (s)."""
+    """Return the processor times that other programs used and that the hypervisor took (s)."""
     # Rounding to ticks may report more busy time than the processors had.
     busy = min(after.busy_s - before.busy_s, (after.at_s - before.at_s) * after.processors)
     used = max(0.0, busy - (after.own_s - before.own_s))
@@ -136,7 +139,7 @@ def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
 
     Observes the machine for ``seconds`` and names the busiest programs.
     """
-    busiest_programs()
+    busiest_programs()  # the next call counts from now
     before = read_counters()
     time.sleep(seconds)
     after = read_counters()
@@ -146,7 +149,7 @@ def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
 
 
 def free_processors(seconds: float) -> int:
-    """Count the processors that other programs leave free during ``seconds``; at least one."""
+    """Observe the machine for ``seconds``; count the processors that are free, at least one."""
     before = read_counters()
     time.sleep(seconds)
     after = read_counters()
@@ -155,7 +158,10 @@ def free_processors(seconds: float) -> int:
 
 
 def busiest_programs() -> tuple[str, ...]:
-    """Name up to three programs that used the most processor time since the last call."""
+    """Name up to three programs that used the most processor time since the last call.
+
+    A program that used less than 5 % of a processor is not named.
+    """
     import psutil  # type: ignore[import-untyped]
 
     used: Counter[str] = Counter()
@@ -168,9 +174,9 @@ def busiest_programs() -> tuple[str, ...]:
 
 
 def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> None:
-    """Wait until nothing has disturbed the machine for 5 s in a row, for at most ``minutes``.
+    """Wait, for at most ``minutes``, until nothing would disturb a run of ``threads`` for 5 s.
 
-    ``note`` prints the disturbances; a run of ``threads`` threads is assumed.
+    ``note`` prints the disturbances.
     """
     reason = unavailable()
     if reason is not None:

@@ -1,7 +1,4 @@
-"""Usable processors, and import of torch (threads, device and precision fixed) and of users' files.
-
-``float32`` means IEEE single precision on every device.
-"""
+"""Usable processors, import of torch with fixed threads and precision, and of users' files."""
 
 import importlib.util
 import inspect
@@ -22,7 +19,7 @@ INSTALL_COMMAND: Final = "python -m pip install -e '.[experiments]'"
 _INSTALL_NETWORKS: Final = (
     "python -m pip install --no-deps torchvision==0.28.0 timm==1.0.31 huggingface_hub safetensors"
 )
-#: Commands that install packages needed by some runs only; ``--no-deps`` keeps the installed torch.
+#: Package that only some runs need → command that installs it.  ``--no-deps`` keeps torch.
 INSTALL_BY_PACKAGE: Final = {
     "torchvision": _INSTALL_NETWORKS,
     "timm": _INSTALL_NETWORKS,
@@ -43,7 +40,10 @@ def cores_available() -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return the number of threads to use, by default one per core; raises ``UsageError``."""
+    """Return ``threads``, or by default the number of usable processors.
+
+    Raises ``UsageError`` for more threads than processors, or less than one.
+    """
     cores = cores_available()
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
@@ -81,7 +81,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
-    """Return a function of a file; raises ``LookupError`` with the names of its functions."""
+    """Return the function ``name`` of a module; raises ``LookupError`` that names its functions."""
     function = getattr(module, name, None)
     if not callable(function):
         names = [member for member, _ in inspect.getmembers(module, inspect.isfunction)]
@@ -93,7 +93,7 @@ def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def import_torch() -> Any:
-    """Import torch; raises ``MeasurementError`` with the command that installs it."""
+    """Import torch; raises ``MeasurementError`` with the command that installs torch."""
     try:
         import torch
 
@@ -111,8 +111,8 @@ def start_torch(device: Device, threads: int) -> Any:
     """Fix the threads, import torch, check the device and fix the precision.
 
     TF32 is switched off, so that ``float32`` means IEEE single precision on every device; cuDNN
-    chooses its algorithms by its heuristics (``benchmark`` off), as torch does by default.
-    Raises ``MeasurementError`` if torch or the device is missing.
+    chooses its algorithms by its heuristics (``benchmark`` off), as is torch's default.  Raises
+    ``MeasurementError`` if torch or the device is missing.
     """
     imported_before = "torch" in sys.modules
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)

@@ -1,9 +1,8 @@
 """Sensors: clock, temperature, power and throttling of the GPU, and energy of GPU and processor.
 
-NVML is NVIDIA's management library, read by ``nvidia-ml-py`` (the extra ``gpu``).  It is read
-before the warm-up, before the samples and after the samples, never while a call is timed.
-Linux shows the energy of each processor package in ``/sys/class/powercap``, on most systems to
-root alone.
+NVML is NVIDIA's management library, which ``nvidia-ml-py`` (the extra ``gpu``) calls.  Sensors are
+never read while a call is timed.  Linux shows the energy of each processor package in
+``/sys/class/powercap``, on most systems to root alone.
 """
 
 import importlib
@@ -17,7 +16,7 @@ from experiments.harness.study import Device
 from report.core.missing import Missing
 from report.core.records.record import SeriesByQuantity
 
-#: Bit of NVML's throttle reasons (``nvml.h``) -> cause; the power limit, often reached, is omitted.
+#: Bit of NVML's throttle reasons (``nvml.h``) → cause; the power limit, often reached, is omitted.
 _THROTTLE_CAUSES: Final = {
     0x08: "the hardware slowed it",
     0x20: "its driver slowed it for heat",
@@ -25,12 +24,12 @@ _THROTTLE_CAUSES: Final = {
     0x80: "its supply of power slowed it",
 }
 _POWERCAP: Final = Path("/sys/class/powercap")
-#: Energy so far, and the energy at which the counter restarts from 0 (J).
+#: Value of an energy counter, and the value at which the counter restarts from 0 (J).
 EnergyReading: TypeAlias = tuple[float, float]
 
 
 class GpuState(NamedTuple):
-    """State at one moment: clock (Hz), temperature (°C), power (W), and NVML's mask of reasons."""
+    """GPU at one moment: clock (Hz), temperature (°C), power (W), bits of throttle reasons."""
 
     device_clock: int
     device_temperature: int
@@ -39,14 +38,14 @@ class GpuState(NamedTuple):
 
 
 def unavailable() -> str | None:
-    """Explain why the state of a GPU cannot be read; None if the library is installed."""
+    """Explain why the state of a GPU cannot be read; None if ``nvidia-ml-py`` is installed."""
     if importlib.util.find_spec("pynvml") is None:
         return "nvidia-ml-py is not installed; install it with: python -m pip install -e '.[gpu]'"
     return None
 
 
 def _gpu() -> tuple[Any, Any]:
-    """Return NVML and its handle of PyTorch's GPU."""
+    """Return NVML and NVML's handle of PyTorch's GPU."""
     torch: Any = importlib.import_module("torch")
     nvml: Any = importlib.import_module("pynvml")
     nvml.nvmlInit()
@@ -71,16 +70,16 @@ def read(device: Device) -> GpuState | None:
 
 
 def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
-    """Return one sample for each moment and quantity; no series if a state is missing."""
+    """Return a series per quantity, with a sample from each state; {} if a state is None."""
     known = [state for state in states if state is not None]
     if len(known) < len(states):
         return {}
-    samples_by_quantity = zip(*known, strict=True)
-    return dict(zip(GpuState._fields, samples_by_quantity, strict=True))
+    series = zip(*known, strict=True)
+    return dict(zip(GpuState._fields, series, strict=True))
 
 
 def throttling(series: SeriesByQuantity) -> str | None:
-    """Describe what slowed the GPU during a series; None if nothing did."""
+    """Describe what slowed the GPU, by the series ``throttle_reasons``; None if nothing did."""
     for reasons in series.get("throttle_reasons", ()):
         for bit, cause in _THROTTLE_CAUSES.items():
             if int(reasons) & bit:
@@ -89,7 +88,7 @@ def throttling(series: SeriesByQuantity) -> str | None:
 
 
 def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
-    """Read the energy counter of the GPU, or of each processor package."""
+    """Read the energy counter of the GPU, or the counter of each processor package."""
     reason = unavailable() if device == "cuda" else None
     if reason is not None:
         return Missing(reason)
@@ -101,9 +100,9 @@ def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
         for folder in sorted(_POWERCAP.glob("intel-rapl:*")):
             if (folder / "name").read_text().startswith("package-"):  # not a part of a package
                 microjoules = int((folder / "energy_uj").read_text())
-                range_ = int((folder / "max_energy_range_uj").read_text())
-                readings.append((microjoules / 1e6, range_ / 1e6))
-    except Exception as error:  # NVML and Linux refuse single readings; times are valid without
+                largest = int((folder / "max_energy_range_uj").read_text())
+                readings.append((microjoules / 1e6, largest / 1e6))
+    except Exception as error:  # some GPUs and systems refuse; times are valid without energy
         cause = getattr(error, "strerror", None) or error
         return Missing(f"the energy counter cannot be read ({cause})")
     return tuple(readings) or Missing("the system shows no energy counter (powercap)")
@@ -114,13 +113,14 @@ def energy_series(
     after: tuple[EnergyReading, ...] | Missing,
     calls: int,
 ) -> SeriesByQuantity:
-    """Return the mean energy per call between two readings; no series if energy was not counted.
+    """Return the mean energy per call (J) between two readings, and the number of ``calls``.
 
-    A counter may have restarted from 0 once between the readings.
+    A counter may have restarted from 0 once between the readings.  Returns {} if no energy was
+    counted.
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}
     energy = 0.0
-    for (start, range_), (end, _) in zip(before, after, strict=True):
-        energy += (end - start) % range_
+    for (start, largest), (end, _) in zip(before, after, strict=True):
+        energy += (end - start) % largest
     return {"energy": (energy / calls,), "energy_calls": (calls,)} if energy else {}

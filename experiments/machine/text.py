@@ -1,4 +1,4 @@
-"""Text for records and for people: short, and without paths of the machine."""
+"""Output of programs as text without folders of this machine, and short texts for messages."""
 
 import os
 import re
@@ -10,6 +10,7 @@ import msgspec
 
 from report.core.records.record import Level
 
+#: Absolute path in a folder; the group is the last part.
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+@~-]+)+/([\w.+@~-]+)")
 
 
@@ -19,12 +20,12 @@ def without_paths(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not empty, which in a traceback is the error."""
+    """Return the last line that is not blank (in a traceback: the error), else "no message"."""
     return without_paths((text.strip() or "no message").splitlines()[-1].strip())
 
 
 def first_line(text: str) -> str:
-    """Return the first line that is not empty."""
+    """Return the first line that is not blank, else "no message"."""
     return without_paths((text.strip() or "no message").splitlines()[0].strip())
 
 
@@ -37,7 +38,7 @@ def read_text(path: Path) -> str:
 
 
 def program_output(*words: str, folder: Path | None = None) -> str | None:
-    """Run a program in ``folder`` and return its output; None if it cannot run or fails."""
+    """Run a program in ``folder`` for at most 30 s and return its output; None if it fails."""
     try:
         run = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
@@ -45,16 +46,19 @@ def program_output(*words: str, folder: Path | None = None) -> str | None:
     return os.fsdecode(run.stdout).strip()  # folder names need not be UTF-8
 
 
-def flatten(part: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every leaf value with its path, such as ``host.family``; None for an empty part."""
-    part = msgspec.to_builtins(part)
-    if isinstance(part, list | tuple):
-        part = dict(enumerate(part, 1))
-    if isinstance(part, dict) and part:
-        for key, value in part.items():
-            yield from flatten(value, f"{name}.{key}".removeprefix("."))
+def flatten(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the path and value of every leaf of nested data, such as ``host.flags.1``.
+
+    The value of an empty list or mapping is None.
+    """
+    value = msgspec.to_builtins(value)
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value, 1))
+    if isinstance(value, dict) and value:
+        for key, part in value.items():
+            yield from flatten(part, f"{path}.{key}".removeprefix("."))
     else:
-        yield name, None if part == {} else part
+        yield path, None if value == {} else value
 
 
 def factors_text(factors: Mapping[str, Level]) -> str:
@@ -63,7 +67,7 @@ def factors_text(factors: Mapping[str, Level]) -> str:
 
 
 def period_text(seconds: float) -> str:
-    """Round an estimated time: ``45 s``, ``2.5 min``, ``12 min``."""
+    """Format an estimated time as ``45 s``, ``2.5 min`` or ``12 min``."""
     if seconds < 90:
         return f"{5 * round(seconds / 5)} s"
     if seconds < 300:

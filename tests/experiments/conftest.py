@@ -130,7 +130,7 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
-        patch.setattr(rounds, "REPEATS", 0)
+        patch.setattr(rounds, "MAX_REPEATS", 0)
         patch.setattr(run_module, "measure_ceilings", measure_small)
         run_module.run(request, Notes())
     torch.set_num_threads(threads)

@@ -77,8 +77,8 @@ def test_iterations_match_numpy(name: str, dtype: str, tolerance: float) -> None
 @given(st.integers(1, 20), st.integers(0, 2**16), st.integers(1, 30))
 def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     random, xp = np.random.RandomState(seed), library("numpy").xp
-    initial, ops = perceptron.initial(hidden, seed), Operations(xp)
-    part = perceptron.placed(library("numpy"), "float64", handwritten(None).train, samples)
+    initial, ops = perceptron.initial_parameters(hidden, seed), Operations(xp)
+    part = perceptron.batch_on_device(library("numpy"), "float64", handwritten(None).train, samples)
     b1, b2 = (random.normal(size=bias.shape) for bias in (initial.b1, initial.b2))
     parameters = initial._replace(b1=b1, b2=b2)
     activations = perceptron.forward(ops, parameters, part.images)
@@ -116,7 +116,9 @@ def _call_and_count(function: Any, args: Any, kwargs: Any) -> Any:
 def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
     """Calls are counted without the array API, whose ``clip`` makes several NumPy calls."""
     part = training_on("numpy").train
-    parameters = Parameters(*(tensor.view(Counting) for tensor in perceptron.initial(10, SEED)))
+    parameters = Parameters(
+        *(tensor.view(Counting) for tensor in perceptron.initial_parameters(10, SEED))
+    )
     for calls in (subject.ALL_CALLS, changes.DIVIDED_RATE_CALLS):
         Counting.calls = 0
         ops = changes.operations_with(calls, np, part.images.shape[1])
@@ -127,7 +129,7 @@ def test_an_iteration_makes_the_calls_that_theory_counts() -> None:
     def add(quantity: str, calls: float) -> None:
         counts[quantity] += int(calls)
 
-    timed = perceptron.timed(np, lambda result: result, lambda: Counting.calls, add)
+    timed = perceptron.timed_operations(np, lambda result: result, lambda: Counting.calls, add)
     iteration(timed, parameters, part.images.view(Counting), part.targets)
     assert counts == {
         "matrix_product_time": 5, "bias_time": 2, "relu_time": 1, "softmax_time": 5,
@@ -154,7 +156,7 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
     training, names, ticks = training_on("numpy"), list[str](), iter(range(10_000))
     library = training.library
     plain = Operations(library.xp)
-    timed = perceptron.timed(
+    timed = perceptron.timed_operations(
         library.xp, library.wait, lambda: next(ticks), lambda name, seconds: names.append(name)
     )
     expected = iteration(plain, training.parameters, *training.train)

@@ -96,7 +96,7 @@ def test_unstable_and_disturbed_cases_are_named() -> None:
         ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
         ([busy] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
     ):
-        assert str(instability(cases, named=1)).startswith(message)
+        assert str(instability(cases, listed=1)).startswith(message)
 
 
 FILE = DATA / "conv_scaling" / "20261126T044924Z-amd-epyc-1t-cff32c-02a9bf49.json"
@@ -147,7 +147,7 @@ def test_a_fault_changes_only_its_check() -> None:
 def test_an_unexpected_error_does_not_stop_other_checks(
     monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    monkeypatch.setattr(checks.gates, "disturbed", lambda records: 1 / 0)
+    monkeypatch.setattr(checks.gates, "count_disturbed", lambda records: 1 / 0)
     code, out, _ = ask("check", FILE, FILE)
     message = " ".join(out.split())
     assert code == 1

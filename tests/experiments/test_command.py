@@ -239,9 +239,9 @@ def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
     """Calls of 1 ms for 10 images and 5 ms for 50 images interpolate to 3 ms for 30 images."""
     timed_sizes = []
 
-    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
+    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.CaseTimes]:
         timed_sizes.append(factors["batch"])
-        return [forecast.Times(float(factors["batch"]), 0.1, 1e-4 * float(factors["batch"]))]
+        return [forecast.CaseTimes(float(factors["batch"]), 0.1, 1e-4 * float(factors["batch"]))]
 
     monkeypatch.setattr(forecast, "_time_case", time_case)
     monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
@@ -251,17 +251,17 @@ def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
     assert timed_sizes == [10, 50]
     for name in ("forward", "backward"):
         times = forecast._interpolated(timed, {"batch": 30, "pass": name}, QUICK)
-        assert times == pytest.approx(forecast.Times(30, 0.1, 0.003))
+        assert times == pytest.approx(forecast.CaseTimes(30, 0.1, 0.003))
     # Five calls before the samples, then 15 samples within 0.1 s.
-    assert forecast._case_time(0.1, 0.005, QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
-    assert forecast._interpolated({}, {"batch": 30}, QUICK).times == pytest.approx(0.15)
+    assert forecast._process_time(0.1, 0.005, QUICK) == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
+    assert forecast._interpolated({}, {"batch": 30}, QUICK).process_s == pytest.approx(0.15)
     # Without a subject, the functions that measure a case are timed: 2 s and 3 s by this clock.
     clock = iter((0, 2, 5))
     monkeypatch.setattr(forecast, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tiny = tiny_study.STUDY
     tiny = replace(tiny, plan=replace(tiny.plan, times=tiny.plan.memory))
     trial = forecast._trial(tiny, {"size": 3}, Session("cpu", QUICK))
-    assert trial == forecast.Times(size=3, memory=2, times=3)
+    assert trial == forecast.CaseTimes(size=3, memory_s=2, process_s=3)
 
 
 @pytest.mark.parametrize(("scatter", "turn_s", "pairs", "needed"), [
@@ -280,10 +280,10 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
     """
     study, sizes, notes = registry.load("conv_scaling"), list[Level](), list[str]()
 
-    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.Times]:
+    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.CaseTimes]:
         sizes.append(factors["batch"])
         call = 1.0 if len(sizes) % 2 == 0 else exp(scatter)
-        return [forecast.Times(1.0, 0.1, 0.1, call)]
+        return [forecast.CaseTimes(1.0, 0.1, 0.1, call)]
 
     monkeypatch.setattr(forecast, "_time_case", time_case)
     monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
@@ -311,7 +311,7 @@ def test_runs_of_any_module_print_theory(
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
-    monkeypatch.setattr(rounds, "REPEATS", 0)
+    monkeypatch.setattr(rounds, "MAX_REPEATS", 0)
     monkeypatch.setattr(program, "forecast", lambda request, _: (request, {"memory": 1.0}))
     code, out, _ = ask("run", "any_module", "--quick", "--threads", 1)
     assert code == 0

@@ -283,7 +283,7 @@ def test_verdicts_follow_interval_and_margin(low: float, high: float, verdict: s
 @pytest.fixture
 def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     """Request a comparison of two functions with a baseline in two pairs, without ceilings."""
-    monkeypatch.setattr(rounds, "REPEATS", 0)
+    monkeypatch.setattr(rounds, "MAX_REPEATS", 0)
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
     facts = make_environment(threads=1)
     monkeypatch.setattr(environment, "gather", lambda torch, device, threads, *, name: facts)

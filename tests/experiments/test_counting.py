@@ -162,7 +162,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
         factory.write_program(tmp_path / folder / "ncu", text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ncu, "PLACES", ())
+    monkeypatch.setattr(ncu, "USUAL_PATHS", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))

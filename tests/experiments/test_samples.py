@@ -260,7 +260,7 @@ def test_a_crashing_case_does_not_affect_other_cases(
     # Disturbed rounds are recorded with the disturbance and repeated as often as allowed.
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in disturbed.rounds} == {"a test"}
-    assert len(disturbed.rounds) == 4 + 2 * min(2, rounds.REPEATS)
+    assert len(disturbed.rounds) == 4 + 2 * min(2, rounds.MAX_REPEATS)
     assert set(disturbed.samples("time")) == {tiny_study.DISTURBED / 1000}
     assert any("again" in note for note in notes.notes)
 

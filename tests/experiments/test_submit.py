@@ -17,7 +17,7 @@ import tiny_study
 from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
-from experiments.commands.status import ShardState, queued, shards, sweeps, tag
+from experiments.commands.status import ShardState, queued, shard_states, sweeps, tag
 from experiments.harness.journal import CaseResult, new_journal
 from experiments.harness.request import Request
 from report.core.errors import MeasurementError
@@ -71,7 +71,7 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
         (None, "another kind of node", "missing"),
     ):
         sweep = tag("tiny", first_part.shard, threads, label)
-        assert shards("tiny", driver.data, sweep)[1].state == state
+        assert shard_states("tiny", driver.data, sweep)[1].state == state
 
 
 def test_jobs_without_progress_end_the_submission(
@@ -85,7 +85,7 @@ def test_jobs_without_progress_end_the_submission(
     started, log = list[int](), tmp_path / "a.log"
     log.write_bytes(b"\xff\nkilled")
 
-    def shards(*_: object) -> dict[int, ShardState]:
+    def shard_states(*_: object) -> dict[int, ShardState]:
         number = len(started)
         finished_cases = saved[min(number, len(saved) - 1)]
         first = ShardState("missing" if number == 6 else "measured", "a")
@@ -95,10 +95,10 @@ def test_jobs_without_progress_end_the_submission(
     options = SimpleNamespace(cluster="local", nodes=1, time=1)
     job = SimpleNamespace(paths=SimpleNamespace(stderr=log))
     jobs: Any = SimpleNamespace(
-        request=request, options=options, submitted={2: job}, sweep="", shards=2, active=dict,
+        request=request, options=options, submitted={2: job}, sweep_tag="", shards=2, active=dict,
         start=started.extend,
     )  # fmt: skip
-    monkeypatch.setattr(submit.status, "shards", shards)
+    monkeypatch.setattr(submit.status, "shard_states", shard_states)
     monkeypatch.setattr(submit.time, "sleep", lambda _: None)
     reason = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=reason):
