@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from report.core.errors import StudyError
 from report.theory import allocator
-from report.theory.allocator import MIB, Allocate, Free, MemoryRequest, Snapshot, options_of, replay
+from report.theory.allocator import (
+    MIB,
+    Allocate,
+    Free,
+    MemoryRequest,
+    Snapshot,
+    parse_options,
+    replay,
+)
 
 
 def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
@@ -22,7 +30,7 @@ def run(*program: tuple[str, int], options: str = "") -> tuple[Snapshot, ...]:
     for owner, size in program:
         requests.append(Free(owner) if owner in live and not size else Allocate(owner, size))
         live ^= {owner}
-    return replay(requests, Snapshot(options=options_of(options)))
+    return replay(requests, Snapshot(options=parse_options(options)))
 
 
 BY_FOUR = "roundup_power2_divisions:4"
@@ -46,7 +54,7 @@ BY_FOUR = "roundup_power2_divisions:4"
     (BY_FOUR, 2100, 2560, 2 * MIB),
 ])  # fmt: skip
 def test_rounding_and_segments(options: str, size: int, block: int, segment: int) -> None:
-    assert options_of(options).rounded(size) == block
+    assert parse_options(options).rounded(size) == block
     assert run(("a", size), options=options)[-1].reserved == segment
 
 
@@ -139,7 +147,7 @@ OPTIONS = (
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 25), _SIZES), max_size=25),
        st.sampled_from(OPTIONS))  # fmt: skip
 def test_invariants_hold_after_every_step(steps: list[tuple[bool, int, int]], text: str) -> None:
-    options = options_of(text)
+    options = parse_options(text)
     expected, state = dict[str, int](), Snapshot(options=options)
     for number, (is_free, index, size) in enumerate(steps):
         if is_free and expected:
@@ -200,7 +208,7 @@ def check(segment: allocator.Segment, options: allocator.Options) -> None:
 ])  # fmt: skip
 def test_options_are_parsed_or_refused(text: str, expected: allocator.Options | str) -> None:
     if isinstance(expected, allocator.Options):
-        assert options_of(text) == expected
+        assert parse_options(text) == expected
         return
     with pytest.raises(StudyError, match=re.escape(expected)):
-        options_of(f"garbage_collection_threshold:0.5, {text}")
+        parse_options(f"garbage_collection_threshold:0.5, {text}")

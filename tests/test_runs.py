@@ -10,7 +10,7 @@ import pytest
 from report.core.missing import Missing
 from report.core.records.record import Ceiling, Environment, Round
 from report.core.records.store import Stored
-from report.evidence.ceilings import in_binary
+from report.evidence.ceilings import format_bytes
 from report.evidence.runs import Run, device_labels
 from report.quantity.intervals import Process
 from tests import factory
@@ -241,4 +241,4 @@ def test_the_ceiling_is_the_best_of_several_operations(
 
 
 def test_sizes_are_printed_in_binary_units() -> None:
-    assert [in_binary(n * MIB) for n in (127, 128, 1024)] == ["127 MiB", "128 MiB", "1 GiB"]
+    assert [format_bytes(n * MIB) for n in (127, 128, 1024)] == ["127 MiB", "128 MiB", "1 GiB"]

@@ -22,7 +22,7 @@ from experiments.theory.networks import (
 )
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
-from report.theory.allocator import Options, options_of
+from report.theory.allocator import Options, parse_options
 from report.theory.network import Theory, fits
 
 #: An input of the command line, with an optional type: ``int64:N,128``.
@@ -146,7 +146,7 @@ def allocator_options(device: str, text: str | None) -> Options | None:
     if text is None:
         by_old_name = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         text = os.environ.get("PYTORCH_ALLOC_CONF", by_old_name)
-    return options_of(text)
+    return parse_options(text)
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:

@@ -5,7 +5,7 @@
 
 from typing import Final
 
-#: Ending of the names of replication reports, which are built as papers are.
+#: Ending of the names of replication reports, such as ``conv_scaling-replication``.
 REPORT_SUFFIX: Final = "-replication"
 
 
@@ -15,5 +15,5 @@ def is_report(name: str) -> bool:
 
 
 def study_of(name: str) -> str:
-    """Return the study of a paper or of a replication report."""
+    """Return the study of a paper or a replication report with this ``name``."""
     return name.removesuffix(REPORT_SUFFIX)

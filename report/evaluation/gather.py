@@ -1,10 +1,11 @@
-"""Choose and read the data of a paper, and compute its study; the only module that selects data.
+"""Choose and read the data of a paper, and compute its study.  No other module selects data.
 
 One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read, if
 it was edited, if its cases or rates are impossible, or if the study's code raises an error on it.
 
 An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, or if the study, or a machine with a role in that file, has no good record.
+``--use`` names it, or if no good record is left of the study, or of a machine with a role there (a
+role, such as ``cpu``, says which sentences of the paper describe the machine).
 """
 
 import os
@@ -18,7 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError
 from report.core.missing import Missing
-from report.core.records import EDITIONS, IMPORTED, OPERATORS
+from report.core.records import EDITIONS, IMPORTED, OPERATORS, store
 from report.core.records.choice import (
     ROLES,
     USE_OPTION,
@@ -36,16 +37,6 @@ from report.core.records.files import PROJECT_DATA, read_table, shared
 from report.core.records.network_operators import read_operators
 from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_devices, read_reported
-from report.core.records.store import (
-    EDITED,
-    Stored,
-    StoredImport,
-    StoredRecord,
-    read_attachments,
-    start_and_file,
-    strays,
-    survey,
-)
 from report.evidence.runs import device_labels
 from report.instruments import gates
 from report.instruments.counters.logs import join_logs
@@ -54,48 +45,53 @@ from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
+#: Edition (choice of machines) of a paper that has none in ``editions.yaml``.
 _NO_EDITION: Final = Edition({})
+#: Root of the project.
 _ROOT: Final = PROJECT_DATA.parent
+#: Folder of this package, with the folder ``studies``.
 _REPORT: Final = _ROOT / "report"
 #: The remedy for a study that fails with every record.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 #: The remedy for a study that fails only with some records.
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
+#: Message on an edited record, whose file is to be inserted.
 _EDITED: Final = (
-    f"data/{{}}: {EDITED}, so it was edited after it was measured; restore it with git, run the "
-    f"experiment again, or name it in data/{EDITIONS} to use it as it is."
+    f"data/{{}}: {store.EDITED}, so it was edited after it was measured; restore it with git, run "
+    f"the experiment again, or name it in data/{EDITIONS} to use it as it is."
 )
-#: Record file → attachments that the paper needs.
+#: Record file → name of an attachment that the paper needs → content.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
-#: The byline of a paper with other records; the authors answer only for those of their edition.
-_FOREIGN: Final = "Built with records that are not those of the paper's edition"
-_Item = TypeVar("_Item", bound=StoredRecord[Any])
+#: Byline of a paper with records that its authors did not choose, in place of the authors.
+_FOREIGN_BYLINE: Final = "Built with records that are not those of the paper's edition"
+_Item = TypeVar("_Item", bound=store.StoredRecord[Any])
 
 
 @dataclass(frozen=True)
 class StudyData:
-    """All data of a study's paper.
+    """All data of a study, before records are chosen.
 
-    ``refused`` maps files of bad records to the reason.  ``inputs`` are all data except records.
+    ``measured``: its readable records.  ``published``: its readable records of other authors.
+    ``refused``: file of a bad record → reason.  ``inputs``: all data except records.
     """
 
-    measured: tuple[Stored, ...]
-    published: tuple[StoredImport, ...]
+    measured: tuple[store.Stored, ...]
+    published: tuple[store.StoredImport, ...]
     refused: Mapping[str, str]
     inputs: Inputs
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The inputs of a paper, and the fate of every record of its study.
+    """The inputs of a paper, and the use of every record of its study.
 
     ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` were
-    made among the ``usable`` records of the ``folder``.  ``origin`` is printed in the paper:
+    made among the ``usable`` records of ``study_data``.  ``origin`` is printed in the paper:
 
     - ``records``, ``reported``: files, relative to the data directory;
     - ``devices``: names of the machines;
-    - ``measured``: date of the edition or of a newer run;
-    - ``altered``: edited records of the study, with their faults;
+    - ``measured``: date of the edition or of a newer run, None without both;
+    - ``altered``: edited records that are used, with their faults;
     - ``asked``: records of ``--use``;
     - ``imported``: attributions of other authors' measurements;
     - ``byline``: only if the records are not those of the edition.
@@ -105,18 +101,18 @@ class Chosen:
     origin: Mapping[str, Any]
     notices: tuple[str, ...]
     listing: Sequence[Mapping[str, Any]]
-    usable: Sequence[Stored]
+    usable: Sequence[store.Stored]
     choices: Choices
-    folder: StudyData
+    study_data: StudyData
 
     @property
-    def files(self) -> tuple[Stored | StoredImport, ...]:
-        """All used records, as their files hold them."""
-        files: list[Stored | StoredImport] = []
+    def files(self) -> tuple[store.Stored | store.StoredImport, ...]:
+        """All used records, one per file (a run that was measured in shards has several)."""
+        records: list[store.Stored | store.StoredImport] = []
         for stored in self.inputs.records:
             for run in stored.runs:
-                files += run.shards
-        return (*files, *self.inputs.imported)
+                records += run.shards
+        return (*records, *self.inputs.imported)
 
 
 def compute_usable(
@@ -124,12 +120,12 @@ def compute_usable(
 ) -> tuple[Chosen, Findings]:
     """Choose the inputs of a study and compute it, leaving out records with which it fails.
 
-    Raises ``RidgepointError`` if the data cannot be chosen (see ``choose_records``) or computed.
+    Raises ``RecordError`` as ``choose_records`` does, and ``StudyError`` if no record is at fault.
     """
     refused: dict[str, str] = {}
-    folder = read_study_data(study, data)
+    study_data = read_study_data(study, data)
     while True:
-        chosen = choose_records(study, data, requested, refused, folder=folder)
+        chosen = choose_records(study, data, requested, refused, study_data=study_data)
         try:
             findings = compute(study, chosen.inputs)
             return with_gate_notes(study, chosen), findings
@@ -143,41 +139,44 @@ def compute_usable(
 def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
     """Find the records that cause an error of a study; map each to the reason.
 
-    The record is named in ``error``, or else the study is computed from each record alone.  If it
-    fails with every record, no record is to blame.
+    ``error`` is a message of ``compute``.  If it names no single record, the study is computed from
+    each record alone.  If it fails with every record, no record is to blame.
     """
     place = error.partition(": ")[0]
-    if (named := place.removeprefix("data/")) in inputs.files:
-        return {named: error}
-    if not place.endswith(" more"):
-        return {}  # an error in code, or a file that all records share
-    inputs_of: dict[str, Inputs] = {}
+    file_in_error = place.removeprefix("data/")
+    if file_in_error in inputs.files:
+        return {file_in_error: error}
+    if not place.endswith(" more"):  # ``compute`` names one file and how many more there are
+        return {}  # an error in code, or in a file that all records share
+    inputs_by_file: dict[str, Inputs] = {}
     for stored in inputs.records:
         for run in stored.runs:
-            inputs_of[run.file] = replace(inputs, records=(replace(run, others=()),), imported=())
+            run_alone = replace(run, others=())
+            inputs_by_file[run.file] = replace(inputs, records=(run_alone,), imported=())
     for item in inputs.imported:
-        inputs_of[item.file] = replace(inputs, records=(), imported=(item,))
+        inputs_by_file[item.file] = replace(inputs, records=(), imported=(item,))
     reasons: dict[str, str] = {}
-    for file, alone in inputs_of.items():
+    for file, inputs_of_file in inputs_by_file.items():
         try:
-            compute(study, alone)
+            compute(study, inputs_of_file)
         except RidgepointError as failure:
             reasons[file] = str(failure).replace(_FIX_CODE, _FIX_DATA)
-    return reasons if len(reasons) < len(inputs_of) else {}
+    return reasons if len(reasons) < len(inputs_by_file) else {}
 
 
 def compute(study: str, inputs: Inputs) -> Findings:
-    """Compute ``study`` from its inputs; raises ``StudyError``, which names the files or the line.
+    """Compute ``study`` from its inputs.
 
-    Code that computes with numbers does not know which file they came from, so its errors name all
-    input files.
+    Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError`` that
+    names the line if only code can be at fault, else all input files, since code that computes with
+    numbers does not know which file they came from.
     """
     try:
         return find_study(study)(inputs)
     except (NameError, ImportError, SyntaxError) as error:
-        raise StudyError(f"{_line(error, _REPORT)}: {error}; correct that line.") from error
+        raise StudyError(f"{_last_line(error, _REPORT)}: {error}; correct that line.") from error
     except StudyCodeError as error:
-        place = _line(error, _REPORT / "studies") or f"report/studies/{study}"
+        place = _last_line(error, _REPORT / "studies") or f"report/studies/{study}"
         raise StudyError(f"{place}: {error}; correct the study.") from error
     except Exception as error:
         message = str(error)
@@ -186,13 +185,13 @@ def compute(study: str, inputs: Inputs) -> Findings:
         first, more = next(iter(inputs.files), study), len(inputs.files) - 1
         files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
         if not isinstance(error, RidgepointError):
-            line = _line(error, _REPORT / "studies", _REPORT)
+            line = _last_line(error, _REPORT / "studies", _REPORT)
             message = f"{type(error).__name__}: {message} in {line}; {_FIX_CODE}."
         raise StudyError(f"{files}: {message}") from error
 
 
-def _line(error: Exception, *folders: Path) -> str:
-    """Return the last line of the traceback in ``folders``, tried in turn; empty if in none."""
+def _last_line(error: Exception, *folders: Path) -> str:
+    """Return file:line of the traceback's last line in ``folders``, tried in turn; else empty."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
@@ -204,9 +203,9 @@ def _line(error: Exception, *folders: Path) -> str:
 
 
 def read_study_data(study: str, data: Path) -> StudyData:
-    """Read all records of a study and all other data of its paper."""
+    """Read all records of a study, and the reported values, devices and networks of its paper."""
     measured, refused = usable_records(study, data)
-    published, refused_imports = survey(study, data, ImportedRecord)
+    published, refused_imports = store.survey(study, data, ImportedRecord)
     reported = f"reported/{study}.json"
     inputs = Inputs(
         records=(),
@@ -225,93 +224,97 @@ def choose_records(
     requested: Sequence[str] = (),
     refused: Mapping[str, str] = MappingProxyType({}),
     editions: Mapping[str, Edition] | None = None,
-    folder: StudyData | None = None,
+    study_data: StudyData | None = None,
 ) -> Chosen:
     """Choose the records of ``study``, and read their attachments.
 
     - ``requested``: records of ``--use``, relative to ``data``.
     - ``refused``: records to omit, with the reasons.
     - ``editions``: used instead of the editions of ``data``.
-    - ``folder``: records that were read before; by default they are read now.
+    - ``study_data``: data that were read before; by default they are read now.
 
-    Raises ``RecordError`` for a named record that is bad, for a role without a machine, and for a
-    bad record that no good record can replace.
+    Raises ``RecordError`` for a record of the edition or ``--use`` that is bad, unknown or may not
+    be pooled, for a role without a machine, and for a bad record that no good record can replace.
     """
-    named = (read_editions(data, STUDIES) if editions is None else editions).get(study)
-    edition = named or _NO_EDITION
-    folder = folder or read_study_data(study, data)
-    bad = {**folder.refused, **refused}
+    given_edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
+    edition = given_edition or _NO_EDITION
+    study_data = study_data or read_study_data(study, data)
+    bad = {**study_data.refused, **refused}
     while True:
-        usable = _usable(folder.measured, study, bad, edition, requested)
-        imported = _usable(folder.published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
-        choices = choices_of(usable, named, requested)
+        usable = _without_bad(study_data.measured, study, bad, edition, requested)
+        imported = _without_bad(study_data.published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
+        choices = choices_of(usable, given_edition, requested)
         attachments, unreadable = _read_attachments(study, choices, imported, data)
         if not unreadable:
             break
         bad |= unreadable
     altered: dict[str, str] = {}
-    for item in (*folder.measured, *folder.published):
+    for item in (*study_data.measured, *study_data.published):
         if item.edited:
             reasons = altered if item in (*usable, *imported) else bad
             reasons[item.file] = _EDITED.format(item.file)
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
-    inputs = _inputs(folder.inputs, choices, imported, attachments, edition)
-    origin = _origin(inputs, choices, edition) | {"altered": [(file, EDITED) for file in altered]}
-    if editions is None and (requested or (named is None and data != PROJECT_DATA)):
-        origin["byline"] = _FOREIGN
+    inputs = _with_records(study_data.inputs, choices, imported, attachments, edition)
+    origin = _origin(inputs, choices, edition)
+    origin["altered"] = [(file, store.EDITED) for file in altered]
+    without_edition = given_edition is None and data != PROJECT_DATA
+    if editions is None and (requested or without_edition):
+        origin["byline"] = _FOREIGN_BYLINE
     notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
-    notices += strays(study, data)
+    notices += store.strays(study, data)
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
-    return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, folder)
+    return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, study_data)
 
 
-def _usable(
+def _without_bad(
     items: Sequence[_Item],
     folder: str,
     bad: Mapping[str, str],
     edition: Edition,
     requested: Sequence[str] = (),
 ) -> tuple[_Item, ...]:
-    """Return the good records; edited records only if named, or if all records are edited.
+    """Return the records of ``folder`` that are not ``bad``.
 
-    Raises ``RecordError`` for a bad record that is named, or that no good record can replace.
+    Edited records are included only if the edition or ``--use`` (``requested``) names them, or if
+    all are edited.  Raises ``RecordError`` for a bad record that is named or cannot be replaced.
     """
-    named = {*edition.files, *requested}
+    named_files = {*edition.files, *requested}
     good = [item for item in items if item.file not in bad]
     machines = {machine for machine in edition.roles.values() if isinstance(machine, str)}
-    absent = machines - {item.record.environment.key for item in good}
+    absent_machines = machines - {item.record.environment.key for item in good}
     for file, reason in bad.items():
         # File names consist of time, machine key and hash.  The whole key is compared, since one
         # key may be the beginning of another.
         key = file.partition("-")[2].rpartition("-")[0]
-        needed = file in named or key in absent or not good
-        if needed and file.rpartition("/")[0] == folder:
+        is_needed = file in named_files or key in absent_machines or not good
+        if is_needed and file.rpartition("/")[0] == folder:
             raise RecordError(reason)
-    return tuple(item for item in good if not item.edited or item.file in named) or tuple(good)
+    usable = [item for item in good if not item.edited or item.file in named_files]
+    return tuple(usable or good)
 
 
 def _read_attachments(
-    study: str, choices: Choices, imported: Sequence[StoredImport], data: Path
+    study: str, choices: Choices, imported: Sequence[store.StoredImport], data: Path
 ) -> tuple[_Attachments, dict[str, str]]:
-    """Read the attachments of primary and imported records; also map bad records to the reason."""
-    owners: list[StoredRecord[Any]] = []
+    """Read the attachments of primary and imported records; also map unreadable ones to reasons."""
+    owners: list[store.StoredRecord[Any]] = []
     for choice in choices:
         owners += choice.primary.shards
     attachments: _Attachments = {}
-    bad: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     for item in (*owners, *imported):
         try:
-            attachments[item.file] = read_attachments(item, attachments_of(study), data)
+            attachments[item.file] = store.read_attachments(item, attachments_of(study), data)
         except RecordError as error:
-            bad[item.file] = str(error)
-    return attachments, bad
+            unreadable[item.file] = str(error)
+    return attachments, unreadable
 
 
-def _inputs(
-    plain: Inputs,
+def _with_records(
+    inputs: Inputs,
     choices: Choices,
-    imported: tuple[StoredImport, ...],
+    imported: tuple[store.StoredImport, ...],
     attachments: _Attachments,
     edition: Edition,
 ) -> Inputs:
@@ -320,7 +323,7 @@ def _inputs(
     choice_by_role = _choice_by_role(choices, edition)
     joined = {stored.file: _joined_attachments(stored.files, attachments) for stored in records}
     return replace(
-        plain,
+        inputs,
         records=records,
         attachments=joined | {item.file: attachments[item.file] for item in imported},
         imported=imported,
@@ -348,10 +351,10 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
 def _joined_attachments(
     files: Sequence[str], attachments: _Attachments
 ) -> dict[str, bytes | Missing]:
-    """Join the attachments of a run's shards.
+    """Join the attachments of a run's shards (``files``).
 
-    Every shard may have logs of counters, which are joined.  Any other file belongs to one case,
-    and so to one shard.
+    Logs of counters, which every shard may have, are joined; if one is missing, all are.  Any other
+    attachment belongs to one case, and so to one shard.
     """
     joined: dict[str, bytes | Missing] = {}
     for file in files:
@@ -378,7 +381,7 @@ def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
 
 
 def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
-    """Add notices of bimodal series, and of series that differ between runs of one machine."""
+    """Add notices of bimodal times, and of times that differ between runs of one machine."""
     bimodal, apart = list[str](), list[str]()
     for stored in chosen.inputs.records:
         if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
@@ -404,19 +407,20 @@ def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """Make the ``requested`` records the edition of a paper, in ``editions.yaml``.
 
-    The edition names a machine by its key, so that a later run on the machine changes the paper.
-    Records that are not the machine's newest full runs are named by file.  Returns the written
-    file.  Raises ``RecordError`` for unusable records, and for a quick run that would replace a
-    full run.
+    The edition names a machine by its key, so that a later run on the machine changes the paper; it
+    names files if they are requested and not only the machine's newest suitable run.  Returns the
+    written file.  Raises ``RecordError`` as ``choose_records`` does, and for a quick or custom run
+    that would replace a full run.
     """
     edition = read_editions(data, STUDIES).get(study, _NO_EDITION)
     chosen = choose_records(study, data, requested)
-    before = _choice_by_role(choose_records(study, data, folder=chosen.folder).choices, edition)
-    unnamed = choose_records(study, data, editions={}, folder=chosen.folder)
-    newest = {max(choice.used, key=start_and_file).file for choice in unnamed.choices}
+    unrequested = choose_records(study, data, study_data=chosen.study_data)
+    choice_before = _choice_by_role(unrequested.choices, edition)
+    by_default = choose_records(study, data, editions={}, study_data=chosen.study_data)
+    newest = {max(choice.used, key=store.start_and_file).file for choice in by_default.choices}
     roles: dict[Role, str | tuple[str, ...]] = {}
     for role, choice in _choice_by_role(chosen.choices, edition).items():
-        new, old = choice.primary, before.get(role)
+        new, old = choice.primary, choice_before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
                 f"{USE_OPTION} {new.file}: {describe_incomplete(new)} does not replace the full "

@@ -3,22 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from report.core.errors import RidgepointError, reason_of
 from report.core.records.files import PROJECT_DATA
 from report.core.records.store import Stored
-from report.evaluation import is_report, study_of
-from report.evaluation.gather import (
-    Chosen,
-    StudyData,
-    choose_records,
-    compute_usable,
-    read_study_data,
-    with_gate_notes,
-)
+from report.evaluation import gather, is_report, study_of
+from report.evaluation.gather import Chosen, StudyData
 from report.evidence.runs import device_labels
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import front_of
@@ -31,20 +23,21 @@ from report.studies import module_of
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
     """Choose the records of a paper, or of a replication report, and compute its findings.
 
-    ``name`` is a study's, or its report's, which ends with ``-replication``.  A report is on the
-    ``requested`` records, by default on one of each machine in ``data``.  Raises
+    ``name`` is the name of a study for its paper, with ``-replication`` for its report.  A report
+    describes the ``requested`` records, by default one record of each machine in ``data``.  Raises
     ``RidgepointError`` if a requested record, or all records, cannot be used.
     """
     if not is_report(name):
-        return compute_usable(name, data, requested)
+        return gather.compute_usable(name, data, requested)
     study = study_of(name)
-    chosen = with_gate_notes(study, choose_for_report(study, data, requested))
+    chosen = gather.with_gate_notes(study, choose_for_report(study, data, requested))
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and requested:
         raise RidgepointError(next(iter(refused.values())))
     unique, copies = without_copies(replicas)
-    used = {file for replica in replicas for file in replica.files}
-    listing, left_out = list[Mapping[str, Any]](), [*refused.values()]
+    used = set[str]().union(*(replica.files for replica in replicas))
+    listing: list[Mapping[str, Any]] = []
+    left_out = [*refused.values()]
     for record in chosen.listing:
         file = str(record["file"])
         if file in copies:
@@ -54,8 +47,12 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
             listing.append(record)
         if record.get("left_out") and not requested:
             left_out.append(record["why"])
-    notices = [n for n in chosen.notices if not requested or any(map(n.__contains__, used))]
-    inputs = replace(chosen.inputs, records=tuple(r.stored for r in unique), imported=())
+    notices: list[str] = []
+    for notice in chosen.notices:
+        if not requested or any(file in notice for file in used):
+            notices.append(notice)
+    records = tuple(replica.stored for replica in unique)
+    inputs = replace(chosen.inputs, records=records, imported=())
     origin = {**chosen.origin, "asked": [], "imported": (), "records": list(inputs.files)}
     origin["devices"] = [replica.label for replica in unique]
     chosen = replace(chosen, inputs=inputs, origin=origin, listing=listing, notices=(*notices,))
@@ -63,32 +60,36 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
-    """The verdict on each claim about a machine, on every machine of ``data``.
+    """Evaluate each claim of a paper about a machine on every machine of ``data``.
 
-    ``line`` counts claims by their outcome on all machines that the paper does not describe and
-    whose records measure cases of its claims; it counts the other records.  The paper counts as
-    replicated if these machines decide half of the claims that they can test.
+    Returns ``machines`` (labels), ``claims`` (title, and a letter of ``AGREEMENTS`` by machine) and
+    ``line``, a text on the machines that the paper does not describe: the outcomes of its claims on
+    those that measured any, and the number of other records.  The paper counts as replicated if at
+    least half of these claims are decided on some machine.  Nothing without a usable record.
     """
     try:
-        chosen = choose_for_report(study, data, folder=paper.folder)
+        chosen = choose_for_report(study, data, study_data=paper.study_data)
     except RidgepointError:
-        return {}  # without a usable record
+        return {}
     replicas, _ = replicas_of(study, chosen.inputs, claims_only=True)
     replicas = [replica for replica in replicas if replica.claims]
-    in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
-    others = [r for r in replicas if r.stored.record.environment.key not in in_paper]
-    measuring = [r for r in others if any(map(attrgetter("known"), r.claims.values()))]
-    claims, line = list[dict[str, Any]](), ""
-    rows = compare(measuring, findings).values()
+    keys_in_paper = {item.record.environment.key for item in paper.inputs.record_by_role.values()}
+    others = [r for r in replicas if r.stored.record.environment.key not in keys_in_paper]
+    measuring: list[Replica] = []
+    for replica in others:
+        if any(claim.known for claim in replica.claims.values()):
+            measuring.append(replica)
+    line = ""
     if measuring:
-        verb = (
-            "Replicated" if 2 * sum(row.deciding > 0 for row in rows) >= len(rows) else "Measured"
-        )
-        machines = f"{len(measuring)} further machine{'s' if measuring[1:] else ''}"
+        rows = compare(measuring, findings).values()
+        decided = sum(row.deciding > 0 for row in rows)
+        verb = "Replicated" if 2 * decided >= len(rows) else "Measured"
+        machines = f"{len(measuring)} further machine{'s' if len(measuring) > 1 else ''}"
         line = f"{verb} on {machines}. {summary(rows, measuring)}. "
     if count := len(others) - len(measuring):
         line += f"{count} further record{'s measure' if count > 1 else ' measures'} other cases."
     labels = [replica.label for replica in replicas]
+    claims: list[dict[str, Any]] = []
     for row in compare(replicas, findings).values():
         letters = [row.letters.get(label, "") for label in labels]
         claims.append({"title": row.paper.title, "letters": letters})
@@ -96,27 +97,31 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 
 
 def choose_for_report(
-    study: str, data: Path, requested: Sequence[str] = (), folder: StudyData | None = None
+    study: str, data: Path, requested: Sequence[str] = (), study_data: StudyData | None = None
 ) -> Chosen:
     """Choose only the ``requested`` records, by default one of each machine, without an edition.
 
-    Without a ``folder`` of data, that of the study in ``data`` is read.
+    ``study_data`` are data that were read before; by default they are read now.
     """
-    folder = folder or read_study_data(study, data)
-    files = [item.file for item in folder.measured if requested and item.file not in requested]
-    others = dict.fromkeys(files, "not asked for")
-    return choose_records(study, data, requested, others, editions={}, folder=folder)
+    study_data = study_data or gather.read_study_data(study, data)
+    files = [item.file for item in study_data.measured if item.file not in requested]
+    refused = dict.fromkeys(files, "not asked for") if requested else {}
+    return gather.choose_records(
+        study, data, requested, refused, editions={}, study_data=study_data
+    )
 
 
 def read_original(study: str) -> Original:
-    """Compute the paper of the project's records; records that its template names are used, too."""
-    chosen, findings = compute_usable(study, PROJECT_DATA)
+    """Compute the paper of the project's records, and find the records that its text names."""
+    chosen, findings = gather.compute_usable(study, PROJECT_DATA)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     compared = import_module(module_of(study)).study.compared
     template = PROJECT_DATA.parent / "templates" / "papers" / f"{study}.qmd.j2"
     text, front = template.read_text(encoding="utf-8"), front_of(template)
-    records = {item.file: item for item in chosen.folder.measured if item.short_digest in text}
-    records |= {file: s for s in chosen.inputs.records for r in s.runs for file in r.files}
+    records = {i.file: i for i in chosen.study_data.measured if i.short_digest in text}
+    for stored in chosen.inputs.records:
+        for run in stored.runs:
+            records |= dict.fromkeys(run.files, stored)
     title, headline = str(front.get("title", "")), front.get("headline") or ()
     return Original(findings, title, headline, machines, compared, records)
 
@@ -124,7 +129,11 @@ def read_original(study: str) -> Original:
 def replicas_of(
     study: str, inputs: Inputs, *, claims_only: bool = False
 ) -> tuple[list[Replica], dict[str, str]]:
-    """Evaluate each record alone; also return the reasons of those that fail, by file."""
+    """Evaluate the study on each record alone.
+
+    Also returns the records on which the study's code fails, as file → reason.  ``claims_only``
+    omits figures, tables and values.
+    """
     declared: Study[Any] = import_module(module_of(study)).study
     replicas: list[Replica] = []
     refused: dict[str, str] = {}
@@ -137,22 +146,27 @@ def replicas_of(
             replicas.append(Replica(stored, label, findings))
         except Exception as error:  # so that one bad record stops no other
             reason = reason_of(error)
-            named = stored.file in reason.partition(": ")[0]
-            refused[stored.file] = reason if named else f"data/{stored.file}: {reason}"
+            if stored.file not in reason.partition(": ")[0]:
+                reason = f"data/{stored.file}: {reason}"
+            refused[stored.file] = reason
     return replicas, refused
 
 
 def distinct_labels(records: Sequence[Stored]) -> list[str]:
     """Label each record's device; tell equal labels apart by the digest in the record's name.
 
-    Different processors of one name get the number of their model.
+    Processors of different models that have one name also get the number of their model.
     """
-    names, environments = list[str](), [stored.record.environment for stored in records]
+    environments = [stored.record.environment for stored in records]
+    distinct: list[str] = []
     for stored, own, label in zip(records, environments, device_labels(records), strict=True):
-        short, host = own.label.removesuffix(own.threads_text), own.host
-        same = (e.host for e in environments if e.host and e.label == f"{short}{e.threads_text}")
-        models = {(other.family, other.model) for other in same}
-        number = f" (model {host.model})" if host and not own.gpu and len(models) > 1 else ""
-        name = label.replace(short, f"{short}{number}", 1)
-        names.append(name.replace(f" ({own.key})", f", record {stored.short_digest}"))
-    return names
+        name = own.label.removesuffix(own.threads_text)
+        models = set[tuple[int | None, int | None]]()
+        for other in environments:
+            if other.host and other.label == f"{name}{other.threads_text}":
+                models.add((other.host.family, other.host.model))
+        needs_number = own.host and not own.gpu and len(models) > 1
+        number = f" (model {own.host.model})" if own.host and needs_number else ""
+        with_number = label.replace(name, f"{name}{number}", 1)
+        distinct.append(with_number.replace(f" ({own.key})", f", record {stored.short_digest}"))
+    return distinct

@@ -1,4 +1,4 @@
-"""The audit of reported values: recompute derived numbers from the inputs that a source prints.
+"""The audit of reported values: recompute printed results from the inputs that a source prints.
 
 A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
 The audit compares the interval of the printed result with the interval of all results for the
@@ -32,7 +32,7 @@ Formula: TypeAlias = Callable[..., Fraction]
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed number; ``decimals`` is the number of printed decimals, None for an exact number.
+    """A printed number with its number of printed ``decimals``; None for an exact number.
 
     ``place`` is the position in the source, or describes how theory computes the number.
     """
@@ -49,7 +49,7 @@ class Printed:
 
     @property
     def text(self) -> str:
-        """The number with the printed decimals."""
+        """The number as text, with the printed decimals; without if it is exact or an integer."""
         places = 0 if isinstance(self.number, int) or self.decimals is None else self.decimals
         return f"{self.number:,.{places}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -83,7 +83,7 @@ def printed_value(reported: Reported, id: str) -> Printed:
 def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
     """Return a column of numbers of the source; None for a cell without a number.
 
-    Raises ``StudyError`` for an unknown key, and for a column of text.
+    Raises ``StudyError`` for an unknown key, and for a column without a unit or without decimals.
     """
     cells = table.column(key)
     column = next(column for column in table.columns if column.key == key)
@@ -107,29 +107,31 @@ class KnownFactor(NamedTuple):
 
 
 #: Ratio of a binary prefix to the decimal prefix, such as Ki to k.
-_KI: Final = Fraction(1024, 1000)
+_KIBI_PER_KILO: Final = Fraction(1024, 1000)
 #: Relative tolerance for known factors, since a source may compute with inputs that it rounded.
 _TOLERANCE: Final = Fraction(1, 100)
 
-#: Known ratios of printed to recomputed numbers of operations, bytes, any unit; most common first.
-_OPERATIONS: Final = (
+#: Known ratios of printed to recomputed numbers of operations; most common first.
+_OPERATION_FACTORS: Final = (
     KnownFactor(Fraction(1, 2), "multiply-adds counted as one operation each"),
     KnownFactor(Fraction(2), "operations counted twice"),
 )
-_BYTES: Final = (
+#: Known ratios of printed to recomputed numbers of bytes; most common first.
+_BYTE_FACTORS: Final = (
     KnownFactor(Fraction(1, 4), "one byte an element, not the four of float32"),
     KnownFactor(Fraction(4), "four bytes an element instead of one"),
     KnownFactor(Fraction(1, 2), "two bytes an element, not the four of float32"),
     KnownFactor(Fraction(2), "twice the bytes of an element"),
     KnownFactor(Fraction(1, 8), "bits taken for bytes"),
     KnownFactor(Fraction(8), "bytes taken for bits"),
-    KnownFactor(1 / _KI, "a prefix of 1,024 written as one of 1,000"),
-    KnownFactor(_KI, "a prefix of 1,000 written as one of 1,024"),
-    KnownFactor(1 / _KI**2, "prefixes of 1,024 written as ones of 1,000"),
-    KnownFactor(_KI**2, "prefixes of 1,000 written as ones of 1,024"),
+    KnownFactor(1 / _KIBI_PER_KILO, "a prefix of 1,024 written as one of 1,000"),
+    KnownFactor(_KIBI_PER_KILO, "a prefix of 1,000 written as one of 1,024"),
+    KnownFactor(1 / _KIBI_PER_KILO**2, "prefixes of 1,024 written as ones of 1,000"),
+    KnownFactor(_KIBI_PER_KILO**2, "prefixes of 1,000 written as ones of 1,024"),
     KnownFactor(Fraction(250), "thousands of float32 elements printed as megabytes"),
 )
-_ANY_UNIT: Final = (
+#: Known ratios of printed to recomputed numbers in any unit.
+_COMMON_FACTORS: Final = (
     KnownFactor(Fraction(1, 1000), "a unit prefix of 1,000 left out"),
     KnownFactor(Fraction(1000), "a unit prefix of 1,000 too many"),
     KnownFactor(Fraction(1, 100), "a ratio printed as per cent"),
@@ -139,7 +141,7 @@ _ANY_UNIT: Final = (
 
 @dataclass(frozen=True)
 class Check:
-    """A derived number, and the recomputed result of its formula.
+    """A derived number of the source, and the recomputed result of its formula.
 
     ``recomputed``: result for the printed inputs.  ``possible``: all results for inputs that round
     to the printed inputs.
@@ -166,25 +168,22 @@ class Check:
 
     @property
     def known_factor(self) -> KnownFactor | None:
-        """The known factor that explains the difference exactly or nearly, or None."""
+        """The known factor that explains the difference exactly, else to 1 %; None if none does."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
         unit = self.derived.unit
         factors: list[KnownFactor] = []
         if "FLOP" in unit:
-            factors += _OPERATIONS
+            factors += _OPERATION_FACTORS
         if unit.partition("/")[0].endswith("B"):
-            factors += _BYTES
-        factors += _ANY_UNIT
+            factors += _BYTE_FACTORS
+        factors += _COMMON_FACTORS
         for factor in factors:
             if self.explained_by(factor):
                 return factor
-        for factor in factors:
-            # Small factors must fit exactly, since a small error would look like such a factor.
-            is_small = Fraction(1, 2) < factor.ratio < 2
-            if not is_small and self.explained_by(factor, _TOLERANCE):
-                return factor
-        return None
+        # Small factors must fit exactly, since a small error would look like such a factor.
+        large_factors = [item for item in factors if not Fraction(1, 2) < item.ratio < 2]
+        return next((item for item in large_factors if self.explained_by(item, _TOLERANCE)), None)
 
     def explained_by(self, factor: KnownFactor, tolerance: Fraction = Fraction(0)) -> bool:
         """Tell whether the factor reproduces the printed number within a relative tolerance."""
@@ -236,16 +235,16 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
         results = [Fraction(compute(*combination)) for combination in product(*ends)]
     except ZeroDivisionError:
         raise StudyError(
-            f"{derived.place}: cannot be computed again as {formula}, for that divides by zero; "
-            "fix the reported values by the source."
+            f"{derived.place}: cannot be recomputed as {formula}, which divides by zero; "
+            "correct the reported values by the source."
         ) from None
     return Check(derived, formula, inputs, recomputed, Interval(min(results), max(results)))
 
 
 def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
-    """Recompute ``derived`` by a formula of ``rounding.evaluate`` with the names in ``inputs``.
+    """Recompute ``derived`` by a formula for ``rounding.evaluate``, such as ``work / time``.
 
-    The formula contains each name once, in the order of the inputs.
+    The formula contains the name of each of the ``inputs`` once, in their order.
     """
     numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
     result = evaluate(formula, numbers.__getitem__)
@@ -254,27 +253,28 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     return Check(derived, printed_formula, inputs_in_order, result.value, result.interval)
 
 
-#: Quotient and difference, as formulas for ``check``.
-ratio, difference = operator.truediv, operator.sub
+# Formulas for ``check``, also the functions below.
+ratio = operator.truediv
+difference = operator.sub
 
 
 def times(*factors: Fraction) -> Fraction:
-    """A product, as a formula."""
+    """Multiply the inputs."""
     return math.prod(factors, start=Fraction(1))
 
 
 def total(*parts: Fraction) -> Fraction:
-    """A sum, as a formula."""
+    """Add the inputs."""
     return sum(parts, Fraction(0))
 
 
 def mean(*parts: Fraction) -> Fraction:
-    """An arithmetic mean, as a formula."""
+    """Return the arithmetic mean of the inputs."""
     return total(*parts) / len(parts)
 
 
 def gain(new: Fraction, old: Fraction) -> Fraction:
-    """A relative gain in per cent, as a formula."""
+    """Return the relative gain of ``new`` over ``old`` in per cent."""
     return 100 * (new / old - 1)
 
 

@@ -14,7 +14,7 @@ def cached(
 ) -> Callable[Concatenate[AnyRun, Arguments], Result]:
     """Cache the results of a method in its run, which never changes.
 
-    Papers use a number several times.  Arguments must be hashable; 1 and 1.0 are equal.
+    Papers use a number several times.  Arguments must be hashable; equal ones share a result.
     """
     attribute = f"_cached_{compute.__module__}.{compute.__qualname__}"
 

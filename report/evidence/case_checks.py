@@ -12,7 +12,7 @@ from report.core.records.quantities import LARGEST
 from report.core.records.record import Level
 from report.core.records.store import Stored
 
-#: Allowed levels of a factor: whole numbers from 1, any text, or a set of texts.
+#: Allowed levels of a factor: ``int`` for whole numbers from 1 on, ``str`` for any text, or texts.
 AllowedLevels: TypeAlias = type[int] | type[str] | Collection[str]
 
 _REMEDY: Final = "run the experiment of this version again"
@@ -27,8 +27,8 @@ def check_factors(
     """Raise ``StudyError`` for a case with a missing factor or a level that is not allowed.
 
     ``needed``: subject of the study (empty if cases have no subject) → required factors and their
-    levels.  Cases of other subjects are not checked.  ``optional``: factors that cases may lack.
-    ``closed``: subjects whose cases must not have other factors.
+    levels.  Cases of other subjects may have any factors.  ``optional``: factors that cases may
+    lack.  ``closed``: subjects whose cases must have no factor besides both.
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
@@ -50,12 +50,12 @@ def check_factors(
 
 
 def _fault(level: Level | None, allowed: AllowedLevels) -> str | None:
+    """Explain why a level (None if missing) is not allowed; None if it is allowed."""
     if level is None:
         return "this factor is missing"
     if allowed is int:
-        if type(level) is int and 1 <= level <= LARGEST:
-            return None
-        return f"expected a whole number from 1 on, found {level!r}"
+        is_allowed = type(level) is int and 1 <= level <= LARGEST
+        return None if is_allowed else f"expected a whole number from 1 on, found {level!r}"
     if not isinstance(level, str):
         return f"expected text, found {level!r}"
     if allowed is str or level in allowed:  # type: ignore[operator]
@@ -78,7 +78,8 @@ def check_layers(
         if case.status == "ok" and not case.layers:
             raise StudyError(f"{place}: found no layer of a case that ran; {_REMEDY}.")
         for layer in case.layers:
-            if msgspec.structs.replace(expected(case.factors), name=layer.name) != layer:
+            expected_layer = msgspec.structs.replace(expected(case.factors), name=layer.name)
+            if layer != expected_layer:
                 raise StudyError(
-                    f"{place}: found {layer}, which is not the layer of these factors; {_REMEDY}."
+                    f"{place}: found {layer}, but the factors imply {expected_layer}; {_REMEDY}."
                 )

@@ -2,7 +2,7 @@
 
 A ceiling is the best rate of several instruments, since no instrument is best on every processor.
 Bandwidth is measured over working sets larger than the caches.  Records of the first edition state
-neither instruments nor working sets; matrix products measure arithmetic, and copies memory.
+neither instruments nor working sets: there, matrix products measured arithmetic, and copies memory.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from report.quantity.operations import largest
 _COMMON_NAMES: Final = {"matrix_product": "arithmetic", "copy": "memory bandwidth"}
 
 
-def _described(ceiling: Ceiling) -> str:
+def _ceiling_name(ceiling: Ceiling) -> str:
     """Name a ceiling in formulas, uniquely within a record."""
     name = f"{ceiling.operation.replace('_', ' ')} {ceiling.size}"
     if ceiling.instrument is None:
@@ -30,13 +30,13 @@ def _described(ceiling: Ceiling) -> str:
     return f"{name} by {ceiling.instrument} in {ceiling.dtype}, {ceiling.moment}"
 
 
-def in_binary(number: int) -> str:
-    """Format bytes with a binary prefix, such as ``512 MiB``."""
-    units = ("B", "KiB", "MiB", "GiB")
-    power = 0
-    while power < len(units) - 1 and number >= 2 ** (10 * (power + 1)):
-        power += 1
-    return f"{number / 2 ** (10 * power):.3g} {units[power]}"
+def format_bytes(size: float) -> str:
+    """Format a size (B) with a binary prefix up to Gi, such as ``512 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,11 @@ class MeasuredDevice:
 
     @cached
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
-        """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
+        """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second, if any.
 
-        The ceiling is the best rate over all instruments and sizes, before and after the series.
-        ``matrix_product`` includes all arithmetic in ``dtype``, ``copy`` all memory transfers.
+        The ceiling is the best rate over all instruments and sizes, before and after the series;
+        only for ``page_mapping`` it is the median rate.  ``copy`` includes all memory transfers,
+        and on a CPU ``matrix_product`` includes all arithmetic in ``dtype``.
         """
         ceilings: list[tuple[str, Ceiling]] = []
         for run in self.stored.runs:
@@ -67,13 +68,12 @@ class MeasuredDevice:
                 ceilings.append((run.file, ceiling))
         if not ceilings:
             name = f"ceiling of the {operation.replace('_', ' ')}"
-            reason = self._no_ceiling(operation, dtype)
+            reason = self._reason_without_ceiling(operation, dtype)
             return absent(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._page_mapping_rate(ceilings)
-        operations = {ceiling.operation for _, ceiling in ceilings}
         name = operation.replace("_", " ")
-        if operations != {operation}:
+        if {ceiling.operation for _, ceiling in ceilings} != {operation}:
             name = _COMMON_NAMES[operation]
         rates = [self._ceiling_rate(file, ceiling) for file, ceiling in ceilings]
         return named(f"ceiling of the {name}", largest(*rates))
@@ -81,10 +81,11 @@ class MeasuredDevice:
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s), since the best rate is no limit.
 
-        If several runs measured the rate, the series of each run counts as one process.
+        If several runs measured the rate, each series counts as one process; otherwise all series
+        together count as one process.
         """
         file, first = ceilings[0]
-        name = _described(first)
+        name = _ceiling_name(first)
         processes = [_as_process(run, ceiling.moment, ceiling) for run, ceiling in ceilings]
         runs = {run for run, _ in ceilings}
         if len(runs) == 1:
@@ -93,7 +94,8 @@ class MeasuredDevice:
         work = exact(f"work of the {name}", first.work_unit, first.work, file)
         return work / self.series_from(f"time of the {name}", "s", processes)
 
-    def _no_ceiling(self, operation: str, dtype: str) -> str:
+    def _reason_without_ceiling(self, operation: str, dtype: str) -> str:
+        """Explain why the device has no ceiling of an operation."""
         ceilings = self.stored.record.ceilings
         operations = {ceiling.operation for ceiling in ceilings if ceiling.samples}
         if operation in operations and dtype == FLOAT32:
@@ -107,7 +109,7 @@ class MeasuredDevice:
         STREAM also reports the shortest time (McCalpin 1995).  Other runs on the machine need not
         reproduce the shortest time, so it counts as an exact number of this record.
         """
-        name = _described(ceiling)
+        name = _ceiling_name(ceiling)
         work = exact(f"work of the {name}", ceiling.work_unit, ceiling.work, file)
         if ceiling.instrument is not None:
             shortest = exact(f"shortest time of the {name}", "s", min(ceiling.samples), file)
@@ -117,4 +119,5 @@ class MeasuredDevice:
 
 
 def _as_process(run: str, name: str, ceiling: Ceiling) -> Process:
+    """Return the times of a ceiling as the samples of one process of a run."""
     return Process(run, name, tuple(float(sample) for sample in ceiling.samples))

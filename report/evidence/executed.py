@@ -1,7 +1,7 @@
 """Compare counted work of a layer with theory.
 
 On a CPU valgrind's tool lackey counts the executed operations, on a GPU Nvidia's profiler ncu does.
-A library may create (just-in-time compile) a kernel in the first call, which counts as work too.
+A library may create (just-in-time compile) a kernel in the first call; this work is counted, too.
 """
 
 from collections.abc import Mapping
@@ -15,31 +15,34 @@ from report.quantity.expression import Quantity, absent, exact
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import as_flops, bias_kernel, for_each_output, theory_macs
 
-#: Lackey's counts of a second and of a first call, minus the count of a process without calls.
-COUNTED: Final = "lackey_multiply_adds"
-FIRST: Final = "lackey_multiply_adds_first"
+#: Lackey's count of a second call.
+SECOND_CALL: Final = "lackey_multiply_adds"
+#: Lackey's count of a first call, which may also create a kernel.
+FIRST_CALL: Final = "lackey_multiply_adds_first"
 
 #: Name of the term for the work of creating a kernel in the first call.
 KERNEL_CREATION: Final = "Kernel made in the first call"
 
-Level = TypeVar("Level", int, str)
+#: Type of the level that tells cases apart, such as a batch size or the name of a layer.
+Key = TypeVar("Key", int, str)
 
 
-def count_by_level(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, tuple[int, int]]:
+def count_by_level(run: Run, cases: Mapping[Key, CaseFactors]) -> dict[Key, tuple[int, int]]:
     """Map each level to the count of a call, and to the part of the count that creates a kernel.
 
-    ``cases`` are in ascending order of the levels.  The count is that of the second call, which
-    creates no kernel.  If only the first call was counted, the part that creates a kernel is taken
-    from the largest level with both calls.
+    ``cases`` are in ascending order of the levels; cases without a count are omitted.  The second
+    call is used if it was counted, since it creates no kernel.  Otherwise the first call is used;
+    the part that creates a kernel is then taken from the largest level with both calls.
     """
-    calls: dict[Level, tuple[int | Missing, int | Missing]] = {}
+    calls: dict[Key, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0
     for level, factors in cases.items():
-        first, second = run.fixed_value(FIRST, factors), run.fixed_value(COUNTED, factors)
+        first = run.fixed_value(FIRST_CALL, factors)
+        second = run.fixed_value(SECOND_CALL, factors)
         calls[level] = first, second
         if isinstance(first, int) and isinstance(second, int):
             kernel_creation = first - second
-    result: dict[Level, tuple[int, int]] = {}
+    result: dict[Key, tuple[int, int]] = {}
     for level, (first, second) in calls.items():
         if isinstance(second, int):
             result[level] = second, 0
@@ -51,13 +54,13 @@ def count_by_level(run: Run, cases: Mapping[Level, CaseFactors]) -> dict[Level, 
 def reconcile_executed(
     id: str, subject: str, theory: Term, count: int, kernel_creation: int, *terms: Term
 ) -> Reconciliation:
-    """Reconcile the count of a call with the theory of the whole call and ``terms``.
+    """Reconcile lackey's ``count`` of a call with the theory of the call and further ``terms``.
 
     ``kernel_creation`` is the part of the count that creates a kernel.
     """
     formula = "first − second call of another batch size; 0 where the second call is counted"
     creation = Term(KERNEL_CREATION, kernel_creation, formula, "counts of the same record")
-    counted = Term("Executed", count, "counted lanes, call less base", COUNTED)
+    counted = Term("Executed", count, "counted lanes, call less base", SECOND_CALL)
     return Reconciliation(id, subject, "MAC", theory, (*terms, creation), counted)
 
 
@@ -73,18 +76,19 @@ def residual(reconciliation: Reconciliation, file: str) -> Quantity:
 def reconcile_gpu_work(
     run: Run, factors: CaseFactors, layer: Layer, id: str, subject: str
 ) -> Reconciliation | None:
-    """Reconcile a forward call of a layer with the CUDA cores' float32 counters, if counted.
+    """Reconcile the float32 work of a layer's forward call on CUDA cores with theory.
 
-    Half-precision instructions, which ``ncu_cuda_core_flops`` includes, are left out: compilers use
-    such instructions to write constants into registers (HFMA2 of two zeros and the constant).  On
-    an H100, PyTorch's float32 addition of a bias executes one such instruction per thread.
+    Returns None if ncu did not count the call.  Half-precision instructions, which
+    ``ncu_cuda_core_flops`` includes, are left out: compilers use such instructions to write
+    constants into registers (HFMA2 of two zeros and the constant).  On an H100, PyTorch's float32
+    addition of a bias executes one such instruction per thread.
     """
     additions = run.fixed_value("ncu_fp32_additions", factors)
     multiplications = run.fixed_value("ncu_fp32_multiplications", factors)
     multiply_adds = run.fixed_value("ncu_fp32_multiply_adds", factors)
-    if isinstance(additions, Missing):
+    if isinstance(additions, Missing) or isinstance(multiplications, Missing):
         return None
-    if isinstance(multiplications, Missing) or isinstance(multiply_adds, Missing):
+    if isinstance(multiply_adds, Missing):
         return None
     theory = as_flops(theory_macs(layer))
     beyond_theory = 2 * multiply_adds - theory.amount
@@ -94,12 +98,8 @@ def reconcile_gpu_work(
         _if_counted(bias_kernel(layer, ""), beyond_theory, "multiply-adds beyond theory"),
         _tensor_core_term(run.fixed_value("ncu_tensor_core_flops", factors)),
     )
-    counted = Term(
-        "Counted",
-        additions + multiplications + 2 * multiply_adds,
-        "add + multiply + 2 · multiply-add",
-        "ncu_fp32 counters",
-    )
+    flops = additions + multiplications + 2 * multiply_adds
+    counted = Term("Counted", flops, "add + multiply + 2 · multiply-add", "ncu_fp32 counters")
     return Reconciliation(id, subject, "FLOP", theory, terms, counted)
 
 
@@ -114,11 +114,11 @@ def _tensor_core_term(flops: int | Missing) -> Term:
     return Term(name, -flops, formula, "ncu_tensor_core_flops")
 
 
-def _if_counted(term: Term, count: int, counted: str) -> Term:
+def _if_counted(term: Term, count: int, instructions: str) -> Term:
     """Return ``term`` if ``count`` equals its amount, else the term with amount 0.
 
-    ``counted`` names the counted instructions in the evidence of the term.
+    ``instructions`` names what was counted, for the evidence of the term.
     """
     if count == term.amount:
-        return replace(term, evidence=f"equal to the counted {counted}")
-    return replace(term, amount=0, evidence=f"0: not equal to the counted {counted}")
+        return replace(term, evidence=f"equal to the counted {instructions}")
+    return replace(term, amount=0, evidence=f"0: not equal to the counted {instructions}")

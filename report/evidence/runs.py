@@ -1,8 +1,8 @@
 """The measurements of one run, case by case; a missing number has a reason.
 
 A case is one combination of factors, such as a batch size and a layer.  Studies look up cases by
-factors, and extend ``Run``, so that all papers compute outcomes, medians, intervals and ceilings
-(measured peak rates) in the same way.
+factors, and extend ``Run``, so that all papers compute medians, intervals and ceilings (measured
+peak rates) in the same way.
 """
 
 import re
@@ -47,7 +47,7 @@ class Run(MeasuredDevice):
 
     @property
     def file(self) -> str:
-        """The record's file: the source of all numbers, except numbers from pooled runs."""
+        """The record's file in the data directory: the source of all but pooled numbers."""
         return self.stored.file
 
     @property
@@ -57,7 +57,7 @@ class Run(MeasuredDevice):
 
     @property
     def short_label(self) -> str:
-        """The name of the device, without the number of its threads."""
+        """The label of the device, without the number of threads."""
         return self.label.removesuffix(self.stored.record.environment.threads_text)
 
     @property
@@ -67,15 +67,15 @@ class Run(MeasuredDevice):
 
     @property
     def conditions(self) -> str:
-        """Threads and arithmetic of the cases if they differ from the environment's.
+        """Text on threads and arithmetic of the cases; empty if the environment states them.
 
-        Studies with such cases override this.
+        Studies whose cases differ from the environment override this.
         """
         return ""
 
     @cached
     def under_policy(self, policy: Policy) -> Self:
-        """Return this run with times under another memory policy."""
+        """Return this run with times under the memory policy ``policy``."""
         return self if policy == self.policy else replace(self, policy=policy)
 
     @cached_property
@@ -87,7 +87,7 @@ class Run(MeasuredDevice):
         return tuple(sorted(measured, key=lambda policy: (policy != "retained", policy)))
 
     def count_measurements(self, *, disturbed: bool = False) -> Quantity:
-        """Count the monitored measurements; with ``disturbed`` only the disturbed ones."""
+        """Count the measurements that were monitored, or only those that were ``disturbed``."""
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
         counts = gates.count_disturbed(stored.record for stored in runs)
         if counts is None:
@@ -98,11 +98,11 @@ class Run(MeasuredDevice):
         return exact("measurements", "1", count, self.file, further)
 
     def under_main_policy(self) -> Self:
-        """Return this run under its main memory policy, the first of ``policies``."""
+        """Return this run under the first of its ``policies``, unchanged without policies."""
         return self.under_policy(self.policies[0]) if self.policies else self
 
     @cached_property
-    def _cases(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
+    def _cases_by_run(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
         """(file, factors → case) of the record, then of each pooled run."""
         cases = []
         for stored in self.stored.runs:
@@ -112,10 +112,7 @@ class Run(MeasuredDevice):
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor in all cases with the levels ``where``.
-
-        Failed cases are included.
-        """
+        """Return the sorted levels of a factor in all cases, also failed, with levels ``where``."""
         levels = set[Level]()
         for case in self.stored.record.cases:
             if factor in case.factors and where.items() <= case.factors.items():
@@ -127,7 +124,7 @@ class Run(MeasuredDevice):
 
         A failed case counts as not measured, even if it has samples.
         """
-        _, cases = self._cases[0]
+        _, cases = self._cases_by_run[0]
         case = cases.get(frozenset(factors.items()))
         if case is None:
             return Missing(f"not part of the run on {self.label}")
@@ -154,14 +151,14 @@ class Run(MeasuredDevice):
         samples = case.samples(quantity, self.policy)
         if not samples:
             reason = self.stored.record.environment.missing.get(quantity, "")
-            other = self.policies and self.policy not in self.policies
-            under = f" under memory policy {with_spaces(self.policy)}" if other else ""
-            sentence = f"no {with_spaces(quantity)} recorded{under} on {self.label}"
+            is_policy_missing = self.policies and self.policy not in self.policies
+            policy = f" under memory policy {with_spaces(self.policy)}" if is_policy_missing else ""
+            sentence = f"no {with_spaces(quantity)} recorded{policy} on {self.label}"
             return Missing(f"{sentence}: {reason}" if reason else sentence)
-        return self._too_short(quantity, samples) or samples
+        return self._below_resolution(quantity, samples) or samples
 
-    def _too_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
-        """Return a reason if the samples are times below the resolution of the timer."""
+    def _below_resolution(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
+        """Return a reason if the median of times is below the resolution of the timer."""
         device = self.stored.record.environment.device
         if quantity == "time" and median(samples) < gates.RESOLUTION_S[device]:
             return Missing(f"below timer resolution on {self.label}")
@@ -175,14 +172,14 @@ class Run(MeasuredDevice):
     def _series(self, quantity: str, levels: tuple[tuple[str, Level], ...]) -> Leaf:
         """Compute ``series``; levels are hashable, so that results can be cached."""
         factors = dict(levels)
-        name = self._described(quantity, factors)
+        name = self._series_name(quantity, factors)
         unit = quantity_of(quantity).unit
         processes = self.by_process(quantity, factors)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
         return self.series_from(name, unit, processes)
 
-    def _described(self, quantity: str, factors: CaseFactors) -> str:
+    def _series_name(self, quantity: str, factors: CaseFactors) -> str:
         """Name a series; add the memory policy if it is not the main policy.
 
         The subject is added if a case of another subject has otherwise equal factors.
@@ -196,7 +193,7 @@ class Run(MeasuredDevice):
 
     def _has_other_subject(self, factors: CaseFactors) -> bool:
         """Tell whether a case of another subject has otherwise equal factors."""
-        _, cases = self._cases[0]
+        _, cases = self._cases_by_run[0]
         for subject in self.levels("subject"):
             other_factors = {**factors, "subject": subject}
             if other_factors != factors and frozenset(other_factors.items()) in cases:
@@ -213,7 +210,7 @@ class Run(MeasuredDevice):
         if isinstance(recorded, Missing):
             return recorded
         processes_by_file: dict[str, tuple[Process, ...]] = {}
-        for file, cases in self._cases:
+        for file, cases in self._cases_by_run:
             case = cases.get(frozenset(factors.items()))
             if case is not None and case.status == "ok":
                 processes_by_file[file] = tuple(_processes_of(case, quantity, self.policy, file))
@@ -222,15 +219,15 @@ class Run(MeasuredDevice):
             runs = runs[:1]
         runs = [processes for processes in runs if processes]
         if quantity == "time" and len(runs) > 1:
-            reference = _medians(processes_by_file.get(self._reference_file) or runs[0])
-            runs = [run for run in runs if gates.runs_agree(reference, _medians(run))]
+            reference = _process_medians(processes_by_file.get(self._reference_file) or runs[0])
+            runs = [run for run in runs if gates.runs_agree(reference, _process_medians(run))]
         all_processes = tuple(chain.from_iterable(runs))
         samples = [*chain.from_iterable(process.samples for process in all_processes)]
-        return self._too_short(quantity, samples) or all_processes
+        return self._below_resolution(quantity, samples) or all_processes
 
     @cached_property
     def _reference_file(self) -> str:
-        """File of the run with most processes; the newest of equals.
+        """File of the run with most processes; the newest of such runs.
 
         All series use the same run, so that compared series are from one state of the machine.
         """
@@ -242,7 +239,7 @@ class Run(MeasuredDevice):
         return max(self.stored.runs, key=count_processes).file
 
     def fixed_quantity(self, quantity: str, factors: CaseFactors) -> Leaf:
-        """Return a quantity that is equal in every repetition as an exact quantity."""
+        """Return ``fixed_value`` as an exact quantity, absent with a reason if it is missing."""
         name, unit = series_name(quantity, factors), quantity_of(quantity).unit
         value = self.fixed_value(quantity, factors)
         if isinstance(value, Missing):
@@ -250,7 +247,7 @@ class Run(MeasuredDevice):
         return exact(name, unit, value, self.file)
 
     def fixed_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
-        """Return a quantity that must be equal in every repetition, such as allocated bytes."""
+        """Return the value of all repetitions, such as allocated bytes; missing if they differ."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
             return samples
@@ -260,12 +257,15 @@ class Run(MeasuredDevice):
         return int(values.pop())
 
 
-def _medians(processes: Iterable[Process]) -> list[float]:
+def _process_medians(processes: Iterable[Process]) -> list[float]:
     return [process.median for process in processes]
 
 
 def _processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
-    """Yield the samples of each process of one run, or else of the run's main process."""
+    """Yield the samples of each process of one run.
+
+    Samples that no process recorded by itself count as those of one process without a number.
+    """
     rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
     for number, round_ in _rounds_by_number(rounds).items():
         samples = tuple(float(sample) for sample in round_.samples(quantity))
@@ -284,23 +284,26 @@ def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
     """
     numbers = range(1, len(rounds) + 1)
     free_numbers = sorted(set(numbers) - {round_.process for round_ in rounds})
-    numbered: dict[int, Round] = {}
+    rounds_by_number: dict[int, Round] = {}
     for round_ in rounds:
         number = round_.process if round_.process in numbers else free_numbers.pop(0)
-        numbered[number] = round_
-    return numbered
+        rounds_by_number[number] = round_
+    return rounds_by_number
 
 
 def series_name(quantity: str, factors: CaseFactors) -> str:
     """Name a series in a formula, such as ``time(batch 64, forward)``.
 
-    Numeric levels are printed with the name of the factor, others without.
+    Numbers are printed with the name of their factor, texts without; the subject is omitted.
     """
     levels: list[str] = []
     for factor, level in factors.items():
-        if factor != "subject":
-            number = "" if isinstance(level, str) else f"{with_spaces(factor)} {level:,}"
-            levels.append(number or with_spaces(str(level)))
+        if factor == "subject":
+            continue
+        if isinstance(level, str):
+            levels.append(with_spaces(level))
+        else:
+            levels.append(f"{with_spaces(factor)} {level:,}")
     return f"{with_spaces(quantity)}({', '.join(levels)})"
 
 
@@ -312,33 +315,36 @@ def with_spaces(name: str) -> str:
 def machine_id(environment: Environment) -> str:
     """Identify a machine by its label and the hardware digest at the end of the key.
 
-    The rest of a key may change with the processor's name.  For old keys, return the whole key.
+    The rest of a key may change with the processor's name.  For old keys, which have no digest,
+    return the whole key.
     """
     _, _, digest = environment.key.rpartition("-")
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
 
 
 def hardware_id(environment: Environment) -> str:
-    """Identify a machine, whatever its number of threads."""
+    """Return ``machine_id`` without the number of threads."""
     return machine_id(environment).replace(environment.threads_text, "")
 
 
 def device_labels(records: Sequence[Stored]) -> tuple[str, ...]:
     """Label the device of each record; add a property to equal labels.
 
-    The property is the first that differs between all devices with this label, at last the key.
+    The property is the first that differs between all devices with this label, or else the key.
     """
     machines = [item.record.environment for item in records]
-    names = []
+    labels = []
     for machine in machines:
-        same_label = [other for other in machines if other.label == machine.label]
-        property_ = f" ({_distinguishing(machine, same_label)})" if len(same_label) > 1 else ""
-        names.append(f"{machine.label}{property_}")
-    return tuple(names)
+        label = machine.label
+        same_label = [other for other in machines if other.label == label]
+        if len(same_label) > 1:
+            label += f" ({_distinguishing_property(machine, same_label)})"
+        labels.append(label)
+    return tuple(labels)
 
 
-def _distinguishing(machine: Environment, machines: Sequence[Environment]) -> str:
-    """Return the first property of ``machine`` that differs between all ``machines``."""
+def _distinguishing_property(machine: Environment, machines: Sequence[Environment]) -> str:
+    """Return the first property that differs between all ``machines``, else the key."""
     properties_of_all = [_properties(other) for other in machines]
     for index, value in enumerate(_properties(machine)):
         values = [properties[index] for properties in properties_of_all]
@@ -348,7 +354,7 @@ def _distinguishing(machine: Environment, machines: Sequence[Environment]) -> st
 
 
 def _properties(machine: Environment) -> tuple[str | None, ...]:
-    """List properties of a machine, the clearest first; None for missing properties."""
+    """List properties that may tell machines apart, the clearest first; None where missing."""
     gpu, cpu = machine.gpu, machine.cpu
     return (
         gpu.model if gpu and machine.name else None,

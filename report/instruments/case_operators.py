@@ -1,4 +1,4 @@
-"""The file beside a record with the operators of a case whose layers have no description.
+"""The file beside a record with the operators of a case, for cases without described layers.
 
 The operators of one call are captured on tensors that have shapes but no memory.  The file contains
 each distinct operator once, with shapes and number of calls, then all calls in order with their
@@ -23,6 +23,7 @@ from report.theory.network import Theory
 
 #: Pattern of the files' names.
 PATTERN: Final = "operators-*.json.gz"
+#: Description of the file in the record.
 MEANING: Final = "operators of one call, captured on tensors without memory"
 #: Reason why functions of other packages, such as NumPy, have no theory.
 NO_TENSORS: Final = "theory needs a function of PyTorch's tensors"
@@ -30,7 +31,7 @@ _REMEDY: Final = "restore the file with git, or measure again"
 
 
 class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Operators of a case, captured by PyTorch ``torch``, or the ``reason`` why there are none."""
+    """Operators of a case's call, captured by PyTorch ``torch``, or the ``reason`` for none."""
 
     factors: dict[str, Level]
     torch: str
@@ -38,14 +39,14 @@ class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     reason: str | None = None
 
     def theory(self, environment: Environment) -> Theory | None:
-        """Return the theory of the call on the machine of a record; None without operators."""
+        """Return the theory of the call on a machine; None without operators."""
         if self.network is None:
             return None
         return Theory(self.network, conditions_of(environment))
 
 
-class _Distinct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An operator without module and storages, and the number of calls."""
+class _DistinctOperator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operator without module and storages, and the number of its calls."""
 
     calls: int
     operator: Operator
@@ -62,10 +63,10 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _OperatorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file; ``order`` contains the calls."""
+    """The content of the file; ``order`` contains the calls in order."""
 
     case: CaseOperators
-    operators: tuple[_Distinct, ...] = ()
+    operators: tuple[_DistinctOperator, ...] = ()
     order: tuple[_Call, ...] = ()
 
 
@@ -75,7 +76,7 @@ def file_name(case: int) -> str:
 
 
 def pack(case: CaseOperators) -> bytes:
-    """Encode the operators of a case; arguments of operators stay in order."""
+    """Encode the operators of a case as gzipped JSON; arguments of operators stay in order."""
     if case.network is None:
         return gzip.compress(msgspec.json.encode(_OperatorFile(case)), mtime=0)
     distinct: list[Operator] = []
@@ -92,12 +93,9 @@ def pack(case: CaseOperators) -> bytes:
         index = indices[key]
         calls.append(_Call(index, operator.module, storages, operator.allocated, operator.freed))
     counts = Counter(call.operator for call in calls)
-    without_operators = msgspec.structs.replace(case.network, operators=())
-    file = _OperatorFile(
-        case=msgspec.structs.replace(case, network=without_operators),
-        operators=tuple(_Distinct(counts[n], operator) for n, operator in enumerate(distinct)),
-        order=tuple(calls),
-    )
+    operators = tuple(_DistinctOperator(counts[n], item) for n, item in enumerate(distinct))
+    network = msgspec.structs.replace(case.network, operators=())
+    file = _OperatorFile(msgspec.structs.replace(case, network=network), operators, tuple(calls))
     return gzip.compress(msgspec.json.encode(file), mtime=0)
 
 
@@ -109,12 +107,12 @@ def unpack(content: bytes, place: str) -> CaseOperators:
     try:
         operators = tuple(_restore_call(file.operators[call.operator], call) for call in file.order)
     except (IndexError, RuntimeError) as error:  # no such operator, or too few storages
-        raise RecordError(f"{place}: a call names no operator of the file; {_REMEDY}.") from error
+        raise RecordError(f"{place}: a call fits no operator of the file; {_REMEDY}.") from error
     network = msgspec.structs.replace(file.case.network, operators=operators)
     return msgspec.structs.replace(file.case, network=network)
 
 
-def _restore_call(distinct: _Distinct, call: _Call) -> Operator:
+def _restore_call(distinct: _DistinctOperator, call: _Call) -> Operator:
     """Return the operator of a call, with the module and storages of the call."""
     operator = _with_storages(distinct.operator, call.storages)
     return msgspec.structs.replace(
@@ -123,7 +121,7 @@ def _restore_call(distinct: _Distinct, call: _Call) -> Operator:
 
 
 def _with_storages(operator: Operator, storages: Iterable[int]) -> Operator:
-    """Return the operator without module; its tensors get these storages, in order."""
+    """Return the operator without module; its read, then its written tensors get ``storages``."""
     remaining = iter(storages)
 
     def renumber(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:

@@ -26,12 +26,13 @@ from report.core.statistics.estimates import (
 from report.core.text.format import first_names
 from report.instruments import case_operators, gates
 
-#: Name in records of comparisons, in place of a study.
+#: Name that records of comparisons have in place of the name of a study.
 NAME: Final = "compare"
+#: Verdict on a function, compared with the baseline.
 VerdictWord: TypeAlias = Literal[
     "faster", "slower", "no difference", "undecided", "wrong", "impossible", "not measured"
 ]
-#: Beginnings of failure reasons that are faults of the function.
+#: Reasons of failures begin with these words if the function is at fault.
 _FUNCTION_FAULTS: Final = ("wrong result", "failed", "too many threads")
 #: Share of runs in which a gain must be decided (statistical power).
 _POWER: Final = 0.8
@@ -45,8 +46,8 @@ class ComparisonVerdict:
 
     ``ratio`` is the baseline's time divided by the function's time.  ``margin`` is the relative
     difference up to which times count as equal.  ``time`` is the median over processes of the
-    median call (s).  ``pairs`` counts the pairs of processes, ``disturbed`` those beside other
-    programs.
+    median call (s).  ``pairs`` counts the pairs of processes, ``disturbed`` the pairs that ran
+    beside other programs.
     """
 
     function: str
@@ -60,7 +61,7 @@ class ComparisonVerdict:
 
     @property
     def sentence(self) -> str:
-        """Verdict in words, with ratio and interval if measured."""
+        """The reason; without a reason the verdict, with ratio and interval if measured."""
         if self.ratio is None or self.reason:
             return self.reason or self.word
         beyond = f" beyond {100 * self.margin:g} %" if self.word == "no difference" else ""
@@ -69,7 +70,7 @@ class ComparisonVerdict:
 
 
 def verdict_word(ratio: Estimate, margin: float) -> VerdictWord:
-    """Return the verdict that follows from the interval of a ratio."""
+    """Return the verdict that follows from the interval of the ratio baseline / function."""
     if ratio.confidence < CONFIDENCE:
         return "undecided"
     if 1 / (1 + margin) <= ratio.low and ratio.high <= 1 + margin:
@@ -84,7 +85,7 @@ def speed_ratio(round_: Round) -> float:
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
 
-def pages(rounds: Iterable[Round], series: str) -> float:
+def _median_pages(rounds: Iterable[Round], series: str) -> float:
     """Return the median over processes of the pages mapped in the median call."""
     return median(median(round_.samples(series)) for round_ in rounds)
 
@@ -95,13 +96,16 @@ def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
 
 
 def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
-    """Return the verdict on a case; one wrong result in any process makes the verdict wrong."""
+    """Return the verdict on a case, with a relative ``margin`` for equal times.
+
+    A fault in any process makes the verdict wrong if the function is at fault, else not measured.
+    """
     function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
             word: VerdictWord = "wrong" if fault.startswith(_FUNCTION_FAULTS) else "not measured"
             return ComparisonVerdict(function, word, fault)
-    rounds = [round_ for round_ in case.rounds_under("retained") if _is_timed(round_)]
+    rounds = [round_ for round_ in case.rounds_under("retained") if _has_times(round_)]
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
     estimate = median_interval(speed_ratio(round_) for round_ in rounds)
@@ -118,21 +122,18 @@ def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     )
 
 
-def _is_timed(round_: Round) -> bool:
+def _has_times(round_: Round) -> bool:
     """Tell whether a pair of processes has times of both functions, all above 0."""
     times = round_.samples("time"), round_.samples("baseline_time")
     return all(min(samples, default=0) > 0 for samples in times)
 
 
 def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
-    """Explain which bytes moved faster than any measured bandwidth; None if no bytes did."""
-    bandwidths: list[float] = []
-    for ceiling in record.ceilings:
-        if ceiling.work_unit == "B" and ceiling.samples:
-            bandwidths.append(gates.rate(ceiling))
-    if not bandwidths:
+    """Explain which bytes moved faster than ``PEAK_SCATTER`` times any bandwidth; None if none."""
+    ceilings = [item for item in record.ceilings if item.work_unit == "B" and item.samples]
+    if not ceilings:
         return None
-    highest = max(bandwidths)
+    highest = max(map(gates.rate, ceilings))
     for round_ in rounds:
         moved = max(round_.samples("call_bytes"), default=0)
         time = median(round_.samples("time"))
@@ -146,28 +147,28 @@ def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
 
 
 def groups(record: Record) -> list[list[ComparisonVerdict]]:
-    """Group the correct functions, fastest first; members do not differ from a group's first.
+    """Group the correct functions, fastest first; members do not differ from their group's first.
 
-    Two functions differ if the interval of their ratio within processes excludes 1, at a level
+    Two functions differ if the interval of their ratio within processes excludes 1, at a confidence
     corrected for all pairs of functions.
     """
     compared: list[tuple[float, ComparisonVerdict, dict[int, float]]] = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
         if result.ratio is not None and not result.reason:
-            speeds = {
-                round_.process: speed_ratio(round_) for round_ in case.rounds_under("retained")
-            }
+            rounds = case.rounds_under("retained")
+            speeds = {round_.process: speed_ratio(round_) for round_ in rounds}
             compared.append((result.ratio.value, result, speeds))
     compared.sort(key=itemgetter(0), reverse=True)
-    level = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
+    confidence = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
     grouped: list[list[ComparisonVerdict]] = []
     speeds_of_first: dict[int, float] = {}
     for _, result, speeds in compared:
-        ratios = [speeds_of_first[key] / speeds[key] for key in speeds if key in speeds_of_first]
-        interval = median_interval(ratios, level) if ratios else None
-        if interval is None or (
-            interval.confidence >= level and not interval.low <= 1 <= interval.high
-        ):
+        common_processes = speeds.keys() & speeds_of_first.keys()
+        ratios = [speeds_of_first[process] / speeds[process] for process in common_processes]
+        interval = median_interval(ratios, confidence) if ratios else None
+        is_conclusive = interval is None or interval.confidence >= confidence
+        includes_1 = interval is not None and interval.low <= 1 <= interval.high
+        if is_conclusive and not includes_1:
             grouped.append([])
             speeds_of_first = speeds
         grouped[-1].append(result)
@@ -175,7 +176,7 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 
 def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield verdicts, groups of functions, mapped pages, theory, and the number of pairs."""
+    """Yield verdicts, groups, explanations, and the number of pairs; ``files`` are attachments."""
     results = verdicts(record)
     *candidates, control = results
     for result in candidates:
@@ -194,26 +195,21 @@ def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
     """Name the functions without a single undisturbed pair of processes; None if there are none."""
-    disturbed: list[str] = []
-    for result in results:
-        if result.pairs and result.disturbed == result.pairs:
-            disturbed.append(result.function)
+    disturbed = [item.function for item in results if item.pairs and item.disturbed == item.pairs]
     if not disturbed:
         return None
-    names = first_names(disturbed)
-    return (
-        f"other programs disturbed all pairs of processes of {names}; repeat with --wait-quiet 10"
-    )
+    pairs = f"all pairs of processes of {first_names(disturbed)}"
+    return f"other programs disturbed {pairs}; repeat with --wait-quiet 10"
 
 
 def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
     """Yield explanations of speeds: pages that functions map, and shares of the peak rates."""
     for case in record.cases:
-        rounds = [
-            round_ for round_ in case.rounds_under("retained") if round_.samples("page_faults")
-        ]
+        retained = case.rounds_under("retained")
+        rounds = [round_ for round_ in retained if round_.samples("page_faults")]
         if rounds:
-            mapped, baseline = pages(rounds, "page_faults"), pages(rounds, "baseline_page_faults")
+            mapped = _median_pages(rounds, "page_faults")
+            baseline = _median_pages(rounds, "baseline_page_faults")
             function = case.factors["function"]
             yield f"{function} maps {mapped:,.0f} pages a call, the baseline {baseline:,.0f}"
     seconds = {result.function: result.time for result in verdicts(record)}
@@ -240,11 +236,9 @@ def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | None) -> str:
-    """State the shares of the machine's peak rates that a call of ``time`` s reached, if known."""
-    peak, bandwidth = (
-        gates.best_arithmetic_rate(record.ceilings),
-        gates.bounding_rate(record, "copy"),
-    )
+    """State the shares of the peak rates that a call reached in ``time`` (s); empty if unknown."""
+    peak = gates.best_arithmetic_rate(record.ceilings)
+    bandwidth = gates.bounding_rate(record, "copy")
     if not (time and peak and bandwidth):
         return ""
     return (
@@ -253,16 +247,13 @@ def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | 
     )
 
 
-# ------------------------------------------------------------------------------ what is decidable
-
-
 def scatter(ratios: Iterable[float]) -> float:
     """Estimate the standard deviation of logarithms of ratios whose true value is 1."""
     return math.sqrt(fmean(math.log(value) ** 2 for value in ratios))
 
 
 def decidable_gain(deviation: float, pairs: int) -> float:
-    """Return the gain (a fraction) that ``pairs`` decide in four of five runs.
+    """Return the smallest relative gain that ``pairs`` decide in four of five runs.
 
     The logarithms of ratios are assumed to be normally distributed, with standard ``deviation``.
     """
@@ -300,7 +291,7 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
 
 
 def power_text(deviation: float, pairs: int, gain: float) -> str:
-    """State the difference that ``pairs`` show, and the number of pairs for ``gain``."""
+    """State the gain that ``pairs`` of processes show, and how many pairs show ``gain``."""
     count = pairs_needed(deviation, gain)
     needed = f"{count} pairs"
     if count is None:

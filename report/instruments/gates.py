@@ -1,6 +1,6 @@
 """Checks that measurements must pass before papers print or pool them, and ceilings of a record.
 
-A ceiling is a measured peak rate of arithmetic or memory.  The same rules apply at the end of a
+A ceiling is a measured peak rate of arithmetic or memory.  The checks are the same at the end of a
 run, in the command ``check`` and in papers.
 """
 
@@ -24,18 +24,17 @@ from report.core.records.record import (
 )
 from report.theory.work import flops, forward_macs
 
-#: Smallest ratio between two groups of processes that measured different states of the machine.
+#: Medians of processes more than this many times apart are from different states of the machine.
 BIMODAL_RATIO: Final = 1.25
-#: Smallest count, such as page faults, that forms another group than a count of 0.
+#: Smallest count, such as page faults, that belongs to another state of the machine than 0.
 BIMODAL_COUNT: Final = 100
-#: Largest ratio of the medians of two runs that measured one population.
+#: Largest ratio of the medians of two runs that may be pooled.
 AGREEMENT_RATIO: Final = 1.2
 #: Fewest series that can show that times were copied or scaled.
 _FEWEST_SERIES: Final = 5
-#: Relative tolerance for equal ratios of medians.
+#: Relative tolerance within which ratios of medians count as equal.
 _SAME_RATIO: Final = 1e-4
-#: A working set of at least this many last-level caches is read from memory; caches hold a part of
-#: a smaller one.
+#: A working set of at least this many times the last-level cache is read from memory.
 BEYOND_CACHES: Final = 4
 #: A case may be this many times faster than the measured peak, since peaks scatter.
 PEAK_SCATTER: Final = 1.25
@@ -46,16 +45,20 @@ FASTEST_HZ: Final = 6.2e9
 #: Vector extension → most float32 FLOP per core and cycle: two vector units of 16, 8 or 4 numbers;
 #: since AVX2 each computes fused multiply-adds (2 FLOP).
 _FLOP_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
+#: Type of numbers in which ceilings of arithmetic are measured unless another type is named.
 FLOAT32: Final = "float32"
 #: Frequency governors that lower the clock between calls.
 SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
+#: Operations whose rate is measured in FLOP/s.
 _ARITHMETIC: Final[tuple[PeakOperation, ...]] = ("matrix_product", "convolution")
+#: Operations whose rate is measured in B/s.
 _BANDWIDTH: Final[tuple[PeakOperation, ...]] = ("copy", "read", "triad")
-#: Operation → measured operations whose best rate is its ceiling.
+#: Operation → measured operations whose best rate is its ceiling; by default only itself.
 _BOUNDING_OPERATIONS: Final[dict[str, tuple[PeakOperation, ...]]] = {
     "matrix_product": _ARITHMETIC,
     "copy": _BANDWIDTH,
 }
+#: Operation → unit of its rate.
 CEILING_UNITS: Final[dict[str, str]] = {
     **dict.fromkeys(_ARITHMETIC, "FLOP/s"),
     **dict.fromkeys(_BANDWIDTH, "B/s"),
@@ -66,14 +69,12 @@ CEILING_UNITS: Final[dict[str, str]] = {
 ProcessTimes: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], Policy], tuple[float, ...]]
 
 
-# --------------------------------------------------------------------------------------- series
-
-
 def is_bimodal(medians: Iterable[float]) -> bool:
-    """Return whether the medians of processes form two groups, ``BIMODAL_RATIO`` or more apart.
+    """Return whether the medians of processes form two groups.
 
-    A group has at least a fifth of the processes.  With four or more processes, a group has at
-    least two, so that a single slow process is not a group.
+    Groups are more than ``BIMODAL_RATIO`` times apart, or ``BIMODAL_COUNT`` or more above 0.  A
+    group has at least a fifth of the processes.  With four or more processes, a group has at least
+    two, so that a single slow process is not a group.
     """
     ordered = sorted(medians)
     smallest_group = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
@@ -87,13 +88,13 @@ def is_bimodal(medians: Iterable[float]) -> bool:
 
 
 def runs_agree(one: Iterable[float], other: Iterable[float]) -> bool:
-    """Return whether two runs measured one population, by the medians of processes."""
+    """Return whether two runs may be pooled, given the medians of their processes."""
     low, high = sorted((median(one), median(other)))
     return high <= AGREEMENT_RATIO * low
 
 
 def process_medians(case: Case, quantity: str, policy: Policy) -> tuple[float, ...]:
-    """Return the median of every process that measured a case."""
+    """Return the median of every process that measured a quantity of a case under a policy."""
     series = (round_.samples(quantity) for round_ in case.rounds_under(policy))
     return tuple(median(samples) for samples in series if samples)
 
@@ -104,15 +105,15 @@ def policies(case: Case) -> tuple[Policy, ...]:
 
 
 def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
-    """Yield policies under which the times of a case are bimodal, with the extremes (s)."""
+    """Yield policies under which times are bimodal, with the extreme medians of processes (s)."""
     for policy in policies(case):
-        values = process_medians(case, "time", policy)
-        if is_bimodal(values):
-            yield policy, min(values), max(values)
+        medians = process_medians(case, "time", policy)
+        if is_bimodal(medians):
+            yield policy, min(medians), max(medians)
 
 
 def process_times(record: Record) -> ProcessTimes:
-    """Return the median times of a record by case and memory policy."""
+    """Return the median time of every process, by case and memory policy."""
     times: ProcessTimes = {}
     for case in record.cases:
         factors = frozenset(case.factors.items())
@@ -122,7 +123,7 @@ def process_times(record: Record) -> ProcessTimes:
 
 
 def count_disagreeing(one: ProcessTimes, other: ProcessTimes) -> int:
-    """Count the series for which two runs of one machine do not agree (see ``process_times``)."""
+    """Count the cases and policies for which the times of two runs of one machine do not agree."""
     count = 0
     for series, times in one.items():
         other_times = other.get(series)
@@ -149,9 +150,6 @@ def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
     return sum(round_.disturbance is not None for round_ in monitored), len(monitored)
 
 
-# --------------------------------------------------------------------------------------- copies
-
-
 class CopyDetector:
     """Detector of copied and invented records, by comparison with all earlier records.
 
@@ -165,7 +163,7 @@ class CopyDetector:
         self._earlier: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
 
     def reason(self, name: str, record: Record) -> str:
-        """Explain why a record is not an independent measurement; empty if it is."""
+        """Explain why a record is no independent measurement; if it is, remember it, return ""."""
         hashes = (record.code.commit, record.code.measuring_code)
         if any(hash and not hash.strip("0") for hash in hashes):
             return "has a commit or code hash of zeros, which no program has"
@@ -195,33 +193,29 @@ def _unique_content(record: Record) -> dict[str, bytes]:
 
 
 def _median_times(record: Record) -> dict[object, float]:
-    """Return the median of every series of times, by case and process."""
-    times: dict[object, float] = {}
+    """Return the median of every series of times above 0, by case and number of the series."""
+    medians: dict[object, float] = {}
     for case in record.cases:
         factors = frozenset(case.factors.items())
         for number, series in enumerate(case.all_series):
             samples = series.get("time")
-            typical = median(samples) if samples else 0
-            if typical > 0:
-                times[factors, number] = typical
-    return times
+            if samples and median(samples) > 0:
+                medians[factors, number] = median(samples)
+    return medians
 
 
 def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
-    """Return whether most medians of two records have the same ratio."""
+    """Return whether most of the shared medians have one ratio; False for few shared medians."""
     ratios = [other[key] / time for key, time in one.items() if key in other]
     if len(ratios) < _FEWEST_SERIES:
         return False
-    usual = median(ratios)
-    equal = sum(abs(ratio - usual) <= _SAME_RATIO * usual for ratio in ratios)
+    median_ratio = median(ratios)
+    equal = sum(abs(ratio - median_ratio) <= _SAME_RATIO * median_ratio for ratio in ratios)
     return 2 * equal > len(ratios)
 
 
-# ------------------------------------------------------------------------------------- ceilings
-
-
 def impossible_rate(record: Record) -> str | None:
-    """Explain why the rates of a record are impossible; None if they are possible."""
+    """Explain why the peak or a case's rate is impossible; None if both are possible or unknown."""
     best = best_arithmetic_rate(record.ceilings)
     if best is None:
         return None
@@ -313,13 +307,17 @@ def state_notes(environment: Environment) -> Iterator[str]:
 
 
 def best_arithmetic_rate(ceilings: Iterable[Ceiling]) -> float | None:
-    """Return the best float32 rate of the ceilings (FLOP/s); None without such a ceiling."""
-    rates = [c.work / min(c.samples) for c in ceilings if _is_arithmetic(c)]
+    """Return the best float32 rate among ceilings (FLOP/s), by the shortest times; None if none."""
+    rates: list[float] = []
+    for ceiling in ceilings:
+        is_float32 = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
+        if is_float32 and min(ceiling.samples, default=0) > 0:
+            rates.append(ceiling.work / min(ceiling.samples))
     return max(rates, default=None)
 
 
 def highest_possible_rate(environment: Environment) -> float | None:
-    """Return threads × FLOP per cycle × clock (FLOP/s in float32) of a CPU with known vectors."""
+    """Return threads × FLOP per cycle × clock (FLOP/s in float32); None if unknown or on a GPU."""
     if environment.device == "cuda" or environment.host is None:
         return None
     for extension, flop_per_cycle in _FLOP_PER_CYCLE.items():
@@ -328,16 +326,11 @@ def highest_possible_rate(environment: Environment) -> float | None:
     return None
 
 
-def _is_arithmetic(ceiling: Ceiling) -> bool:
-    """Tell whether a ceiling is a rate of float32 arithmetic, with times above 0."""
-    is_float = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
-    return is_float and bool(ceiling.samples) and min(ceiling.samples) > 0
-
-
 def forward_rate(case: Case) -> float:
-    """Return a float32 case's forward work divided by the shortest time (FLOP/s); 0 without times.
+    """Return a case's forward work divided by the shortest time (FLOP/s).
 
-    A call does at least the forward work, so that the true rate is not lower.
+    Returns 0 for failed cases, without times, and for other types than float32.  A call does at
+    least the forward work, so that the true rate is not lower.
     """
     is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
     is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)

@@ -18,7 +18,7 @@ from report.theory.work import check_shapes
 
 @dataclass(frozen=True)
 class Judgement:
-    """Use of a record: ``usable`` by papers, ``used`` by the next build.
+    """Whether papers can use a record (``usable``), and whether the next build uses it (``used``).
 
     ``explanation`` states the role of the record, or the reason why it is not used.
     """
@@ -32,7 +32,7 @@ def reason_unusable(record: Record) -> str | None:
     """Explain why no paper can use a record, and what to do; None if papers can."""
     if not record.cases:
         return "cases: found none; measure again."
-    if fault := impossible_layer(record):
+    if fault := _impossible_layer(record):
         return fault
     if problem := gates.impossible_rate(record):
         return f"{problem}; measure again with --wait-quiet 10."
@@ -46,7 +46,7 @@ def require_usable(stored: Stored) -> Stored:
     return stored
 
 
-def impossible_layer(record: Record) -> str | None:
+def _impossible_layer(record: Record) -> str | None:
     """Describe the first layer that cannot have run, if any."""
     checked_already: set[int] = set()
     for index, case in enumerate(record.cases):
@@ -85,9 +85,9 @@ def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str
 
 
 def judge(study: str, file: str, data: Path) -> Judgement:
-    """Return the use of the record ``file`` (relative to ``data``) in the next build.
+    """Judge the record ``file`` (relative to ``data``) for the next build of a study's paper.
 
-    Raises ``RidgepointError`` for an edition that cannot be read.
+    Raises ``RidgepointError`` for editions that cannot be read.
     """
     usable, refused = usable_records(study, data)
     if file in refused:

@@ -27,28 +27,30 @@ from report.core.records.quantities import LARGEST
 
 _REMEDY: Final = "restore the file with git, or run the experiment again"
 #: Limit of possible times (µs): about 2⁶³ ns, the largest number of ns in 64 bits.
-_LATEST: Final = 2**53
+_LATEST_US: Final = 2**53
 #: Name of events that allocate or free memory.
 _MEMORY: Final = "[memory]"
-#: Categories of events: operators, and annotations by the program itself with ``record_function``.
+#: Category of operators.
 _OPERATOR: Final = "cpu_op"
+#: Category of annotations by the program itself, with ``record_function``.
 _USER_ANNOTATION: Final = "user_annotation"
-#: Categories of events on a GPU: kernels, copies and fills.
+#: Category of a GPU's kernels.
 _KERNEL: Final = "kernel"
+#: Categories of a GPU's work: kernels, copies and fills.
 _DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Category of events with counters of a kernel.
 _COUNTED_RANGE: Final = "cuda_profiler_range"
 
 
 class MemoryEvent(NamedTuple):
-    """Bytes allocated (positive) or freed (negative), on the host or on a device."""
+    """Bytes allocated (positive) or freed (negative), on the host or on a GPU."""
 
     change: int
     on_host: bool
 
 
 class Kernel(NamedTuple):
-    """Kernel of a device with its duration (ns); ``transfer`` is true for a copy or a fill."""
+    """Work of a GPU with its duration (ns): a kernel, or a copy or fill if ``transfer`` is true."""
 
     name: str
     duration: int
@@ -65,7 +67,7 @@ class CountedKernel(NamedTuple):
 
 
 class TraceDevice(msgspec.Struct, frozen=True):
-    """GPU as named in the trace, with its memory in bytes; None if unknown."""
+    """GPU as named in the trace, with its memory (B; None if unknown)."""
 
     name: str
     memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
@@ -83,9 +85,6 @@ class Trace(NamedTuple):
     counted: tuple[CountedKernel, ...] = ()
     devices: tuple[TraceDevice, ...] = ()
     used: frozenset[str] = frozenset()
-
-
-# ----------------------------------------------------------------------------------- reading
 
 
 #: Metric of Nsight Compute: thread instructions that were executed and not masked out.
@@ -144,7 +143,7 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
 
 
 def _faults(events: Sequence[_Event]) -> Iterator[str]:
-    """Yield faults of the events that are read, as «field: fault»."""
+    """Yield faults of the events that are read, as ``field: fault``."""
     if not any(_is_operator(event) for event in events):
         yield "traceEvents: expected operators of torch.profiler, found none"
     for index, event in enumerate(events):
@@ -153,7 +152,8 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         if (has_duration or event.name == _MEMORY) and event.ts is None:
             yield f"{place}.ts: this field is missing"
         elif not (_is_possible(event.ts) and _is_possible(event.dur)):
-            yield f"{place}: expected times below {_LATEST:,} µs, found {event.ts} and {event.dur}"
+            times = f"found {event.ts} and {event.dur}"
+            yield f"{place}: expected times below {_LATEST_US:,} µs, {times}"
         elif has_duration and (event.dur is None or event.dur < 0):
             yield f"{place}.dur: expected a duration of at least 0, found {event.dur}"
         for fault in _argument_faults(event):
@@ -162,11 +162,11 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
 
 def _is_possible(time: Decimal | None) -> bool:
     """Tell whether a time (µs) is missing or within the limits."""
-    return time is None or -_LATEST < time < _LATEST
+    return time is None or -_LATEST_US < time < _LATEST_US
 
 
 def _argument_faults(event: _Event) -> Iterator[str]:
-    """Describe faults of the arguments that are read from this kind of event."""
+    """Yield faults of the arguments that are read from an event, as ``argument: fault``."""
     args = event.args
     if event.name == _MEMORY:
         if args.bytes is None:
@@ -176,7 +176,8 @@ def _argument_faults(event: _Event) -> Iterator[str]:
         if not isinstance(args.device_type, int | None):
             yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
     if event.cat == _COUNTED_RANGE:
-        for name, count in _counts(args).items():
+        counts = {"fadd": args.fadd, "fmul": args.fmul, "ffma": args.ffma}
+        for name, count in counts.items():
             if type(count) is not int or count < 0:
                 yield f"{_EXECUTED_METRIC.format(name)}: expected a count, found {count!r:.60}"
 
@@ -189,11 +190,6 @@ def _is_operator(event: _Event) -> bool:
 def _is_kernel(event: _Event) -> bool:
     """Tell whether an event is work of a GPU: a kernel, a copy or a fill."""
     return event.ph == "X" and event.cat in _DEVICE_WORK
-
-
-def _counts(arguments: _Arguments) -> dict[str, Any]:
-    """Return instruction → count; any type before ``_argument_faults`` has checked the event."""
-    return {"fadd": arguments.fadd, "fmul": arguments.fmul, "ffma": arguments.ffma}
 
 
 def _trace(file: _File) -> Trace:
@@ -218,15 +214,13 @@ def _trace(file: _File) -> Trace:
     return Trace(tuple(memory), tuple(kernels), tuple(counted), file.devices, frozenset(used))
 
 
-# -------------------------------------------------------------------------- timelines of memory
-
 #: Names of torch's ``Category`` by number; the last is for tensors without a category.
 CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary",
     "activation", "gradient", "autograd detail", "unknown",
 )  # fmt: skip
-#: Actions in torch's ``_ACTION_TO_INDEX``.  A new version of a tensor (action 3) changes sizes only
-#: if the tensor changes its category.
+#: Actions on a tensor, by torch's ``_ACTION_TO_INDEX``.  Action 3, a new version of a tensor,
+#: changes sizes only if the tensor changes its category.
 _EXISTING, _CREATE, _DESTROY = 1, 2, 4
 #: Moment of tensors from before the profile.
 _BEFORE_START: Final = -1
@@ -269,7 +263,7 @@ def _impossible_sizes(moment: int, sizes: Sequence[int]) -> Iterator[str]:
 
 
 def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:
-    """Yield faults of single events as «[event][field]: fault»."""
+    """Yield faults of single events as ``[event][field]: fault``."""
     if all(event.moment == _BEFORE_START for event in events):
         yield "the top level: expected events with a time, found none"
     previous_moment = _BEFORE_START
@@ -286,7 +280,7 @@ def _timeline_faults(events: Sequence[TimelineEvent]) -> Iterator[str]:
 
 
 def _fits_action(event: TimelineEvent) -> bool:
-    """Tell whether the sign of a change fits the action: creation adds bytes, an end removes."""
+    """Tell whether the sign of a change fits: creation adds bytes, destruction removes bytes."""
     if event.action in (_EXISTING, _CREATE):
         return event.change >= 0
     return event.action != _DESTROY or event.change <= 0

@@ -19,7 +19,7 @@ from report.core.records.record import Environment, Record
 from report.core.records.store import Stored
 from report.core.text.escape import markdown
 from report.core.text.format import quantity_text
-from report.evidence.ceilings import in_binary
+from report.evidence.ceilings import format_bytes
 from report.evidence.runs import Run, device_labels, machine_id
 from report.instruments import gates
 from report.paper.findings import Figure, Findings, Inputs
@@ -93,7 +93,7 @@ def properties(environment: Environment) -> dict[str, TableCell]:
             identity.append(f"virtual ({host.virtualisation})")
         for cache in host.caches:
             if cache.kind != "instruction":
-                caches.append(f"L{cache.level} {in_binary(cache.size_bytes)}")
+                caches.append(f"L{cache.level} {format_bytes(cache.size_bytes)}")
     tf32 = "TF32 allowed" if gpu and environment.precision.cudnn_tf32 else "no TF32"
     return {
         "Device": device,

@@ -18,7 +18,7 @@ from report.core.records.record import Record
 from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import printed_parts, scale_for
-from report.evidence.ceilings import in_binary
+from report.evidence.ceilings import format_bytes
 from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
 from report.paper.claims import first_few, uncompared
 from report.paper.findings import Claim, Figure, Findings
@@ -234,7 +234,7 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     digests: dict[str, list[str]] = {}
     for replica in replicas:
         for why, names in _missing_by_reason(replica.stored.record).items():
-            reason = re.sub(r"(\d{4,}) B\b", lambda size: in_binary(int(size[1])), why)
+            reason = re.sub(r"(\d{4,}) B\b", lambda size: format_bytes(int(size[1])), why)
             text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
             digests.setdefault(text, []).append(replica.stored.short_digest)
     if len(replicas) == 1:

@@ -19,8 +19,8 @@ of that file are in parentheses:
 - The rest of a block becomes a free block if the rest has at least 512 B (small pool) or more than
   1 MiB (large pool).  Otherwise the whole block is allocated (``should_split``,
   ``alloc_found_block``).
-- A freed block is merged with free neighbours in the same segment (``try_merge_blocks``).
-- A segment stays reserved.
+- A freed block is merged with free neighbours in its segment (``try_merge_blocks``).  Segments stay
+  reserved.
 - With ``expandable_segments`` a pool is one segment, which grows at the end by 2 MiB or 20 MiB
   (``try_allocate_expandable_block``).  The last block, which can grow, is used only if no other
   block is large enough; every block is split.
@@ -56,13 +56,14 @@ SEGMENT_ROUNDING: Final = 2 * MIB
 OVERSIZE: Final = 20 * MIB
 
 Pool: TypeAlias = Literal["small", "large"]
+#: Names of the three sums of a ``Snapshot``.
 Sum: TypeAlias = Literal["requested", "allocated", "reserved"]
 SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings by which the allocator of a process rounds, splits and reserves.
+    """Settings that decide how the allocator of a process rounds, splits and reserves.
 
     - ``max_split``: blocks of at least this many bytes are not split;
     - ``divisions``: number of rounding steps between two powers of two; 1 rounds to 512 B;
@@ -84,7 +85,7 @@ class Options:
         return -(-size // step) * step
 
 
-#: Options of a process that sets no option.
+#: Options of a process that sets none.
 DEFAULT: Final = Options()
 
 
@@ -147,11 +148,11 @@ class Segment:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Owner → position of the owner's block."""
+        """Owner → position of its block in ``blocks``."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
     def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> "Segment":
-        """Replace the blocks from ``first`` up to ``end`` by ``blocks``; merge free neighbours."""
+        """Replace ``self.blocks[first:end]`` by ``blocks``, and merge free neighbours."""
         joined: list[AllocatorBlock] = []
         for block in (*self.blocks[:first], *blocks, *self.blocks[end:]):
             if joined and joined[-1].owner is None and block.owner is None:
@@ -163,7 +164,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of the allocator after a request.
+    """State of the allocator between two requests.
 
     The three sums are ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes``
     (``.all.current``) of ``torch.cuda.memory_stats``.  Requests of 0 B are in ``empty``, since they
@@ -190,12 +191,12 @@ class Snapshot:
         return sum(segment.size for segment in self.segments)
 
     def with_segment(self, number: int, segment: Segment) -> "Snapshot":
-        """Replace the segment at the position ``number``, or append the segment."""
+        """Replace the segment at the position ``number``, or append it as segment ``number``."""
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)
 
     def segment_number(self, owner: str) -> int | None:
-        """Return the position of the segment with the block of ``owner``, if any."""
+        """Return the position of the segment with the block of ``owner``; None without a block."""
         for number, segment in enumerate(self.segments):
             if owner in segment.positions:
                 return number
@@ -224,9 +225,9 @@ def apply_request(state: Snapshot, request: MemoryRequest) -> Snapshot:
         if number is None:
             raise _impossible(request.id, "it is freed while it is not allocated")
         segment = state.segments[number]
-        place = segment.positions[request.id]
-        freed = AllocatorBlock(segment.blocks[place].size)
-        return state.with_segment(number, segment.with_blocks(place, place + 1, freed))
+        position = segment.positions[request.id]
+        freed = AllocatorBlock(segment.blocks[position].size)
+        return state.with_segment(number, segment.with_blocks(position, position + 1, freed))
     if request.bytes < 0:
         raise _impossible(request.id, f"{request.bytes} B are requested")
     if request.id in state.empty or number is not None:
@@ -237,42 +238,47 @@ def apply_request(state: Snapshot, request: MemoryRequest) -> Snapshot:
     fit = _best_fit(state, size)
     if fit is None:
         number, segment = _reserve(state, size)
-        place = len(segment.blocks) - 1
+        position = len(segment.blocks) - 1
     else:
-        number, place = fit
+        number, position = fit
         segment = state.segments[number]
-    return state.with_segment(number, _allocate_block(segment, place, size, request, state.options))
+    segment = _allocate_block(segment, position, size, request, state.options)
+    return state.with_segment(number, segment)
 
 
 def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
-    """Return segment and position of the smallest sufficient free block in the pool of ``size``.
+    """Find the smallest sufficient free block in the pool for ``size`` bytes.
 
-    The last block of an expandable segment counts as larger than any other block.
+    The last block of an expandable segment counts as larger than any other block.  Returns the
+    positions of the segment and of the block; None if no block is sufficient.
     """
     fitting: list[tuple[bool, int, int, int]] = []
     for number, segment in enumerate(state.segments):
         if segment.pool != _pool(size) or segment.largest_free < size:
             continue
         last = len(segment.blocks) - 1
-        for place, block in enumerate(segment.blocks):
+        for position, block in enumerate(segment.blocks):
             if block.owner is None and block.size >= size:
-                grows = state.options.expandable and place == last
-                fitting.append((grows, block.size, number, place))
-    best = min(fitting, default=None)
-    if best is None or not _may_serve(best[1], size, state.options.max_split):
+                grows = state.options.expandable and position == last
+                fitting.append((grows, block.size, number, position))
+    if not fitting:
         return None
-    return best[2], best[3]
+    _, block_size, number, position = min(fitting)
+    return (number, position) if _may_serve(block_size, size, state.options.max_split) else None
 
 
-def _may_serve(block: int, size: int, limit: int | None) -> bool:
-    """Return whether ``max_split_size`` lets a free block serve ``size`` bytes."""
-    if limit is None:
+def _may_serve(block_size: int, size: int, max_split: int | None) -> bool:
+    """Return whether the option ``max_split`` lets a free block serve ``size`` bytes."""
+    if max_split is None:
         return True
-    return block < limit if size < limit else block < size + OVERSIZE
+    return block_size < (max_split if size < max_split else size + OVERSIZE)
 
 
 def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
-    """Return number and content of a new or grown segment with ``size`` free bytes at the end."""
+    """Reserve ``size`` free bytes at the end of a new segment, or of an expandable segment.
+
+    Returns the position of the segment, and the segment.
+    """
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
     for number, segment in enumerate(state.segments):
@@ -291,10 +297,10 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
 
 
 def _allocate_block(
-    segment: Segment, place: int, size: int, request: Allocate, options: Options
+    segment: Segment, position: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """Allocate the free block at ``place`` of a segment, and split the block if allowed."""
-    block = segment.blocks[place]
+    """Allocate the free block at a position to a request; split off the rest if allowed."""
+    block = segment.blocks[position]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:
         splits = remainder >= ROUNDING
@@ -303,7 +309,7 @@ def _allocate_block(
         splits = may_split and remainder > SMALL_REQUEST
     owned = AllocatorBlock(size if splits else block.size, request.id, request.bytes)
     free = [AllocatorBlock(remainder)] if splits else []
-    return segment.with_blocks(place, place + 1, owned, *free)
+    return segment.with_blocks(position, position + 1, owned, *free)
 
 
 def _pool(size: int) -> Pool:
@@ -314,9 +320,7 @@ def _impossible(owner: str, reason: str) -> StudyError:
     return StudyError(f"allocator request {owner}: {reason}; correct the sequence of requests.")
 
 
-# ---------------------------------------------------------------------------------------- options
-
-#: Modelled options → pattern of the values that PyTorch accepts: ``max_split_size_mb`` from 20 on
+#: Modelled option → pattern of its modelled values: ``max_split_size_mb`` from 20 on
 #: (``kLargeBuffer``), and one power of two as number of divisions for all sizes.
 _POSSIBLE_VALUES: Final = {
     "max_split_size_mb": re.compile(r"[2-9]\d|[1-9]\d{2,}"),
@@ -325,7 +329,7 @@ _POSSIBLE_VALUES: Final = {
     "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
     "backend": re.compile("native"),
 }
-#: Options that do not change memory of the device, but page-locked memory and locks.
+#: Options that change only page-locked memory of the host, or locks.
 _WITHOUT_EFFECT: Final = frozenset({
     "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
     "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
@@ -333,7 +337,7 @@ _WITHOUT_EFFECT: Final = frozenset({
 })  # fmt: skip
 
 
-def options_of(text: str) -> Options:
+def parse_options(text: str) -> Options:
     """Parse options such as ``max_split_size_mb:128,expandable_segments:True``.
 
     The names are those of ``c10/core/AllocatorConfig.h`` and ``c10/cuda/CUDAAllocatorConfig.h`` of
@@ -341,9 +345,9 @@ def options_of(text: str) -> Options:
     (``set_per_process_memory_fraction``).
 
     Raises ``StudyError`` for an unmodelled option that could change the bytes of a request, and for
-    a value that PyTorch would refuse.
+    a value that is not modelled or that PyTorch would refuse.
     """
-    values = {}
+    values: dict[str, str] = {}
     for part in filter(None, "".join(text.split()).split(",")):
         name, _, value = part.partition(":")
         if name in _WITHOUT_EFFECT:
@@ -351,11 +355,11 @@ def options_of(text: str) -> Options:
         if name not in _POSSIBLE_VALUES:
             known = ", ".join(_POSSIBLE_VALUES)
             raise StudyError(
-                f"allocator option {name}: it is not modelled; possible are {known}: leave it out."
+                f"allocator option {name}: it is not modelled, unlike {known}; leave it out."
             )
         if _POSSIBLE_VALUES[name].fullmatch(value) is None:
             raise StudyError(
-                f"allocator option {name}: {value!r} is not possible, or not modelled."
+                f"allocator option {name}: {value!r} is not possible or not modelled; leave it out."
             )
         values[name] = value
     split = values.get("max_split_size_mb")

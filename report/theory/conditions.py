@@ -1,7 +1,7 @@
 """Conditions besides shapes on which the memory of a call depends."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from report.core.records.record import Environment
 from report.theory.allocator import Options
@@ -12,7 +12,7 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of a call; on a GPU only ``allocator`` matters.
+    """Conditions of a call.  On a GPU only ``allocator`` matters, which is None on a CPU.
 
     - ``threads``: PyTorch's threads;
     - ``block``: float32 channels in a vector, and so in oneDNN's blocks (``vector_block``);
@@ -42,12 +42,13 @@ class Workspace(NamedTuple):
         return sum(term.amount for term in self.terms)
 
 
-NO_WORKSPACE = Workspace()
-UNKNOWN_WORKSPACE = Workspace(complete=False)
+NO_WORKSPACE: Final = Workspace()
+#: Workspace of an operator without a rule: at least 0 B.
+UNKNOWN_WORKSPACE: Final = Workspace(complete=False)
 
 
 def vector_block(cpu_capability: str) -> int:
-    """Return the channels in a block for a record's ``environment.torch.cpu_capability``."""
+    """Return the float32 channels in a vector, for PyTorch's name of the instruction set."""
     return 16 if "AVX512" in cpu_capability else 8
 
 

@@ -1,4 +1,4 @@
-"""Bytes that a convolution allocates on a CPU besides input and output, by kernel.
+"""Bytes that a convolution allocates on a CPU besides input and output (its workspace).
 
 oneDNN chooses a kernel by shape, layout and instruction set, and kernels copy tensors into their
 own layouts.  The rules are those of PyTorch 2.13 (oneDNN 3.12,
@@ -20,7 +20,7 @@ from report.theory.conditions import UNKNOWN_WORKSPACE, Conditions, Workspace
 from report.theory.reconciliation import Term
 from report.theory.work import element_bytes, elements, output_bytes, round_up
 
-#: Alignment (B) of a oneDNN primitive's scratchpad, added to the scratchpad's size
+#: Alignment (B) of the scratchpad of a oneDNN primitive, added to the scratchpad's size
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
 SCRATCHPAD_ALIGNMENT: Final = 128
 #: Page (B) to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
@@ -30,14 +30,18 @@ PAGE: Final = 4096
 DESCRIPTOR: Final = 40
 #: Channels in a block of AVX2 kernels: one vector of eight float32 values.
 AVX2_BLOCK: Final = 8
+#: Evidence for memory that an event of PyTorch's allocator shows.
 ALLOCATED: Final = "event of the allocator"
+#: Name of the negative term for an output that is not live when most bytes are in use.
 PENDING: Final = "Output not yet allocated"
+#: Evidence for memory that is not live together with the output.
 _FREED: Final = "freed before the output is allocated"
 #: PyTorch computes a convolution of one image without oneDNN if the input has at most this many
 #: elements (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
 SMALL_INPUT: Final = 20_480
 #: Smallest batch for which 1 × 1 kernels use oneDNN also on one thread.
 MANY_IMAGES: Final = 16
+#: Types of elements for which AVX-512 has rules.
 _KNOWN_TYPES: Final = frozenset({"float32", "bfloat16"})
 #: Positions of an output row that a direct kernel computes at once; the largest padding.
 _ROW_POSITIONS: Final = 3
@@ -49,16 +53,19 @@ _TAPS_ON_ONE_PAGE: Final = 102
 _MOST_VECTORS: Final = 4
 #: Output positions from which AVX2 kernels use at most half as many vectors.
 _LARGE_MAP: Final = 150 * 150
-#: Fewest groups per thread, and most bytes of an unfolded group, for unfolding group by group.
+#: Fewest groups (of all images) per thread for the rule that every thread unfolds one group.
 _GROUPS_PER_THREAD: Final = 8
-_UNFOLDED_BYTES: Final = 2**18
+#: Most bytes of an unfolded group for this rule.
+_UNFOLDED_GROUP_BYTES: Final = 2**18
 
 
-def convolution_workspace(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
-    """Return the workspace of a convolution, with channels-last tensors if ``last``."""
+def convolution_workspace(
+    layer: Convolution, channels_last: bool, conditions: Conditions
+) -> Workspace:
+    """Return the workspace of a convolution whose tensors are channels-last or contiguous."""
     if conditions.block != AVX2_BLOCK:
-        return _on_avx512(layer, last, conditions)
-    size = _on_avx2(layer, last, conditions)
+        return _on_avx512(layer, channels_last, conditions)
+    size = _on_avx2(layer, channels_last, conditions)
     if size is None:
         return UNKNOWN_WORKSPACE
     return Workspace((Term("Workspace", size, "", ALLOCATED),))
@@ -90,17 +97,15 @@ def _unfolded_input(layer: Convolution) -> Term:
     return Term("Unfolded input", size, formula, ALLOCATED)
 
 
-def _is_known_block(layer: Convolution, vector: int, most: int) -> bool:
+def _is_known_block(layer: Convolution, vector: int, most_vectors: int) -> bool:
     """Return whether all possible blocks of output channels pad the weights to the same size.
 
-    oneDNN chooses the block by cache sizes, so that a rule must hold for all possible blocks.
+    oneDNN chooses a block of one to ``most_vectors`` vectors by cache sizes, so that a rule must
+    hold for all these blocks.
     """
     outputs = layer.output_shape[1] // layer.groups
-    blocks = range(1, min(round_up(outputs, vector) // vector, most) + 1)
+    blocks = range(1, min(round_up(outputs, vector) // vector, most_vectors) + 1)
     return len({round_up(outputs, n * vector) for n in blocks}) == 1
-
-
-# ----------------------------------------------------------------------------------------- copies
 
 
 def _input_reorder(layer: Convolution, block: int) -> Term:
@@ -109,7 +114,7 @@ def _input_reorder(layer: Convolution, block: int) -> Term:
     oneDNN's blocked layouts (nChw8c for AVX2, nChw16c for AVX-512) pad the last block with zeros
     (oneDNN developer guide, "Understanding Memory Formats").
     """
-    formula = f"N · {_up_text('C_in', block)} · H · W · {element_bytes(layer)} B"
+    formula = f"N · {_rounded_up_text('C_in', block)} · H · W · {element_bytes(layer)} B"
     return Term("Input reorder", _blocked_bytes(layer, layer.input_shape, block), formula, _FREED)
 
 
@@ -122,19 +127,20 @@ def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence:
     block = 1 if inputs == 1 else in_block
     filled = round_up(layer.output_shape[1], out_block) * round_up(inputs, block)
     size = filled * elements(layer.kernel) * element_bytes(layer)
-    channels = f"{_up_text('C_out', out_block)} · {_up_text('C_in/G', block)}"
+    channels = f"{_rounded_up_text('C_out', out_block)} · {_rounded_up_text('C_in/G', block)}"
     formula = f"{channels} · K_h · K_w · {element_bytes(layer)} B"
     return Term("Weight reorder", size, formula, evidence)
 
 
 def _blocked_output(layer: Convolution, block: int) -> Term:
     """Return the term of the output in blocks, before the copy to the contiguous layout."""
-    formula = f"N · {_up_text('C_out', block)} · H_out · W_out · {element_bytes(layer)} B"
+    formula = f"N · {_rounded_up_text('C_out', block)} · H_out · W_out · {element_bytes(layer)} B"
     size = _blocked_bytes(layer, layer.output_shape, block)
     return Term("Blocked output", size, formula, ALLOCATED)
 
 
 def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> int:
+    """Return the bytes of a tensor of ``shape`` with channels rounded up to whole blocks."""
     batch, channels, *extents = shape
     return batch * round_up(channels, block) * elements(extents) * element_bytes(layer)
 
@@ -149,7 +155,8 @@ def _bias_workspace(layer: Convolution, block: int) -> Term:
     if not layer.bias or channels % block == 0:
         return Term("Workspace, padded bias", 0, "0", _FREED)
     size = round_up(channels, block) * element_bytes(layer) + SCRATCHPAD_ALIGNMENT
-    formula = f"{_up_text('C_out', block)} · {element_bytes(layer)} B + {SCRATCHPAD_ALIGNMENT} B"
+    channels_text = _rounded_up_text("C_out", block)
+    formula = f"{channels_text} · {element_bytes(layer)} B + {SCRATCHPAD_ALIGNMENT} B"
     return Term("Workspace, padded bias", size, formula, _FREED)
 
 
@@ -168,22 +175,20 @@ def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
     return Term("Workspace, batch descriptors", size, formula, ALLOCATED)
 
 
-def _up_text(letter: str, multiple: int) -> str:
+def _rounded_up_text(letter: str, multiple: int) -> str:
     return letter if multiple == 1 else f"({letter} rounded up to {multiple})"
 
 
-# ---------------------------------------------------------------------------------------- AVX-512
-
-
-def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Workspace:
-    if _has_no_rule(layer, last, conditions):
+def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) -> Workspace:
+    """Return the workspace by the rules for AVX-512."""
+    if _has_no_rule(layer, channels_last, conditions):
         return UNKNOWN_WORKSPACE
     if _is_native(layer):
         return Workspace((_unfolded_input(layer),))
     block = conditions.block
     # 16-bit products read input channels in pairs.
     in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
-    if last:
+    if channels_last:
         descriptors = _descriptor_workspace(layer, conditions.threads)
         weights = _weight_reorder(layer, block, in_block, ALLOCATED)
         known = layer.output_shape[1] % (_MOST_VECTORS * block) == 0
@@ -203,24 +208,23 @@ def _on_avx512(layer: Convolution, last: bool, conditions: Conditions) -> Worksp
     return Workspace((pending, *copies, blocked))
 
 
-def _has_no_rule(layer: Convolution, last: bool, conditions: Conditions) -> bool:
-    """Return whether no rule covers a convolution.
+def _has_no_rule(layer: Convolution, channels_last: bool, conditions: Conditions) -> bool:
+    """Return whether no rule for AVX-512 covers a convolution.
 
-    With padding wider than an output row, oneDNN chooses another kernel.
+    If padding is wider than the positions that a direct kernel computes at once, or than an output
+    row, oneDNN chooses another kernel.
     """
     ordinary = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
-    unfolds_one_channel = layer.input_shape[1] == 1 and last
+    unfolds_one_channel = layer.input_shape[1] == 1 and channels_last
     in_tiles = conditions.tiles and layer.dtype == "bfloat16"
-    wide_padding = not last and layer.padding[1] > min(_ROW_POSITIONS, layer.output_shape[3])
-    known = layer.dtype in _KNOWN_TYPES and ordinary and layer.kernel != (1, 1)
-    return not known or unfolds_one_channel or in_tiles or wide_padding
+    widest_padding = min(_ROW_POSITIONS, layer.output_shape[3])
+    wide_padding = not channels_last and layer.padding[1] > widest_padding
+    may_have_rule = layer.dtype in _KNOWN_TYPES and ordinary and layer.kernel != (1, 1)
+    return not may_have_rule or unfolds_one_channel or in_tiles or wide_padding
 
 
-# ------------------------------------------------------------------------------------------- AVX2
-
-
-def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | None:
-    """Return the most bytes besides input and output; None without a rule."""
+def _on_avx2(layer: Convolution, channels_last: bool, conditions: Conditions) -> int | None:
+    """Return the bytes of the workspace; None without a rule."""
     if layer.transposed or layer.dtype != "float32":
         return None
     if computed_by_pytorch(layer, conditions):
@@ -229,7 +233,7 @@ def _on_avx2(layer: Convolution, last: bool, conditions: Conditions) -> int | No
         return 0 if _is_pointwise(layer) else _unfolded_input(layer).amount
     if layer.kernel == (1, 1) and layer.padding != (0, 0):
         return None
-    return _channels_last(layer, conditions) if last else _contiguous(layer, conditions)
+    return _channels_last(layer, conditions) if channels_last else _contiguous(layer, conditions)
 
 
 def _is_pointwise(layer: Convolution) -> bool:
@@ -246,30 +250,34 @@ def _channels_of_group(layer: Convolution) -> tuple[int, int]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the bytes of blocked weights and of the descriptors of batched products.
+    """Return the bytes of a channels-last convolution; None without a rule.
 
-    A batch has the taps of the whole kernel, or of one row of the kernel.
+    They are blocked weights, and descriptors of batched products unless the layer is depthwise.  A
+    batch has the taps of the whole kernel, or of one row of the kernel.
     """
     inputs, outputs = _channels_of_group(layer)
     if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         is_tested = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
         return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount if is_tested else None
-    large = elements(layer.output_shape[2:]) >= _LARGE_MAP
-    known = _is_known_block(layer, AVX2_BLOCK, _MOST_VECTORS // 2 if large else _MOST_VECTORS)
-    if layer.input_shape[1] == 1 or not known or elements(layer.kernel) > _TAPS_ON_ONE_PAGE:
+    is_large = elements(layer.output_shape[2:]) >= _LARGE_MAP
+    most_vectors = _MOST_VECTORS // 2 if is_large else _MOST_VECTORS
+    is_known = _is_known_block(layer, AVX2_BLOCK, most_vectors)
+    if layer.input_shape[1] == 1 or not is_known or elements(layer.kernel) > _TAPS_ON_ONE_PAGE:
         return None
-    weights = layer.groups * round_up(outputs, AVX2_BLOCK) * inputs * elements(layer.kernel) * 4
+    weights_of_group = round_up(outputs, AVX2_BLOCK) * inputs * elements(layer.kernel)
+    weights = layer.groups * weights_of_group * element_bytes(layer)
     return weights + _descriptor_workspace(layer, conditions.threads).amount
 
 
 def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
+    """Return the bytes of a contiguous convolution by oneDNN; None without a rule."""
     if not _is_direct(layer):
-        copied = layer.groups == 1 and _copies_output_last(layer, conditions.threads)
-        return output_bytes(layer) if copied else None
+        is_known = layer.groups == 1 and _is_output_copy_largest(layer, conditions.threads)
+        return output_bytes(layer) if is_known else None
     inputs, outputs = _channels_of_group(layer)
-    whole_blocks = inputs % AVX2_BLOCK == outputs % AVX2_BLOCK == 0
-    if layer.groups > 1 and not _is_depthwise(layer) and not whole_blocks:
+    has_whole_blocks = inputs % AVX2_BLOCK == outputs % AVX2_BLOCK == 0
+    if layer.groups > 1 and not _is_depthwise(layer) and not has_whole_blocks:
         return None if _is_pointwise(layer) else _unfolded_groups(layer, conditions)
     output = _blocked_output(layer, AVX2_BLOCK).amount
     copies = _bias_workspace(layer, AVX2_BLOCK).amount + _gathered_bytes(layer, conditions)
@@ -291,14 +299,14 @@ def _is_direct(layer: Convolution) -> bool:
     return inside and narrow and layer.padding[1] <= min(_ROW_POSITIONS, layer.output_shape[3])
 
 
-def _copies_output_last(layer: Convolution, threads: int) -> bool:
+def _is_output_copy_largest(layer: Convolution, threads: int) -> bool:
     """Return whether the copy of the output is at least as large as all unfolded inputs.
 
     A thread unfolds at most one image at a time; cache sizes decide how many positions.  The output
-    is copied after that, so that a larger copy alone determines the workspace.
+    is copied once these are freed, so that a larger copy alone determines the workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
-    unfolded = taps * elements(layer.output_shape[2:]) * 4
+    unfolded = taps * elements(layer.output_shape[2:]) * element_bytes(layer)
     return threads * unfolded + SCRATCHPAD_ALIGNMENT <= output_bytes(layer)
 
 
@@ -313,7 +321,7 @@ def _gathered_bytes(layer: Convolution, conditions: Conditions) -> int:
     whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
     if not whole or layer.stride == (1, 1):
         return 0
-    gathered = round_up(layer.input_shape[1], AVX2_BLOCK) * prod(positions) * 4
+    gathered = round_up(layer.input_shape[1], AVX2_BLOCK) * prod(positions) * element_bytes(layer)
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
 
 
@@ -324,8 +332,8 @@ def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
     copied after the unfolded groups are freed.
     """
     inputs, _ = _channels_of_group(layer)
-    group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * 4
+    group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * element_bytes(layer)
     many = layer.input_shape[0] * layer.groups >= _GROUPS_PER_THREAD * conditions.threads
-    if not many or group > _UNFOLDED_BYTES:
+    if not many or group > _UNFOLDED_GROUP_BYTES:
         return None
     return max(conditions.threads * group + SCRATCHPAD_ALIGNMENT, output_bytes(layer))

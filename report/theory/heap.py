@@ -26,17 +26,17 @@ from report.theory.work import input_bytes, output_bytes, round_up
 PAGE: Final = 4096
 #: Header of a block with its own mapping (B).
 HEADER: Final = 16
-#: Free bytes that glibc adds when the heap grows, and leaves when it trims the heap.
+#: Free bytes that glibc adds when the heap grows, and leaves when it trims the heap (M_TOP_PAD).
 RESERVE: Final = 128 * 2**10
 #: Largest mapping threshold that glibc sets by itself (``DEFAULT_MMAP_THRESHOLD_MAX``, B).
 LARGEST_MAPPING: Final = 32 * 2**20
 
 
 def freed_bytes(layer: Layer) -> int:
-    """Return the bytes at the top of the heap that are free once a call's output is freed.
+    """Return the free bytes at the top of the heap once a call's output is freed.
 
-    This assumes an output larger than the input, as in the study: a smaller output would be
-    allocated in place of the freed copy of the input.
+    This assumes an output larger than the input: a smaller output would be allocated in place of
+    the freed copy of the input.
     """
     if isinstance(layer, Convolution):
         return 2 * output_bytes(layer) + input_bytes(layer)
@@ -44,12 +44,12 @@ def freed_bytes(layer: Layer) -> int:
 
 
 def threshold_after_freeing(elements: int) -> int:
-    """Return the trimming threshold (B) after freeing a float32 tensor with its own mapping."""
+    """Return the trimming threshold (B) after a float32 tensor with its own mapping is freed."""
     return 2 * round_up(4 * elements + HEADER, PAGE)
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Return the trimming threshold (B) of a case that sets it (MiB) or frees a tensor."""
+    """Return the trimming threshold (B) of a case that frees elements or sets it (in MiB)."""
     if "freed" in factors:
         return threshold_after_freeing(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
@@ -77,7 +77,7 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
-    """Return the batch size from which calls map pages if the input's copy is lower in the heap."""
+    """Return ``mapping_start`` for a copy of the input that is not at the top of the heap."""
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))

@@ -1,6 +1,6 @@
 """Theory of a network: parameters, work, traffic and memory, by module and by operator.
 
-``experiments.theory.theory_of`` captures a module and returns its theory::
+``experiments.theory.theory_of`` captures a module and returns the module's theory::
 
     theory = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
     theory.parameters, theory.multiply_adds, theory.peak.total
@@ -9,8 +9,8 @@
 unknown, and so are the sums over all operators.
 
 The search for the largest batch that fits is a secant method, since live memory grows with the
-batch.  If an operator has no rule of memory, predictions are lower bounds: a batch below the limit
-is undecided, and a batch above the limit does not fit.
+batch.  If the workspace of an operator is unknown, predictions are lower bounds: a batch predicted
+above the limit does not fit, and a batch predicted below the limit is undecided.
 """
 
 import re
@@ -33,12 +33,13 @@ from report.theory.timeline import ONLY_ON_CPU, LiveBytes, cuda_memory, timeline
 
 FitVerdict: TypeAlias = Literal["fits", "does not fit", "undecided"]
 
+#: A size of memory, as number and unit prefix.
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B")
-_UNITS: Final = {None: 1} | {
-    f"{letter}{i}": (1024 if i else 1000) ** power
-    for power, letter in enumerate("kMGT", start=1)
-    for i in ("", "i")
-}
+#: Unit prefix → factor.
+_PREFIXES: Final = {
+    None: 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+    "ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+}  # fmt: skip
 #: Batch of the forward pass that tests whether a capture at ``CAPTURED_BATCH`` scales.
 PROBE_BATCH: Final = 2
 #: Largest batch of the search.
@@ -49,10 +50,10 @@ _NETWORK_ROW: Final = "(the network itself)"
 
 @dataclass(frozen=True)
 class Row:
-    """Work of a group of operators; a parameter counts in the first row that reads the parameter.
+    """Work of a group of operators; a parameter counts in the first row that reads it.
 
-    ``allocated`` are the bytes of new storages.  ``seconds`` is the least time, the sum over
-    operators of the time at the nearer ceiling; None without a roof.
+    ``bytes`` are the compulsory traffic, ``allocated`` the bytes of new storages.  ``seconds`` is
+    the least time, summed over operators (``Roof.least_time``); None without a roof.
     """
 
     name: str
@@ -75,8 +76,8 @@ class Row:
 
     @property
     def cells(self) -> dict[str, str]:
-        """Heading → number as text."""
-        known = {
+        """Heading of a table → number as text; times only with a roof."""
+        cells = {
             "Calls": f"{self.calls:,}",
             "Multiply-adds": f"{self.multiply_adds:,}",
             "Traffic (B)": f"{self.bytes:,}",
@@ -85,9 +86,9 @@ class Row:
             "Allocated (B)": f"{self.allocated:,}",
         }
         if self.seconds is None:
-            return known
+            return cells
         rate = "" if self.rate is None else f"{self.rate / 1e9:,.4g}"
-        return known | {
+        return cells | {
             "Least time (µs)": f"{1e6 * self.seconds:,.4g}", "Attainable (GFLOP/s)": rate,
         }  # fmt: skip
 
@@ -96,12 +97,13 @@ class Row:
 class Theory:
     """Theory of one call of a network, or of one training step.
 
-    - ``history``: operators of the previous call, which fill the cache of a GPU's allocator;
+    - ``history``: operators of a previous call, which fill the cache of a GPU's allocator;
     - ``other_on_gpu``: modules for which a GPU runs other operators than the captured ones;
     - ``roof``: ceilings of a device, for the least time;
     - ``compiled``: compiled modules, which are predicted as if uncompiled;
-    - ``captured(batch, probe)``: captures the network at another batch, with a forward pass at the
-      batch ``probe`` unless None; ``scales``: whether that pass has the same operators;
+    - ``captured(batch, probe)``: captures the network at another batch, and also a forward pass at
+      the batch ``probe`` unless ``probe`` is None;
+    - ``scales``: whether the capture, scaled to ``probe``, has the operators of that pass;
     - ``classes``: name of a module → class.
     """
 
@@ -129,7 +131,7 @@ class Theory:
 
     @property
     def seconds(self) -> float | None:
-        """Sum of the least times of all operators (s); None without a roof."""
+        """Sum of the operators' least times (s); None without a roof or for an unknown operator."""
         if self.roof is None or self.refused:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
@@ -140,16 +142,19 @@ class Theory:
         return tuple(map(operator_work, self.network.operators))
 
     @property
-    def _known(self) -> list[tuple[Operator, OperatorWork]]:
-        """Operators with known work, and the work."""
+    def _known_work(self) -> list[tuple[Operator, OperatorWork]]:
+        """All operators with known work, paired with the work."""
         pairs = zip(self.network.operators, self.work, strict=True)
         return [(operator, work) for operator, work in pairs if work is not None]
 
     @property
     def refused(self) -> tuple[str, ...]:
         """Unknown operators with the shapes of arguments, without repetitions."""
-        pairs = zip(self.network.operators, self.work, strict=True)
-        unknown = (_described(operator) for operator, work in pairs if work is None)
+        unknown: list[str] = []
+        for operator, work in zip(self.network.operators, self.work, strict=True):
+            if work is None:
+                shapes = ("×".join(map(str, tensor.shape)) for tensor in operator.read_tensors)
+                unknown.append(f"{operator.name}({', '.join(shapes)})")
         return tuple(dict.fromkeys(unknown))
 
     @property
@@ -164,8 +169,8 @@ class Theory:
 
     @property
     def effective(self) -> int | None:
-        """Multiply-adds without padding and without causally masked scores (MAC)."""
-        return None if self.refused else sum(work.effective for _, work in self._known)
+        """``multiply_adds`` without padding and without causally masked scores (MAC)."""
+        return None if self.refused else sum(work.effective for _, work in self._known_work)
 
     @property
     def bytes(self) -> int | None:
@@ -179,9 +184,9 @@ class Theory:
 
     @cached_property
     def peak(self) -> LiveBytes | None:
-        """First operator with the most live bytes.
+        """Live memory at the first operator with the most live bytes.
 
-        None for a network without operators, or with operators ``unlike_gpu``.
+        None for a network without operators, and with operators ``unlike_gpu``.
         """
         if self.unlike_gpu:
             return None
@@ -189,7 +194,7 @@ class Theory:
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """Maxima of the GPU allocator's three sums (B); None on a CPU or without a peak."""
+        """Maxima of the GPU allocator's three sums (B); None on a CPU and with ``unlike_gpu``."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -200,26 +205,25 @@ class Theory:
         """Modules and operators for which a GPU runs other operators; empty on a CPU."""
         if self.conditions.allocator is None:
             return ()
-        operators = dict.fromkeys(
-            o.base_name for o in self.network.operators if o.base_name in ONLY_ON_CPU
-        )
-        return (*self.other_on_gpu, *operators)
+        base_names = dict.fromkeys(operator.base_name for operator in self.network.operators)
+        return (*self.other_on_gpu, *(name for name in base_names if name in ONLY_ON_CPU))
 
     @property
     def may_take_more(self) -> tuple[str, ...]:
-        """Operators whose workspace is unknown."""
+        """Names of operators with a workspace of which only a lower bound is known."""
         names = (moment.operator.name for moment in self.moments if not moment.workspace.complete)
         return tuple(dict.fromkeys(names))
 
     @property
     def complete(self) -> bool:
-        """Whether the peak includes all memory; otherwise the peak is a lower bound."""
+        """Whether the peak is exact, neither a lower bound nor predicted as if uncompiled."""
         return not (self.may_take_more or self.unlike_gpu or self.compiled)
 
     def fits(self, limit: str | int) -> "Fits":
         """Search for the largest batch that fits into ``limit`` (bytes, or text such as ``16GB``).
 
-        Raises ``StudyError`` without a peak, and for a text that is not a size.
+        Raises ``StudyError`` if other batches were not captured, without a peak, and for a text
+        that is not a size.
         """
         if self.captured is None:
             raise StudyError("This theory has one batch only; use theory_of for other batches.")
@@ -233,20 +237,20 @@ class Theory:
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:
         """Rows by kind of operator, sorted by multiply-adds and bytes, largest first."""
-        rows = self._rows([work.kind for _, work in self._known])
+        rows = self._rows([work.kind for _, work in self._known_work])
         return tuple(sorted(rows, key=attrgetter("multiply_adds", "bytes"), reverse=True))
 
     @cached_property
     def by_module(self) -> tuple[Row, ...]:
         """Rows by calling module, in the order of first calls."""
-        return self._rows([operator.module or _NETWORK_ROW for operator, _ in self._known])
+        return self._rows([operator.module or _NETWORK_ROW for operator, _ in self._known_work])
 
     def _rows(self, names: Sequence[str]) -> tuple[Row, ...]:
-        """Group the known operators by row; ``names`` has the row's name of every operator."""
+        """Group the operators with known work; ``names`` has the row of each of these operators."""
         groups: dict[str, list[tuple[Operator, OperatorWork]]] = {}
         readers: dict[int, str] = {}
         viewers: dict[int, str] = {}
-        for name, (operator, work) in zip(names, self._known, strict=True):
+        for name, (operator, work) in zip(names, self._known_work, strict=True):
             groups.setdefault(name, []).append((operator, work))
             for tensor in operator.read_tensors:
                 (viewers if work.kind == "view" else readers).setdefault(tensor.storage, name)
@@ -291,15 +295,15 @@ class Theory:
         return (*sums, *self.memory_sums())
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
-        """Yield known facts about the peak, as names and texts."""
+        """Yield facts about the peak, as names and texts; nothing without a peak."""
         peak = self.peak
         if peak is None:
             return
         least = "" if self.complete else "at least "
         number = self.moments.index(peak) + 1
-        where = f"{peak.operator.name} of {self.title(peak.operator.module)}"
+        operator = f"{peak.operator.name} of {self.title(peak.operator.module)}"
         place = f"{peak.operator.phase}, operator {number} of {len(self.moments)}"
-        yield "Peak memory", f"{least}{peak.total:,} B, in {where} ({place})"
+        yield "Peak memory", f"{least}{peak.total:,} B, in {operator} ({place})"
         if self.compiled:
             yield "Compiled, counted as eager", ", ".join(self.compiled)
         if self.may_take_more:
@@ -316,18 +320,10 @@ class Theory:
         return f"{DataFrame(rows).to_html(index=False)}<p>{sums}</p>"
 
 
-def _described(operator: Operator) -> str:
-    shapes = ("×".join(map(str, tensor.shape)) for tensor in operator.read_tensors)
-    return f"{operator.name}({', '.join(shapes)})"
-
-
-# ---------------------------------------------------------------------------- the largest batch
-
-
 def bytes_of(text: str) -> int:
-    """Parse a size such as ``16GB`` or ``15.8 GiB`` to bytes; raise ``StudyError`` otherwise."""
+    """Parse a size such as ``16GB`` or ``15.8 GiB`` to bytes; raise ``StudyError`` for no size."""
     matched = _SIZE.fullmatch(text)
-    if matched is None or (size := int(float(matched[1]) * _UNITS[matched[2]])) < 1:
+    if matched is None or (size := int(float(matched[1]) * _PREFIXES[matched[2]])) < 1:
         raise StudyError(f"{text!r} is no size of memory; give one such as 16GB or 15.8GiB.")
     return size
 
@@ -348,12 +344,12 @@ class Fits:
 
     @property
     def bracket(self) -> dict[int, Theory]:
-        """Predictions for the batches ``certain``, ``largest`` and ``largest`` + 1, if any."""
+        """Predictions for ``certain``, ``largest`` and ``largest`` + 1, as far as they exist."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
     def verdict(self, batch: int) -> FitVerdict:
-        """Decide about a predicted batch; on a GPU the allocator's segments must fit."""
+        """Decide about a predicted batch; on a GPU the allocator's reserved bytes must fit."""
         prediction = self.predicted[batch]
         if least_bytes(prediction) > self.limit and not prediction.compiled:
             return "does not fit"
@@ -380,14 +376,14 @@ def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> 
     """Find the largest batch of at most ``limit`` bytes; try batch 1, then ``guess`` if given."""
     sizes: dict[int, int] = {}
     low, high, batch = 0, LARGEST_BATCH + 1, 1
-    last, last_size = 0, 0
+    previous, previous_size = 0, 0
     while high - low > 1:
         sizes[batch] = size(batch)
         low, high = (low, batch) if sizes[batch] > limit else (batch, high)
-        slope = (sizes[batch] - last_size) / (batch - last)
-        last, last_size = batch, sizes[batch]
+        slope = (sizes[batch] - previous_size) / (batch - previous)
+        previous, previous_size = batch, sizes[batch]
         if guess is None:
-            batch += int((limit - last_size) // slope) if slope > 0 else LARGEST_BATCH
+            batch += int((limit - previous_size) // slope) if slope > 0 else LARGEST_BATCH
         else:
             batch, guess = guess, None
         batch = min(max(batch, low + 1), high - 1)
@@ -395,7 +391,7 @@ def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> 
 
 
 def largest_batch_by_tensors(captured: CapturedNetwork, limit: int) -> int:
-    """Return the largest batch whose tensors fit if workspaces of operators are ignored."""
+    """Return the largest batch whose tensors fit into ``limit`` bytes, without workspaces."""
     guess = LARGEST_BATCH
     for fixed, per_image in captured.live_bytes:
         if per_image:
@@ -403,25 +399,26 @@ def largest_batch_by_tensors(captured: CapturedNetwork, limit: int) -> int:
     return guess
 
 
-def _largest_certain(frontier: Fits, at: Callable[[int], Theory]) -> int:
+def _largest_certain(result: Fits, theory_at: Callable[[int], Theory]) -> int:
     """Return the largest batch that is known to fit; 0 if no batch is known to fit."""
 
-    def is_unknown(batch: int) -> bool:
-        if batch not in frontier.predicted:
-            frontier.predicted[batch] = at(batch)
-        return frontier.verdict(batch) != "fits"
+    def is_uncertain(batch: int) -> bool:
+        if batch not in result.predicted:
+            result.predicted[batch] = theory_at(batch)
+        return result.verdict(batch) != "fits"
 
-    if frontier.largest and not is_unknown(frontier.largest):
-        return frontier.largest
-    if not frontier.largest or is_unknown(1):
+    if result.largest and not is_uncertain(result.largest):
+        return result.largest
+    if not result.largest or is_uncertain(1):
         return 0
-    return bisect_left(range(1, frontier.largest), True, key=is_unknown)
+    # The number of batches before the first uncertain batch is the largest certain batch.
+    return bisect_left(range(1, result.largest), True, key=is_uncertain)
 
 
 def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     """Search for the largest batch whose peak is at most ``limit`` bytes.
 
-    ``captured(batch, probe)`` returns a theory.  A network is captured once and scaled to other
+    ``captured`` is explained in ``Theory``.  A network is captured once and scaled to other
     batches.  If the forward pass at the batch ``PROBE_BATCH`` differs from the scaled capture, the
     network is captured at every batch of the search.  Raises ``StudyError`` without a peak.
     """
@@ -430,12 +427,12 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
     guess = largest_batch_by_tensors(scaled, limit) if scaled else None
     predicted: dict[int, Theory] = {}
 
-    def at(batch: int) -> Theory:
+    def theory_at(batch: int) -> Theory:
         return reference.at_batch(scaled, batch) if scaled else captured(batch, None)
 
     def size(batch: int) -> int:
-        predicted[batch] = at(batch)
+        predicted[batch] = theory_at(batch)
         return least_bytes(predicted[batch])
 
-    frontier = Fits(limit, predicted, search(size, limit, guess).largest)
-    return replace(frontier, certain=_largest_certain(frontier, at))
+    result = Fits(limit, predicted, search(size, limit, guess).largest)
+    return replace(result, certain=_largest_certain(result, theory_at))

@@ -2,7 +2,7 @@
 
 The rules hold for every network, since all modules call the same few operators.  One multiply-add
 is two floating-point operations.  Only convolutions, matrix products, attention and recurrent
-layers have multiply-adds; other operators have only traffic.
+layers have multiply-adds; other operators only move bytes (traffic).
 
 Compulsory traffic counts every memory location that an operator must read once, and every location
 that it must write once, in the types of the tensors.  Views move no bytes.  Access by index moves
@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class OperatorWork:
-    """Kind of an operator, multiply-adds (MAC) and compulsory traffic (``bytes``).
+    """Kind of an operator, its multiply-adds (MAC) and compulsory traffic (``bytes``).
 
     The ``effective`` multiply-adds exclude padding and causally masked scores.
     """
@@ -58,8 +58,8 @@ def operator_work(operator: Operator) -> OperatorWork | None:
 
 def multiply_adds(operator: Operator) -> int:
     """Return the multiply-adds of an operator; 0 for an unknown operator."""
-    products = _PRODUCTS.get(operator.base_name)
-    return products(operator) if products else 0
+    rule = _MULTIPLY_ADD_RULES.get(operator.base_name)
+    return rule(operator) if rule else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
@@ -67,17 +67,16 @@ def kind_of(operator: Operator) -> Kind | None:
     return KINDS.get(operator.base_name.removeprefix("_foreach_"))
 
 
-# ---------------------------------------------------------------------------------------- traffic
-
-
 def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return the tensors read by an operator and the tensors written, without repetitions.
 
     The table of an embedding or an index is among the tensors read.
     """
-    updated = [t for name in operator.updates for t in operator.reads[name]]
+    written = [*operator.writes]
+    for name in operator.updates:
+        written += operator.reads[name]
     skipped = operator.updates if operator.base_name in _OVERWRITING else ()
-    return _read_except(operator, skipped), tuple(dict.fromkeys((*operator.writes, *updated)))
+    return _read_except(operator, skipped), tuple(dict.fromkeys(written))
 
 
 def _read_except(operator: Operator, names: Collection[str]) -> tuple[Tensor, ...]:
@@ -87,6 +86,7 @@ def _read_except(operator: Operator, names: Collection[str]) -> tuple[Tensor, ..
 
 
 def _traffic(operator: Operator, kind: Kind) -> int:
+    """Return the compulsory traffic of an operator (B)."""
     if kind == "view" or operator.base_name in _WRITES_NOTHING:
         return 0
     if operator.base_name in _WRITES_BY_INDEX:
@@ -100,7 +100,7 @@ def _traffic(operator: Operator, kind: Kind) -> int:
 
 
 def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
-    """Return the bytes read by index: rows of a weight, otherwise the number of bytes written."""
+    """Return the bytes read by index: rows of a weight, otherwise as many as are written."""
     if table != "weight":
         return occupied_bytes(written)
     weight, rows = _tensor(operator, table), _tensor(operator, "indices").elements
@@ -108,14 +108,15 @@ def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) ->
 
 
 def _written_by_index(operator: Operator) -> int:
-    """Return the bytes written by index, plus the bytes read first if values are added."""
+    """Return the bytes written by index; twice as many if values there are read first."""
     target = _tensor(operator, "self")
     indices = operator.reads.get("indices", ())
     # ``indices`` has an entry per axis; None selects the whole axis.
     is_indexed = operator.settings.get("indices", (True,) * len(indices))
     assert isinstance(is_indexed, tuple)
-    whole_axes = (n for n, indexed in zip_longest(target.shape, is_indexed) if not indexed)
-    count = max((t.elements for t in indices), default=0) * prod(whole_axes)
+    extents = zip_longest(target.shape, is_indexed)
+    whole_axes = (extent for extent, indexed in extents if not indexed)
+    count = max((tensor.elements for tensor in indices), default=0) * prod(whole_axes)
     index, values = operator.tensor("index"), operator.tensor("values")
     if index is not None:
         count = index.elements
@@ -129,10 +130,8 @@ def _written_by_index(operator: Operator) -> int:
     return 2 * written if adds or "reduce" in operator.base_name else written
 
 
-# --------------------------------------------------------------------------------- multiply-adds
-
-
 def _tensor(operator: Operator, name: str) -> Tensor:
+    """Return the tensor of an argument; raise ``StudyError`` without such a tensor."""
     tensor = operator.tensor(name)
     if tensor is None:
         raise StudyError(
@@ -158,7 +157,7 @@ def _convolution(operator: Operator) -> int:
 
     Positions are output positions, or input positions of a transposed convolution.  The weight has
     ``C_out · C_in / G · kernel`` elements.  A backward pass needs as many multiply-adds as the
-    forward pass for each requested gradient (of input and weight).
+    forward pass for each requested gradient, of input or weight (``output_mask``).
     """
     source = _tensor(operator, "input")
     result = operator.tensor("grad_output") or operator.writes[0]
@@ -186,7 +185,7 @@ def _attention(queries: int, values: int) -> Callable[[Operator], int]:
 
 
 def _multi_head(operator: Operator) -> int:
-    """Return the multiply-adds of self-attention with projections and linear layers."""
+    """Return the multiply-adds of self-attention with its projections and linear layers."""
     source = _tensor(operator, "query" if "query" in operator.reads else "src")
     batch, length, width = source.shape
     names = ("qkv_weight", "proj_weight", "ffn_weight_1", "ffn_weight_2")
@@ -194,12 +193,15 @@ def _multi_head(operator: Operator) -> int:
     return batch * length * (weights + 2 * length * width)
 
 
-def _recurrent_layer(times: int, *names: str) -> Callable[[Operator], int]:
-    """Return the rule of a recurrent layer: every step of a sequence uses the weights ``names``."""
+def _recurrent_layer(uses: int, *names: str) -> Callable[[Operator], int]:
+    """Return the rule of a recurrent layer.
+
+    Every step of a sequence multiplies by each element of the weights ``names`` ``uses`` times.
+    """
 
     def macs(operator: Operator) -> int:
         length, batch, _ = _tensor(operator, "input").shape
-        return times * length * batch * sum(_tensor(operator, name).elements for name in names)
+        return uses * length * batch * sum(_tensor(operator, name).elements for name in names)
 
     return macs
 
@@ -231,9 +233,11 @@ def _outer_product(operator: Operator) -> int:
     return _tensor(operator, "vec1").elements * _tensor(operator, "vec2").elements
 
 
-_KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
+#: Kernels of attention, in names of ATen's operators.
+_ATTENTION_KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
                    "cudnn_attention")  # fmt: skip
-_PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
+#: Operator → rule that computes its multiply-adds.
+_MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mm": _matrix_product("self", "mat2"),
     "addmm": _matrix_product("mat1", "mat2"),
     "bmm": _matrix_product("self", "mat2"),
@@ -247,8 +251,8 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "convolution": _convolution,
     "convolution_backward": _convolution,
     "flex_attention": _attention(1, 1),
-    **{f"_scaled_dot_product_{kernel}": _attention(1, 1) for kernel in _KERNELS},
-    **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _KERNELS},
+    **{f"_scaled_dot_product_{kernel}": _attention(1, 1) for kernel in _ATTENTION_KERNELS},
+    **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _ATTENTION_KERNELS},
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
     "mkldnn_rnn_layer": _recurrent_layer(1, "weight0", "weight1"),
@@ -256,10 +260,8 @@ _PRODUCTS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mkldnn_rnn_layer_backward": _recurrent_layer(2, "weight1", "weight2"),
 }
 
-# ------------------------------------------------------------------------------------------ kinds
-
 #: Kind → ATen's names of operators, without the final underscore of operators in place.
-_NAMES: Final[Mapping[Kind, str]] = {
+_OPERATORS_OF_KIND: Final[Mapping[Kind, str]] = {
     "matrix product": "mm addmm bmm baddbmm addbmm mv addmv dot vdot addr",
     "convolution": "convolution convolution_backward",
     "recurrent layer": "mkldnn_rnn_layer mkldnn_rnn_layer_backward",
@@ -344,13 +346,15 @@ _NAMES: Final[Mapping[Kind, str]] = {
 
 def _kinds() -> dict[str, Kind]:
     """Return operator → kind, also for operators in place (``relu_``)."""
-    kinds: dict[str, Kind] = dict.fromkeys(_PRODUCTS, "attention")
-    for kind, names in _NAMES.items():
+    # Operators with multiply-adds that are in no other kind compute attention.
+    kinds: dict[str, Kind] = dict.fromkeys(_MULTIPLY_ADD_RULES, "attention")
+    for kind, names in _OPERATORS_OF_KIND.items():
         for name in names.split():
             kinds[name] = kinds[f"{name}_"] = kind
     return kinds
 
 
+#: ATen's operator → kind.
 KINDS: Final[Mapping[str, Kind]] = _kinds()
 
 #: Operators that allocate a result without writing to it.
@@ -366,15 +370,10 @@ _WRITES_BY_INDEX: Final = frozenset({
     "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
     "scatter_add_", "scatter_reduce_", "put_",
 })  # fmt: skip
+_EMBEDDINGS: Final = ("embedding", "_embedding_bag", "_embedding_bag_forward_only",
+                      "_embedding_bag_per_sample_weights_backward")  # fmt: skip
+_SELECTIONS: Final = ("index", "_unsafe_index", "index_select", "gather", "take")
 #: Operator → argument of which only elements at an index are read.
 _INDEXED_ARGUMENT: Final[Mapping[str, str]] = {
-    "embedding": "weight",
-    "_embedding_bag": "weight",
-    "_embedding_bag_forward_only": "weight",
-    "_embedding_bag_per_sample_weights_backward": "weight",
-    "index": "self",
-    "_unsafe_index": "self",
-    "index_select": "self",
-    "gather": "self",
-    "take": "self",
-}
+    **dict.fromkeys(_EMBEDDINGS, "weight"), **dict.fromkeys(_SELECTIONS, "self"),
+}  # fmt: skip

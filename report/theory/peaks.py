@@ -1,4 +1,4 @@
-"""Peak memory of an inference, divided by the reasons why tensors are alive.
+"""Peak memory of an inference, divided by the reasons why tensors are alive (terms).
 
 Eager PyTorch without gradients frees a tensor when the last reference disappears.  At the peak,
 these tensors are alive: parameters, running statistics and the network's input (held by the
@@ -28,8 +28,10 @@ LAYER_OUTPUT: Final = "Layer output"
 CASTS: Final = ("Casts of parameters", "Cast of the input")
 _HELD: Final = ("Held for later layers", "Held by calling modules")
 _INDICES: Final = "Pooling indices"
+#: Evidence for tensors that are alive because of the order of layers.
 _BY_LAYER_ORDER: Final = "order of the layers"
-_CATEGORIES: Final = {
+#: Category of storages that are alive before the call → name and formula of the term.
+_RESIDENT_TERMS: Final = {
     "parameters": (PARAMETERS, "sum of weights and biases"),
     "buffers": (STATISTICS, "sum of 2 · C · 4 B + 8 B a batch norm"),
     "inputs": (INPUT, "N · C · H · W elements"),
@@ -38,7 +40,7 @@ _CATEGORIES: Final = {
 
 @dataclass(frozen=True)
 class Peak:
-    """Live bytes by name at the moment of the peak.
+    """Live bytes by reason (``terms``) at the moment of the peak.
 
     A peak that is not ``complete`` is a lower bound: the workspace of an operator is unknown.
     """
@@ -73,22 +75,22 @@ def peak(captured: CapturedNetwork, batch: int, conditions: Conditions) -> Peak:
     Results are cached, since machines with equal conditions have equal peaks.
     """
     workspaces = _workspaces(captured, batch, conditions)
-    totals = _totals(captured, batch, workspaces)
+    totals = _live_bytes(captured, batch, workspaces)
     highest = totals.index(max(totals))
     at_peak = workspaces[captured.first_equal[highest]]
     terms = tuple(_terms(captured, captured.sizes(batch), highest, at_peak))
-    return Peak(terms, all(workspace.complete for workspace in workspaces.values()))
+    return Peak(terms, complete=all(workspace.complete for workspace in workspaces.values()))
 
 
 def peak_bytes(captured: CapturedNetwork, batch: int, conditions: Conditions) -> int:
     """Return the bytes of the peak, much faster than ``peak``."""
-    return max(_totals(captured, batch, _workspaces(captured, batch, conditions)))
+    return max(_live_bytes(captured, batch, _workspaces(captured, batch, conditions)))
 
 
 def _workspaces(
     captured: CapturedNetwork, batch: int, conditions: Conditions
 ) -> dict[int, Workspace]:
-    """Return operator's number → workspace, for the first operator of every signature."""
+    """Return number of an operator → workspace, for the first operator of every signature."""
     workspaces = dict.fromkeys(captured.first_equal, NO_WORKSPACE)
     for number in _with_workspace(captured):
         workspaces[number] = workspace(captured.operator(number, batch), conditions)
@@ -97,15 +99,15 @@ def _workspaces(
 
 @lru_cache(maxsize=128)
 def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
-    """Return the operators that may have a workspace, only the first of every signature."""
+    """Number the operators that may have a workspace, only the first of every signature."""
     first = dict.fromkeys(captured.first_equal)
     return tuple(n for n in first if not has_no_workspace(captured.network.operators[n]))
 
 
-def _totals(
+def _live_bytes(
     captured: CapturedNetwork, batch: int, workspaces: Mapping[int, Workspace]
 ) -> list[int]:
-    """Return the live bytes at every operator."""
+    """Return the live bytes at every operator, with its workspace."""
     amounts = {number: workspace.amount for number, workspace in workspaces.items()}
     totals = []
     for first, (fixed, per_image) in zip(captured.first_equal, captured.live_bytes, strict=True):
@@ -114,7 +116,7 @@ def _totals(
 
 
 def _terms(
-    captured: CapturedNetwork, sizes: Sequence[int], number: int, at_peak: Workspace
+    captured: CapturedNetwork, sizes: Sequence[int], number: int, workspace: Workspace
 ) -> Iterator[Term]:
     """Yield terms of the live storages at an operator, then terms of its workspace."""
     network = captured.network
@@ -124,11 +126,12 @@ def _terms(
         alive.update(operator.allocated)
         alive.difference_update(operator.freed)
     operator = operators[-1]
-    casts, indices = _casts(network), _indices(operators)
+    casts, indices = _cast_categories(network), _index_storages(operators)
     ordinary = alive - casts.keys() - indices
     read = captured.reads[number] & ordinary
     written = {tensor.storage for tensor in operator.writes} & ordinary
     later = frozenset[int]().union(*captured.reads[number + 1 :]) & ordinary
+    # Name, storages, formula and evidence of each term, in order.  PENDING is in the workspace.
     groups: tuple[tuple[str, Set[int], str, str], ...] = (
         (LAYER_INPUT, read, "tensors that the layer reads", _BY_LAYER_ORDER),
         (LAYER_OUTPUT, written - read, "output elements", _BY_LAYER_ORDER),
@@ -143,19 +146,19 @@ def _terms(
         (_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
     )  # fmt: skip
     categories = resident_categories(network)
-    for category, (name, formula) in _CATEGORIES.items():
+    for category, (name, formula) in _RESIDENT_TERMS.items():
         size = sum(sizes[s] for s, held_as in categories.items() if held_as == category)
         yield Term(name, size, formula, SHAPES)
     for name, storages, formula, evidence in groups:
         if name == PENDING:
-            yield from (term for term in at_peak.terms if term.name == PENDING)
+            yield from (term for term in workspace.terms if term.name == PENDING)
         elif size := sum(sizes[storage] for storage in storages):
             yield Term(name, size, formula, evidence)
-    yield from (term for term in at_peak.terms if term.name != PENDING and term.amount)
+    yield from (term for term in workspace.terms if term.name != PENDING and term.amount)
 
 
-def _casts(network: Network) -> dict[int, str]:
-    """Map autocast's copies of parameters or input to the category of the original.
+def _cast_categories(network: Network) -> dict[int, str]:
+    """Map the storages of autocast's copies of parameters or input to the original's category.
 
     Autocast caches copies of parameters that require gradients until it ends, even if no gradient
     is computed (``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``).
@@ -170,7 +173,7 @@ def _casts(network: Network) -> dict[int, str]:
     return casts
 
 
-def _indices(operators: Iterable[Operator]) -> set[int]:
+def _index_storages(operators: Iterable[Operator]) -> set[int]:
     """Return the storages of pooling indices, which PyTorch computes even without gradients."""
     pools = (operator for operator in operators if operator.base_name == "max_pool2d_with_indices")
     return {pool.writes[1].storage for pool in pools}

@@ -32,7 +32,7 @@ class Reconciliation:
     """Theory of ``subject`` (``start``), the terms missing in theory, and the measurement.
 
     All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
-    two terms have the same name.
+    two terms, or a term and ``start``, have the same name.
     """
 
     id: str
@@ -44,11 +44,10 @@ class Reconciliation:
 
     def __post_init__(self) -> None:
         names = [self.start.name, *(term.name for term in self.terms)]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
+        repeated = [name for name in names if names.count(name) > 1]
+        if repeated:
             raise StudyError(
-                f"reconciliation {self.id}: two terms have the name {twice!r}; "
-                "name each of them for what it is."
+                f"reconciliation {self.id}: two terms have the name {repeated[0]!r}; rename one."
             )
 
     @property
@@ -65,7 +64,7 @@ class Reconciliation:
 
     @property
     def residual_share(self) -> float | Missing:
-        """Residual divided by the measurement; 0 if both are 0."""
+        """Residual divided by the measurement; 0 if both are 0, missing if only the latter is 0."""
         if isinstance(self.residual, Missing) or isinstance(self.measured, Missing):
             return self.residual
         if self.measured.amount == 0:
@@ -78,14 +77,11 @@ class Reconciliation:
         return self.residual == 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the reconciliation as JSON; without a measurement with nulls and a reason."""
-        missing = isinstance(self.measured, Missing)
-        derived = {
-            "sum": self.end,
-            "residual": self.residual,
-            "residual_share": self.residual_share,
-            "explained": self.explained,
-            "reason": self.measured.reason if isinstance(self.measured, Missing) else None,
-        }
-        known = {name: None if isinstance(n, Missing) else n for name, n in derived.items()}
-        return asdict(self) | known | ({"measured": None} if missing else {})
+        """Return the reconciliation as JSON, with null for missing numbers."""
+        content = asdict(self)
+        content |= {"sum": self.end, "residual": None, "residual_share": None}
+        content |= {"explained": self.explained, "reason": None}
+        if isinstance(self.measured, Missing):
+            return content | {"measured": None, "reason": self.measured.reason}
+        share = None if isinstance(self.residual_share, Missing) else self.residual_share
+        return content | {"residual": self.residual, "residual_share": share}

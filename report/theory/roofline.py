@@ -13,13 +13,7 @@ from typing import Final
 
 from report.core.records.layers import Layer
 from report.core.statistics.estimates import Estimate
-from report.theory.work import (
-    LayerPass,
-    compulsory_traffic,
-    flops,
-    macs,
-    parameter_bytes,
-)
+from report.theory.work import LayerPass, compulsory_traffic, flops, macs, parameter_bytes
 
 #: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
 #: and momentum, and writes parameter and momentum (PyTorch, torch.optim.SGD).
@@ -30,7 +24,7 @@ UPDATE_PASSES: Final = 5
 class Roof:
     """Two ceilings of a device: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
 
-    Printed roofs also have the name of the ``device`` and the ``source`` of the numbers.
+    For printing, roofs may have the name of the ``device`` and the ``source`` of the numbers.
     """
 
     peak: Estimate
@@ -39,14 +33,17 @@ class Roof:
     source: str = ""
 
     def least_time(self, flops: int, bytes: int) -> float:
-        """Return the least time (s) of work (FLOP) and traffic (B): the longer of both times."""
+        """Return the least time (s) for work (FLOP) and traffic (B): the longer of both times."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
 
 def sheet_roof(peak: float, bandwidth: float, device: str = "", source: str = "data sheet") -> Roof:
-    """Return a roof of exact numbers, such as those of a data sheet."""
-    arithmetic, memory = (Estimate(n, n, n, 1, 1.0) for n in (peak, bandwidth))
-    return Roof(arithmetic, memory, device, source)
+    """Return a roof of exact numbers (FLOP/s, B/s), such as those of a data sheet."""
+
+    def exact(rate: float) -> Estimate:
+        return Estimate(rate, low=rate, high=rate, n=1, confidence=1.0)
+
+    return Roof(exact(peak), exact(bandwidth), device, source)
 
 
 @dataclass(frozen=True)
@@ -80,5 +77,5 @@ def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
 
 
 def update_load(layers: Sequence[Layer]) -> Load:
-    """Return the load of the optimiser's update: traffic without multiply-adds of a layer."""
+    """Return the load of the optimiser's update of ``layers``: traffic, and no multiply-adds."""
     return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))

@@ -38,7 +38,7 @@ class Rounded:
 
     @classmethod
     def exact(cls, value: int | float | Fraction) -> "Rounded":
-        """Return an exact number."""
+        """Return a number whose interval contains only this number."""
         number = Fraction(value)
         return cls(number, Interval(number, number))
 
@@ -74,16 +74,16 @@ class Rounded:
 
 
 def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
-    """Compute sums of products and quotients, such as ``2 * macs * rate / peak + -1``.
+    """Compute a sum of products and quotients, such as ``2 * macs * rate / peak + -1``.
 
     ``value_of`` returns the number of a name.  Every name should occur once in a formula: two
     occurrences count as independent numbers, which widens the interval.
     """
     total = Rounded.exact(0)
-    for term in formula.split(" + "):
-        product, words = Rounded.exact(1), ["*", *term.split()]
-        for sign, name in zip(words[::2], words[1::2], strict=True):
+    for summand in formula.split(" + "):
+        product, words = Rounded.exact(1), ["*", *summand.split()]
+        for operator, name in zip(words[::2], words[1::2], strict=True):
             value = Rounded.exact(int(name)) if name.lstrip("-").isdigit() else value_of(name)
-            product = product * value if sign == "*" else product / value
+            product = product * value if operator == "*" else product / value
         total += product
     return total

@@ -1,7 +1,7 @@
 """Terms between theory and measurement that follow from shapes.
 
-Each function computes terms of a ``theory.reconciliation.Reconciliation``.  The caller supplies the
-evidence that a term applies.  ``report.theory.work`` defines the letters in formulas.
+Each function computes terms of a ``theory.reconciliation.Reconciliation``.  Callers supply
+``evidence``, a text on why a term applies.  ``report.theory.work`` defines the letters in formulas.
 
 Terms of work are multiply-adds (MAC) or single operations (FLOP), as stated in docstrings;
 ``as_flops`` converts MAC to FLOP.
@@ -15,20 +15,15 @@ from report.core.records.layers import Convolution, Layer, Linear
 from report.theory.conditions import Conditions
 from report.theory.convolution_workspaces import computed_by_pytorch
 from report.theory.reconciliation import Term
-from report.theory.work import (
-    bias_count,
-    elements,
-    macs,
-    round_up,
-    valid_tap_macs,
-)
+from report.theory.work import bias_count, elements, macs, round_up, valid_tap_macs
 
+#: Evidence for terms that follow from shapes alone.
 SHAPES: Final = "shapes in the record"
 
 #: Vector width (float32 elements) of kernels that ran under valgrind, which offers programs no
 #: wider vectors than those of AVX2.
 COUNTED_WIDTH: Final = 8
-#: Library (name in PyTorch's build) for which the rule of matrix products was determined.
+#: Name, in PyTorch's build, of the library for which the rule of matrix products was determined.
 LIBRARY: Final = "Math Kernel Library Version 2024.2"
 #: Matrix kernel of this library.
 MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
@@ -39,7 +34,7 @@ UNFUSED_ROWS: Final = (1, 2)
 
 
 def theory_macs(layer: Layer) -> Term:
-    """Return the start of a reconciliation of multiply-adds."""
+    """Return the multiply-adds of a layer by theory, the start of a reconciliation (MAC)."""
     formula = "N · H_out · W_out · C_out · C_in/G · K_h · K_w"
     if isinstance(layer, Linear):
         formula = "rows · features in · features out"
@@ -55,7 +50,7 @@ def for_each_output(name: Literal["scaling", "additions"], layer: Layer) -> Term
     """Return one operation per output element (FLOP), for kernels that write α · result + β · y.
 
     cuDNN defines convolutions in this way, even with α = 1 (API reference,
-    ``cudnnConvolutionForward``); an addition may also be the bias.  The caller adds the evidence.
+    ``cudnnConvolutionForward``).  An addition may also be the bias.  The evidence is empty.
     """
     return Term(f"Output {name}", elements(layer.output_shape), "N · C_out · H_out · W_out", "")
 
@@ -81,12 +76,9 @@ def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
     Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3).  Every side is rounded up
     to a multiple of the tile's side.
     """
-    return Term(
-        "Filling up tiles",
-        layer.groups * math.prod(_tiled_sides(layer, tile)) - macs(layer),
-        "(N · H_out · W_out) · C_out · (C_in · K_h · K_w), each rounded up to tiles − theory",
-        evidence,
-    )
+    formula = "(N · H_out · W_out) · C_out · (C_in · K_h · K_w), each rounded up to tiles − theory"
+    count = layer.groups * math.prod(_tiled_sides(layer, tile)) - macs(layer)
+    return Term("Filling up tiles", count, formula, evidence)
 
 
 def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
@@ -96,12 +88,9 @@ def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
     ``cudnnConvolutionForward``).
     """
     positions, channels, _ = _tiled_sides(layer, tile)
-    return Term(
-        "Scaling of the result",
-        2 * layer.groups * positions * channels,
-        "2 · (N · H_out · W_out) · C_out, both rounded up to tiles",
-        evidence,
-    )
+    formula = "2 · (N · H_out · W_out) · C_out, both rounded up to tiles"
+    count = 2 * layer.groups * positions * channels
+    return Term("Scaling of the result", count, formula, evidence)
 
 
 def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
@@ -113,7 +102,7 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
 
 
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
-    """Return multiply-adds of output channels that only pad vectors of ``width`` (MAC).
+    """Return multiply-adds of output channels that only fill vectors of ``width`` elements (MAC).
 
     Only taps inside the input count.  Every group is padded separately, except groups of one
     channel (depthwise), which share vectors.
@@ -121,19 +110,16 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups
     added = round_up(channels, width) - channels
-    return Term(
-        "Channels padded to the vector width",
-        valid_tap_macs(layer) * added // channels,
-        f"taps inside the input · ({channels + added} − {channels}) / {channels}",
-        evidence,
-    )
+    formula = f"taps inside the input · ({channels + added} − {channels}) / {channels}"
+    count = valid_tap_macs(layer) * added // channels
+    return Term("Channels padded to the vector width", count, formula, evidence)
 
 
 def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
-    """Return work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
+    """Return terms of work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
 
-    The terms are the same for every layer, with amounts of 0 if they do not apply.  Vectors have
-    ``width`` elements; ``build`` is the text of ``torch.__config__``.
+    The same terms are returned for every layer, with amounts of 0 if they do not apply.  Vectors
+    have ``width`` elements; ``build`` is the text of ``torch.__config__``.
 
     PyTorch passes most float32 convolutions to oneDNN (``theory.convolution_workspaces`` decides).
     For small convolutions PyTorch unfolds the input into columns, one per output position, and
@@ -151,8 +137,8 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
     by_onednn = not computed_by_pytorch(layer, Conditions(threads))
     by_mkl = not by_onednn and LIBRARY in build
     # The product of each image converts the factor β from a whole number.
-    beta = "const int beta in ConvolutionMM2d.cpp"
-    converted = Term("Factors converted", layer.output_shape[0], "N", beta)
+    evidence = "const int beta in ConvolutionMM2d.cpp"
+    converted = Term("Factors converted", layer.output_shape[0], "N", evidence)
     return (
         *_zero_unless(by_onednn, *_onednn_terms(layer, width)),
         *_zero_unless(by_mkl, *_matrix_product_terms(layer, width)),
@@ -161,7 +147,7 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
 
 
 def _zero_unless(applies: bool, *terms: Term) -> tuple[Term, ...]:
-    """Return the terms; with amounts of 0 and without evidence unless ``applies``."""
+    """Return the terms; unless ``applies``, with amounts of 0 and without evidence."""
     if applies:
         return terms
     return tuple(replace(term, amount=0, evidence="") for term in terms)
@@ -180,30 +166,28 @@ def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
         f"(C_out rounded up to {width})",
         f"blocks of {width}, oneDNN",
     )
-    # All layers have the same formula, so that one table can list them.
-    words = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
-    return replace(padded_channels(layer, width, evidence), formula=words), filled
+    # The formula is the same for all layers, so that one table can list them.
+    formula = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
+    return replace(padded_channels(layer, width, evidence), formula=formula), filled
 
 
 def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds that pad the last vector of positions, and unfused multiply-adds."""
+    """Return multiply-adds that fill the last vector of positions, and minus the unfused ones.
+
+    A counter of fused multiply-adds does not count the unfused.
+    """
     evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape
     positions, filled = elements(extents), round_up(elements(extents), width)
     per_position = batch * layer.input_shape[1] * elements(layer.kernel)
     remainder = outputs % ROWS_AT_ONCE
+    padding = outputs * per_position * (filled - positions)
+    unfused = remainder * per_position * filled if remainder in UNFUSED_ROWS else 0
+    rounded = f"H_out · W_out rounded up to {width}"
+    rows = f"C_out mod {ROWS_AT_ONCE}, if {' or '.join(map(str, UNFUSED_ROWS))}"
+    formula = f"N · C_out · C_in · K_h · K_w · ({rounded} − H_out · W_out)"
+    unfused_formula = f"−({rows}) · N · C_in · K_h · K_w · ({rounded})"
     return (
-        Term(
-            "Positions padded to the vector width",
-            outputs * per_position * (filled - positions),
-            f"N · C_out · C_in · K_h · K_w · (H_out · W_out rounded up to {width} − H_out · W_out)",
-            evidence,
-        ),
-        Term(
-            "Not fused",
-            -remainder * per_position * filled if remainder in UNFUSED_ROWS else 0,
-            f"−(C_out mod {ROWS_AT_ONCE}, if {' or '.join(map(str, UNFUSED_ROWS))}) · N · C_in · "
-            f"K_h · K_w · (H_out · W_out rounded up to {width})",
-            evidence,
-        ),
+        Term("Positions padded to the vector width", padding, formula, evidence),
+        Term("Not fused", -unfused, unfused_formula, evidence),
     )

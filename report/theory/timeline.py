@@ -1,4 +1,4 @@
-"""Live memory while the operators of a network run, storage by storage; pure.
+"""Live memory while the operators of a network run, storage by storage.
 
 A capture contains when storages are freed, since Python holds the same tensors as in a real call.
 The workspaces of operators (``theory.workspaces``) are added; for an operator without a rule the
@@ -10,19 +10,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.records.operations import Network, Operator, Phase
-from report.theory.allocator import (
-    SUMS,
-    Allocate,
-    Free,
-    MemoryRequest,
-    Options,
-    Snapshot,
-    Sum,
-    replay,
-)
+from report.theory import allocator
 from report.theory.conditions import Conditions, Workspace
 from report.theory.workspaces import workspace
 
+#: Reason why a storage is alive.
 Category: TypeAlias = Literal[
     "parameters", "buffers", "inputs", "optimiser state", "activations", "gradients"
 ]
@@ -44,7 +36,7 @@ ONLY_ON_CPU: Final = frozenset({
 
 @dataclass(frozen=True)
 class LiveBytes:
-    """Live bytes by category while an operator runs, including results.
+    """Live bytes by category while an operator runs, with its results.
 
     ``workspace`` is the most memory that the operator allocates besides the results.
     """
@@ -55,15 +47,15 @@ class LiveBytes:
 
     @property
     def total(self) -> int:
-        """All known bytes."""
+        """Live bytes of all categories, and of the workspace as far as it is known."""
         return sum(self.alive.values()) + self.workspace.amount
 
 
 def timeline(network: Network, conditions: Conditions) -> Iterator[LiveBytes]:
     """Yield the live memory of every operator, in order."""
-    sizes, allocator = network.storages, conditions.allocator
-    if allocator is not None:
-        sizes = tuple(map(allocator.rounded, sizes))
+    sizes, options = network.storages, conditions.allocator
+    if options is not None:
+        sizes = tuple(map(options.rounded, sizes))
     for operator, alive in zip(network.operators, bytes_by_category(network, sizes), strict=True):
         yield LiveBytes(operator, alive, workspace(operator, conditions))
 
@@ -77,8 +69,8 @@ def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[C
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        # No operator allocates a tensor of Python's numbers: it is alive from the first read on.
-        # A difference of sets would be slower: it visits all live storages at every operator.
+        # No operator allocates a tensor of Python's numbers, which is alive from its first read on.
+        # A difference of sets would be slower, since it visits all live storages at every operator.
         read = {tensor.storage for tensor in operator.read_tensors}
         first_read = sorted(storage for storage in read if storage not in categories)
         for storage in (*operator.allocated, *first_read):
@@ -100,13 +92,12 @@ def resident_categories(network: Network) -> dict[int, Category]:
     return categories
 
 
-# ---------------------------------------------------------------------------------------- on a GPU
-
-
-def cuda_memory(network: Network, history: Sequence[Operator], options: Options) -> dict[Sum, int]:
+def cuda_memory(
+    network: Network, history: Sequence[Operator], options: allocator.Options
+) -> dict[allocator.Sum, int]:
     """Return the maxima of the allocator's sums during a call in a new process (B).
 
-    The process moves parameters, buffers and inputs to the device, makes the previous call
+    The process moves parameters, buffers and inputs to the device, makes a previous call
     (``history``), then the call itself.  The sums do not include memory that libraries allocate
     besides tensors, since captures do not contain this memory.
     """
@@ -116,26 +107,26 @@ def cuda_memory(network: Network, history: Sequence[Operator], options: Options)
         remaining.difference_update(operator.freed)
     allocated = set[int]().union(*(o.allocated for o in (*history, *network.operators)))
     at_start = [s for s in range(len(network.storages)) if s not in allocated]
-    before: list[MemoryRequest] = [*_allocations(at_start, network)]
+    before: list[allocator.MemoryRequest] = [*_allocations(at_start, network)]
     for operator in history:
         before += requests_of(operator, network)
     # Storages of the previous call, except state, are freed before the next call begins.
     remaining -= {tensor.storage for tensor in network.state}
-    before += (Free(str(storage)) for storage in sorted(remaining))
-    state = replay(before, Snapshot(options=options))[-1]
-    largest = dict.fromkeys(SUMS, 0)
+    before += (allocator.Free(str(storage)) for storage in sorted(remaining))
+    state = allocator.replay(before, allocator.Snapshot(options=options))[-1]
+    largest = dict.fromkeys(allocator.SUMS, 0)
     for operator in network.operators:
-        state = replay(requests_of(operator, network), state)[-1]
-        for name in SUMS:
+        state = allocator.replay(requests_of(operator, network), state)[-1]
+        for name in allocator.SUMS:
             largest[name] = max(largest[name], getattr(state, name))
     return largest
 
 
-def requests_of(operator: Operator, network: Network) -> Iterator[MemoryRequest]:
-    """Yield the requests of an operator: frees before the operator, then its allocations."""
-    yield from (Free(str(storage)) for storage in operator.freed)
+def requests_of(operator: Operator, network: Network) -> Iterator[allocator.MemoryRequest]:
+    """Yield the requests of an operator: first the frees before it, then its allocations."""
+    yield from (allocator.Free(str(storage)) for storage in operator.freed)
     yield from _allocations(operator.allocated, network)
 
 
-def _allocations(storages: Iterable[int], network: Network) -> Iterator[Allocate]:
-    yield from (Allocate(str(storage), network.storages[storage]) for storage in storages)
+def _allocations(storages: Iterable[int], network: Network) -> Iterator[allocator.Allocate]:
+    yield from (allocator.Allocate(str(storage), network.storages[storage]) for storage in storages)

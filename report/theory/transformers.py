@@ -14,7 +14,7 @@ from typing import Any, Final
 from report.core.errors import UsageError
 
 #: ``model_type`` → number of matrices in the feed-forward network: three with a gate, else two.
-_MATRICES: Final = {
+_FEED_FORWARD_MATRICES: Final = {
     **dict.fromkeys(("gpt2", "gpt_neox", "opt", "bloom", "gpt_neo", "gptj"), 2),
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2"), 3),
 }
@@ -22,24 +22,24 @@ _MATRICES: Final = {
 
 @dataclass(frozen=True)
 class Transformer:
-    """Forward multiply-adds per token in matrices, and layers × heads × head size."""
+    """Multiply-adds of a forward pass per token in matrices, and layers × heads × head size."""
 
     matrix_macs: int
     attention_width: int
 
     def attention_macs(self, sequence: Fraction, causal: bool) -> Fraction:
-        """Return the forward multiply-adds of attention per token, without projections."""
+        """Return attention's forward multiply-adds per token, without projections."""
         mean_keys = (sequence + 1) / 2 if causal else sequence
         return 2 * self.attention_width * mean_keys
 
 
 def read_transformer(path: Path) -> Transformer:
-    """Read a ``config.json``; raise ``UsageError`` for an unknown type of model."""
+    """Read a ``config.json``; raise ``UsageError`` if a field is missing or the type unknown."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
         kind = content["model_type"]
-        if kind not in _MATRICES:
-            known = ", ".join(sorted(_MATRICES))
+        if kind not in _FEED_FORWARD_MATRICES:
+            known = ", ".join(sorted(_FEED_FORWARD_MATRICES))
             raise UsageError(f"{path}: model_type {kind!r} is not counted; possible are {known}.")
         layers = _field(content, "num_hidden_layers", "n_layer")
         hidden = _field(content, "hidden_size", "n_embd")
@@ -48,7 +48,7 @@ def read_transformer(path: Path) -> Transformer:
         key_heads = _field(content, "num_key_value_heads", default=heads)
         inner = _field(content, "intermediate_size", "n_inner", "ffn_dim", default=4 * hidden)
         projections = 2 * (heads + key_heads) * head_size
-        layer = hidden * (projections + _MATRICES[kind] * inner)
+        layer = hidden * (projections + _FEED_FORWARD_MATRICES[kind] * inner)
         output = hidden * _field(content, "vocab_size")
         return Transformer(layers * layer + output, layers * heads * head_size)
     except (OSError, ArithmeticError, ValueError, KeyError, TypeError) as error:
@@ -57,7 +57,7 @@ def read_transformer(path: Path) -> Transformer:
 
 
 def _field(content: dict[str, Any], *names: str, default: int | None = None) -> int:
-    """Return the first field of ``names`` with a value, else ``default``."""
+    """Return the first field of ``names`` with a value, else ``default`` if there is one."""
     for name in names:
         if content.get(name) is not None:
             return int(content[name])

@@ -43,9 +43,6 @@ LayerPass: TypeAlias = Literal["forward", "weight_gradient", "input_gradient"]
 PASSES: Final[tuple[LayerPass, ...]] = get_args(LayerPass)
 
 
-# ------------------------------------------------------------------------------ shapes
-
-
 def square_convolution(
     name: str,
     input_shape: tuple[int, ...],
@@ -85,7 +82,7 @@ def elements(shape: Iterable[int]) -> int:
 
 
 def round_up(size: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``size``."""
+    """Round ``size`` up to a multiple of ``multiple``."""
     return -(-size // multiple) * multiple
 
 
@@ -130,6 +127,7 @@ def check_shapes(layer: Layer) -> None:
         if layer.input_shape[1] % layer.groups or layer.output_shape[1] % layer.groups:
             raise _contradiction(layer, f"{layer.groups} groups do not divide the channels")
     expected, stored = output_shape(layer), layer.output_shape
+    # A transposed convolution may add rows and columns at the end of its output.
     slack: tuple[int, ...] = (0,) * len(expected)
     if isinstance(layer, Convolution) and layer.transposed:
         slack = (0, 0, layer.stride[0] - 1, layer.stride[1] - 1)
@@ -142,6 +140,7 @@ def check_shapes(layer: Layer) -> None:
 
 
 def _extents(layer: Convolution | Pooling) -> tuple[int, ...]:
+    """Return height and width of the output by the formulas of ``output_shape``."""
     _require_four_axes(layer)
     dilation = layer.dilation if isinstance(layer, Convolution) else (1, 1)
     geometry = (layer.input_shape[2:], layer.kernel, layer.stride, layer.padding, dilation)
@@ -171,7 +170,11 @@ def _contradiction(layer: Layer, why: str) -> StudyError:
 
 
 def weight_count(layer: Layer) -> int:
-    """Count weights: ``C_out · C_in/G · K_h · K_w``, features in × out, or one per channel."""
+    """Count the weights of a layer.
+
+    Convolution: ``C_out · C_in/G · K_h · K_w``; linear layer: features in × out; affine batch norm:
+    one per channel; other layers: 0.
+    """
     match layer:
         case Convolution():
             channels = layer.input_shape[1] * layer.output_shape[1] // layer.groups
@@ -200,9 +203,6 @@ def bias_count(layer: Layer) -> int:
 def parameter_count(layer: Layer) -> int:
     """Count parameters; running statistics of a batch norm are not parameters."""
     return weight_count(layer) + bias_count(layer)
-
-
-# ------------------------------------------------------------------------------------ multiply-adds
 
 
 def flops(macs: Macs) -> Flops:
@@ -235,8 +235,7 @@ def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
 def valid_tap_macs(layer: Layer) -> Macs:
     """Return the forward multiply-adds without taps over the padding.
 
-    A transposed convolution counts only taps whose result is inside the output, not cropped.  Each
-    gradient has the same number of products.
+    A transposed convolution counts only taps whose result is inside the output, not cropped.
     """
     if not isinstance(layer, Convolution):
         return macs(layer)
@@ -290,9 +289,6 @@ def training_passes(layers: Sequence[Layer]) -> tuple[tuple[LayerPass, ...], ...
     """
     first = next((i for i, layer in enumerate(layers) if parameter_count(layer)), len(layers))
     return tuple(PASSES if number > first else PASSES[:2] for number in range(len(layers)))
-
-
-# ------------------------------------------------------------------------------------------ bytes
 
 
 def element_bytes(layer: Layer) -> int:

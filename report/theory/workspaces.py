@@ -1,4 +1,4 @@
-"""Verified rules for the memory that operators allocate besides results (workspace); pure.
+"""Verified rules for the memory that operators allocate besides results (workspace).
 
 ``theory.convolution_workspaces`` has the rules of convolutions.  Operators without a workspace are
 listed by name; other rules were derived from events of the allocator.  All rules are for float32.
@@ -41,19 +41,22 @@ WITHOUT_WORKSPACE_ON_GPU: Final = frozenset({
 })  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number.
 _ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
-#: Bytes of a number converted to tensors: one in float64, then one in float32.
+#: Bytes of a number that is converted to tensors: one in float64, then one in float32.
 _NUMBER_BYTES: Final = 12
+#: Bytes of an element in float32.
 _FLOAT_BYTES: Final = 4
 #: Elements of the block in which PyTorch transposes a matrix.
 _TRANSPOSED_BLOCK: Final = 60 * 60
 #: Multiply-adds from which a batched product uses BLAS.
 _SMALL_PRODUCT: Final = 400
+#: Types of elements for which rules were tested.
 _TESTED_TYPES: Final = frozenset({"float32", "int64"})
+#: Computes the workspace of an operator.
 Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the largest workspace of an operator, or a lower bound without a complete rule."""
+    """Return the workspace of an operator; a lower bound (not ``complete``) without a full rule."""
     types = {tensor.dtype for tensor in operator.read_tensors}
     if conditions.allocator is not None:
         is_tested = types <= _TESTED_TYPES and not operator.settings.get("training")
@@ -77,38 +80,36 @@ def has_no_workspace(operator: Operator) -> bool:
 
 
 def _computes_nothing(operator: Operator) -> bool:
+    """Return whether an operator is a view, or creates a tensor."""
     return kind_of(operator) in ("view", "creation")
 
 
-def _workspace_of(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
-    return (
-        UNKNOWN_WORKSPACE
-        if amount is None
-        else Workspace((Term(name, amount, formula, ALLOCATED),))
-    )
+def _single_term(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
+    """Return a workspace of one term (B); unknown if ``amount`` is None."""
+    if amount is None:
+        return UNKNOWN_WORKSPACE
+    return Workspace((Term(name, amount, formula, ALLOCATED),))
 
 
 def _bytes(tensor: Tensor) -> int:
     return tensor.elements * ITEM_BYTES[tensor.dtype]
 
 
-# -------------------------------------------------------------------------------- convolutions
-
-
-def _of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the kernel's workspace, with copies of input and weight in another layout."""
+def _workspace_of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: that of the kernel, and copies of input and weight that have another layout."""
     layer = _as_layer(operator)
     if layer is None:
         return UNKNOWN_WORKSPACE
-    read = [t for name in ("input", "weight") if (t := operator.tensor(name)) is not None]
-    last = any(map(_is_channels_last, read))
-    copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, last))
+    read = [*filter(None, (operator.tensor("input"), operator.tensor("weight")))]
+    channels_last = any(map(_is_channels_last, read))
+    copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, channels_last))
     if copies and conditions.block == AVX2_BLOCK and computed_by_pytorch(layer, conditions):
         return UNKNOWN_WORKSPACE
-    base = convolution_workspace(layer, last, conditions)
+    workspace = convolution_workspace(layer, channels_last, conditions)
     if not copies:
-        return base
-    return base._replace(terms=(*base.terms, *_workspace_of(copies, "Copies in its layout").terms))
+        return workspace
+    copied = Term("Copies in its layout", copies, "", ALLOCATED)
+    return workspace._replace(terms=(*workspace.terms, copied))
 
 
 def _as_layer(operator: Operator) -> Convolution | None:
@@ -116,10 +117,8 @@ def _as_layer(operator: Operator) -> Convolution | None:
     source, weight = operator.tensor("input"), operator.tensor("weight")
     if source is None or weight is None or len(weight.shape) != 4:
         return None
-    geometry = {
-        name: operator.settings[name]
-        for name in ("stride", "padding", "dilation", "groups", "transposed")
-    }
+    names = ("stride", "padding", "dilation", "groups", "transposed")
+    geometry = {name: operator.settings[name] for name in names}
     fields = {
         "name": operator.module or "layer",
         "input_shape": source.shape,
@@ -139,89 +138,94 @@ def _is_channels_last(tensor: Tensor) -> bool:
     """Apply PyTorch's rule (``is_channels_last_strides_2d``), also true for single pixels."""
     if len(tensor.shape) != 4:
         return False
-    least = 0
-    for place in (1, 3, 2, 0):
-        stride, extent = tensor.strides[place], tensor.shape[place]
-        if extent == 0 or stride < least or (place == 0 and least == tensor.strides[1]):
+    least_stride = 0
+    for axis in (1, 3, 2, 0):
+        stride, extent = tensor.strides[axis], tensor.shape[axis]
+        is_ambiguous = axis == 0 and least_stride == tensor.strides[1]
+        if extent == 0 or stride < least_stride or is_ambiguous:
             return False
-        least = stride * max(extent, 1)
+        least_stride = stride * extent
     return True
 
 
 def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
     """Return whether elements are contiguous in the order of axes, or with channels last."""
     order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
-    expected = 1
-    for place in order:
-        if tensor.shape[place] != 1 and tensor.strides[place] != expected:
+    expected_stride = 1
+    for axis in order:
+        if tensor.shape[axis] != 1 and tensor.strides[axis] != expected_stride:
             return False
-        expected *= tensor.shape[place]
+        expected_stride *= tensor.shape[axis]
     return True
 
 
-# ------------------------------------------------------------------------------ other operators
+def _workspace_of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: the tensors into which PyTorch converts a number; operators in place have no rule.
 
-
-def _of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the tensors into which PyTorch converts a number; no rule for operators in place."""
+    Powers have a rule only if the base is the number.
+    """
     if operator.tensor("other") is not None:
         return NO_WORKSPACE
-    known = operator.base_name != "pow" or operator.name == "pow.Scalar"
-    return _workspace_of(_NUMBER_BYTES if known and not operator.base_name.endswith("_") else None)
+    has_rule = operator.base_name != "pow" or operator.name == "pow.Scalar"
+    return _single_term(
+        _NUMBER_BYTES if has_rule and not operator.base_name.endswith("_") else None
+    )
 
 
-def _of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return a scale and a shift per channel in float32; no rule for training."""
+def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: a scale and a shift per channel in float32; training has no rule."""
     if operator.settings.get("training") and operator.tensor("running_mean"):
         return UNKNOWN_WORKSPACE
     channels = operator.reads["input"][0].shape[1]
     formula = f"2 · C · {_FLOAT_BYTES} B"
-    return _workspace_of(2 * channels * _FLOAT_BYTES, "Scale and shift", formula)
+    return _single_term(2 * channels * _FLOAT_BYTES, "Scale and shift", formula)
 
 
-def _of_mean(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the divisor; no rule for a single result, which PyTorch computes in another way.
+def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: the divisor; a single result, computed in another way, has no rule.
 
-    In reduced precision, input and sums of whole maps are copied to float32, and the divisor is not
-    allocated at the same time.
+    In reduced precision, input and sums are copied to float32, while the divisor is not allocated;
+    this rule is for means over whole maps (height and width).
     """
     name, source, result = "Workspace of the mean", operator.reads["self"][0], operator.writes[0]
     if result.dtype == "float32":
-        return _workspace_of(
-            _NUMBER_BYTES if result.elements > 1 else None, name, f"{_NUMBER_BYTES} B"
-        )
-    maps = operator.settings.get("dim") in ((2, 3), (-1, -2), (-2, -1))
-    size = (source.elements + result.elements) * _FLOAT_BYTES if maps else None
-    return _workspace_of(size, name, f"(input + output elements) · {_FLOAT_BYTES} B")
+        size = _NUMBER_BYTES if result.elements > 1 else None
+        return _single_term(size, name, f"{_NUMBER_BYTES} B")
+    over_maps = operator.settings.get("dim") in ((2, 3), (-1, -2), (-2, -1))
+    size = (source.elements + result.elements) * _FLOAT_BYTES if over_maps else None
+    return _single_term(size, name, f"(input + output elements) · {_FLOAT_BYTES} B")
 
 
-def _copy_rule(*names: str, last: bool = False) -> Rule:
-    """Return the rule of a copy of input with gaps; ``last`` allows channels-last input."""
+def _copy_rule(*names: str, allows_channels_last: bool = False) -> Rule:
+    """Return the rule of a copy of input with gaps; ``names`` are possible names of the input.
+
+    With ``allows_channels_last``, four-dimensional input in channels-last layout is not copied.
+    """
 
     def rule(operator: Operator, conditions: Conditions) -> Workspace:
-        source = next((t for name in names if (t := operator.tensor(name)) is not None), None)
+        source = next(filter(None, map(operator.tensor, names)), None)
         if source is None:
             return UNKNOWN_WORKSPACE
-        known = _is_packed(source) or (
-            last and len(source.shape) == 4 and _is_packed(source, channels_last=True)
-        )
-        return NO_WORKSPACE if known else _workspace_of(_bytes(source))
+        may_be_last = allows_channels_last and len(source.shape) == 4
+        if _is_packed(source) or (may_be_last and _is_packed(source, channels_last=True)):
+            return NO_WORKSPACE
+        return _single_term(_bytes(source))
 
     return rule
 
 
-def _of_product(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return copies of factors that BLAS cannot read in place (``prepare_matrix_for_blas``).
+def _workspace_of_product(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: copies of factors that BLAS cannot read in place (``prepare_matrix_for_blas``).
 
-    A factor with a batch is copied matrix by matrix; small products run without BLAS
-    (``bmm_out_or_baddbmm_``).
+    A factor with a batch is copied matrix by matrix.  Small products with a batch run without BLAS
+    (``bmm_out_or_baddbmm_``) and have no rule.
     """
     *_, left, right = operator.read_tensors
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
     if not copies or len(left.shape) == 2:
-        return _workspace_of(copies)
+        return _single_term(copies)
     small = prod(left.shape[1:]) * right.shape[2] < _SMALL_PRODUCT
-    return UNKNOWN_WORKSPACE if small else _workspace_of(copies // left.shape[0])
+    return UNKNOWN_WORKSPACE if small else _single_term(copies // left.shape[0])
 
 
 def _is_matrix(tensor: Tensor) -> bool:
@@ -231,42 +235,42 @@ def _is_matrix(tensor: Tensor) -> bool:
     return by_rows or (down == 1 and across >= max(1, rows))
 
 
-def _of_clone(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the block for transposing a matrix (``copy_same_type_transpose_``)."""
+def _workspace_of_clone(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: the block for transposing a large matrix (``copy_same_type_transpose_``)."""
     source, result = operator.reads["self"][0], operator.writes[0]
     is_transposed = len(source.shape) == 2 and source.strides == (1, source.shape[0])
     if not is_transposed or not _is_packed(result) or source.elements < _TRANSPOSED_BLOCK:
         return NO_WORKSPACE
-    return _workspace_of(_TRANSPOSED_BLOCK * ITEM_BYTES[source.dtype])
+    return _single_term(_TRANSPOSED_BLOCK * ITEM_BYTES[source.dtype])
 
 
-def _of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return no workspace for contiguous input; no rule for other input."""
+def _workspace_of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: none for contiguous input; other input has no rule."""
     source = operator.tensor("input")
     return NO_WORKSPACE if source is not None and _is_packed(source) else UNKNOWN_WORKSPACE
 
 
-def _of_index(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return no workspace for one list of indices; no rule for masks and several lists."""
+def _workspace_of_index(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: none for one list of indices; masks and several lists have no rule."""
     rows = operator.tensor("indices")
     return NO_WORKSPACE if rows is not None and rows.dtype == "int64" else UNKNOWN_WORKSPACE
 
 
-def _of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return four int64 tensors with one number per axis: two of extents, two of strides."""
-    return _workspace_of(4 * 8 * len(operator.writes[0].shape))
+def _workspace_of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: four int64 tensors with one number per axis, two of extents, two of strides."""
+    return _single_term(4 * 8 * len(operator.writes[0].shape))
 
 
-def _of_roll(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return an intermediate tensor for each rolled axis except the last."""
+def _workspace_of_roll(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: an intermediate tensor if two axes are rolled; more axes have no rule."""
     dims = operator.settings.get("dims")
     if not isinstance(dims, tuple) or len(dims) not in (1, 2):
         return UNKNOWN_WORKSPACE
-    return _workspace_of((len(dims) - 1) * _bytes(operator.writes[0]))
+    return _single_term((len(dims) - 1) * _bytes(operator.writes[0]))
 
 
-def _of_attention(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return blocks of scores and of the result, with sums and maxima of scores, per thread.
+def _workspace_of_attention(operator: Operator, conditions: Conditions) -> Workspace:
+    """Workspace: blocks of scores and of the result, with sums and maxima of scores, per thread.
 
     Keys are in blocks of 512.  Queries are in blocks of 32 (from 192 queries on 64, from 768 on
     256; ``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``).
@@ -277,30 +281,30 @@ def _of_attention(operator: Operator, conditions: Conditions) -> Workspace:
     length = query.shape[-2]
     rows = 256 if length >= 768 else 64 if length >= 192 else 32
     rows, columns = min(rows, length), min(512, key.shape[-2])
-    return _workspace_of(conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4)
+    return _single_term(conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4)
 
 
-#: Operator → rule of the workspace.
+#: Operators of pooling.
+_POOLS: Final = ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d")
+#: Operator → rule of the workspace, only in float32.
 OF_OPERATORS: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys((*_ARITHMETIC, "pow"), _of_arithmetic),
-    "mean": _of_mean,
-    "clone": _of_clone,
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _of_product),
-    **dict.fromkeys(
-        ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d"),
-        _copy_rule("self", last=True),
-    ),
+    **dict.fromkeys((*_ARITHMETIC, "pow"), _workspace_of_arithmetic),
+    "mean": _workspace_of_mean,
+    "clone": _workspace_of_clone,
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _workspace_of_product),
+    **dict.fromkeys(_POOLS, _copy_rule("self", allows_channels_last=True)),
     **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _copy_rule("input", "self")),
-    "native_group_norm": _of_group_norm,
-    "index": _of_index,
-    "repeat": _of_repeat,
-    "roll": _of_roll,
-    "_scaled_dot_product_flash_attention_for_cpu": _of_attention,
+    "native_group_norm": _workspace_of_group_norm,
+    "index": _workspace_of_index,
+    "repeat": _workspace_of_repeat,
+    "roll": _workspace_of_roll,
+    "_scaled_dot_product_flash_attention_for_cpu": _workspace_of_attention,
 }
+#: Operator → rule that in reduced precision is a lower bound.
 _IN_REDUCED_PRECISION: Final[Mapping[str, Rule]] = {
-    "convolution": _of_convolution,
-    "native_batch_norm": _of_normalisation,
-    "_native_batch_norm_legit_no_training": _of_normalisation,
-    "mean": _of_mean,
+    "convolution": _workspace_of_convolution,
+    "native_batch_norm": _workspace_of_normalisation,
+    "_native_batch_norm_legit_no_training": _workspace_of_normalisation,
+    "mean": _workspace_of_mean,
 }
 _RULES: Final = {**OF_OPERATORS, **_IN_REDUCED_PRECISION}

@@ -39,7 +39,7 @@ def attachment_name(tool: str) -> str:
 
 
 def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
-    """Encode the file, with the cases in the order of the record."""
+    """Encode the file as gzipped JSON, with the cases in the order of the record."""
     content = _LogFile(tool=tool, cases=tuple(sorted(cases, key=attrgetter("case"))))
     text = msgspec.json.encode(content, order="deterministic")
     return gzipped(msgspec.json.format(text, indent=1))

@@ -17,21 +17,16 @@ from typing import Final
 
 from report.core.errors import RecordError
 from report.core.records.record import SeriesByQuantity
+from report.instruments.counters import ncu_metrics
 from report.instruments.counters.logs import REMEDY
-from report.instruments.counters.ncu_metrics import (
-    ComputeUnit,
-    CountedTerm,
-    Instruction,
-    MetricPlan,
-    metrics_for,
-)
 from report.instruments.counters.ncu_output import KernelRow, read_table, select_launches
 
 TOOL: Final = "ncu"
 #: Key of the table in the logs of a case.
 _TABLE: Final = "table"
-#: Prefixes of the NVTX ranges of cases and of products.
+#: Prefix of the NVTX range around one call of a case.
 CASE_PREFIX: Final = "ridgepoint case "
+#: Prefix of the NVTX range around a product of known work.
 PRODUCT_PREFIX: Final = "ridgepoint product "
 #: Depth (K) of the products of known work.
 _PRODUCT_DEPTH: Final = 8192
@@ -40,31 +35,28 @@ _PRODUCT_DEPTH: Final = 8192
 #: the first (6 FLOP), 10 / (2 · 8192) of the work.
 TOLERANCE: Final = 1e-3
 
-#: Float32 instruction of the CUDA cores → name of the count in records.
-_FP32: Final[dict[Instruction, str]] = {
+#: Float32 instruction of the CUDA cores → name of its count in records.
+_FP32_QUANTITIES: Final[dict[ncu_metrics.Instruction, str]] = {
     "add": "ncu_fp32_additions",
     "multiply": "ncu_fp32_multiplications",
     "multiply_add": "ncu_fp32_multiply_adds",
 }
-#: Unit of the GPU → name of the FLOPs in records.
-_FLOPS: Final[dict[ComputeUnit, str]] = {
+#: Unit of the GPU → name of its FLOPs in records.
+_FLOPS_QUANTITIES: Final[dict[ncu_metrics.ComputeUnit, str]] = {
     "cuda_core": "ncu_cuda_core_flops",
     "tensor_core": "ncu_tensor_core_flops",
 }
-#: Level of memory → name of the bytes in records.
-BYTES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
+#: Level of memory → name of its bytes in records.
+_BYTES_QUANTITIES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
 #: Quantities computed from counters of the CUDA cores.
-_CUDA_CORE: Final = (_FLOPS["cuda_core"], *_FP32.values())
+_CUDA_CORE: Final = (_FLOPS_QUANTITIES["cuda_core"], *_FP32_QUANTITIES.values())
 #: All quantities that ncu counts for a case.
 QUANTITIES: Final = (
     *_CUDA_CORE,
-    _FLOPS["tensor_core"],
-    *BYTES.values(),
+    _FLOPS_QUANTITIES["tensor_core"],
+    *_BYTES_QUANTITIES.values(),
     "ncu_kernel_launches",
 )
-
-
-# ---------------------------------------------------------------------------------------- ranges
 
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
@@ -112,26 +104,23 @@ def products(compute_capability: str) -> tuple[Product, ...]:
     return tuple(result)
 
 
-# ------------------------------------------------------------------------------------------ counts
-
-
-def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
-    """Compute the quantities of a record from the launches of one call, as far as ncu counted."""
+def quantities(rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> dict[str, int]:
+    """Compute a call's quantities from its launches (``rows``), as far as ncu counted them."""
     counts: dict[str, int | None] = {}
-    for unit, name in _FLOPS.items():
+    for unit, name in _FLOPS_QUANTITIES.items():
         counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
     fp32_terms = [term for term in plan.terms if term.precision == "fp32"]
-    for operation, name in _FP32.items():
+    for operation, name in _FP32_QUANTITIES.items():
         flops = _flops(rows, [term for term in fp32_terms if term.operation == operation])
         flops_per_instruction = 2 if operation == "multiply_add" else 1
         counts[name] = None if flops is None else flops // flops_per_instruction
     for level, metrics in plan.bytes.items():
-        counts[BYTES[level]] = _weighted_sum(rows, dict.fromkeys(metrics, 1))
+        counts[_BYTES_QUANTITIES[level]] = _weighted_sum(rows, dict.fromkeys(metrics, 1))
     counts["ncu_kernel_launches"] = len(rows)
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _flops(rows: Sequence[KernelRow], terms: Sequence[CountedTerm]) -> int | None:
+def _flops(rows: Sequence[KernelRow], terms: Sequence[ncu_metrics.CountedTerm]) -> int | None:
     """Sum the FLOPs that ``terms`` count; None without terms or if a value is missing."""
     if not terms:
         return None
@@ -150,34 +139,33 @@ def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int 
     return total
 
 
-# -------------------------------------------------------------------------------------- calibration
-
-
 def untrusted_units(
-    rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
-) -> dict[ComputeUnit, str]:
+    rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan, expected: Iterable[Product]
+) -> dict[ncu_metrics.ComputeUnit, str]:
     """Return the units whose counters are not trusted, with the reason.
 
-    For every precision, only the size with the smallest ratio of counted to true work is tested,
-    since padding of tiles can only add work.  A product without a count has an infinite ratio.
+    ``rows`` are all launches of the table, ``expected`` the products of known work, sorted by
+    precision.  For every precision, only the size with the smallest ratio of counted to true work
+    is tested, since padding of tiles can only add work.  A product without a count has an infinite
+    ratio.
     """
     smallest: list[tuple[float, Product]] = []
     for _, products_of_precision in groupby(expected, key=attrgetter("precision")):
         ratios = [(_ratio(product, rows, plan), product) for product in products_of_precision]
         smallest.append(min(ratios, key=itemgetter(0)))
-    reasons: dict[ComputeUnit, str] = {}
+    reasons: dict[ncu_metrics.ComputeUnit, str] = {}
     for ratio, product in sorted(smallest, key=itemgetter(0)):
         if abs(ratio - 1) > TOLERANCE:
             reasons[_unit(product)] = _distrust_reason(ratio, product)
     return reasons
 
 
-def _unit(product: Product) -> ComputeUnit:
+def _unit(product: Product) -> ncu_metrics.ComputeUnit:
     """Return the unit of the GPU that computes a product."""
     return "cuda_core" if product.precision == "fp32" else "tensor_core"
 
 
-def _ratio(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> float:
+def _ratio(product: Product, rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> float:
     """Return the counted work of a product divided by the true work; infinite without a count."""
     launches = [row for row in rows if row.range == product.range]
     terms = [term for term in plan.terms if term.unit == _unit(product)]
@@ -199,9 +187,6 @@ def _distrust_reason(ratio: float, product: Product) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------- logs of a case
-
-
 def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
     """Reduce the table of a process to the products and the calls of a case (``ranges``).
 
@@ -218,15 +203,19 @@ def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CaseLog:
-    """Launches of a case by call, in order, and the units that are not trusted."""
+    """Launches of a case, one tuple per call in order, and untrusted unit → reason."""
 
     calls: tuple[tuple[KernelRow, ...], ...]
-    plan: MetricPlan
-    distrusted: Mapping[ComputeUnit, str]
+    plan: ncu_metrics.MetricPlan
+    untrusted: Mapping[ncu_metrics.ComputeUnit, str]
 
 
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
-    """Read the table of a case; raise ``RecordError`` that begins with ``place``."""
+    """Read the table in the logs of a case.
+
+    Raises ``RecordError`` that begins with ``place`` for a missing or damaged table, for a table
+    without a launch of the case, and for a GPU or a version of ncu that cannot count.
+    """
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
     try:
@@ -235,7 +224,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
         metrics = set[str]()
         for row in rows:
             metrics.update(name.partition(".")[0] for name in row.values)
-        plan = metrics_for(capability, frozenset(metrics))
+        plan = ncu_metrics.metrics_for(capability, frozenset(metrics))
     except RecordError as error:
         raise RecordError(f"{place}: {error}") from error
     calls: dict[str, list[KernelRow]] = {}
@@ -244,28 +233,28 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
             calls.setdefault(row.range, []).append(row)
     if not calls:
         raise RecordError(f"{place}: the table of ncu holds no launch of this case; {REMEDY}.")
-    distrusted = untrusted_units(rows, plan, products(capability))
+    untrusted = untrusted_units(rows, plan, products(capability))
     launches = tuple(tuple(rows_of_call) for rows_of_call in calls.values())
-    return CaseLog(launches, plan, distrusted)
+    return CaseLog(launches, plan, untrusted)
 
 
 def read_series(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
     """Return the series of a case, with one sample per call, and missing quantity → reason.
 
-    A quantity is missing if ncu cannot count it on this GPU or the unit is not trusted.  Raises
-    ``RecordError`` as ``read_log`` does.
+    A quantity is missing if ncu cannot count it on this GPU, if ncu printed no number for it, or if
+    the unit is not trusted.  Raises ``RecordError`` as ``read_log`` does.
     """
     log = read_log(logs, place)
     not_counted = log.plan.missing
     missing: dict[str, str] = {}
     # The FLOPs of the CUDA cores are the sum over all precisions.
     if reason := not_counted.get("fp64", not_counted.get("fp16")):
-        missing[_FLOPS["cuda_core"]] = reason
-    if reason := log.distrusted.get("cuda_core"):
+        missing[_FLOPS_QUANTITIES["cuda_core"]] = reason
+    if reason := log.untrusted.get("cuda_core"):
         missing |= dict.fromkeys(_CUDA_CORE, reason)
-    if reason := not_counted.get("tensor_core", log.distrusted.get("tensor_core")):
-        missing[_FLOPS["tensor_core"]] = reason
-    for level, name in BYTES.items():
+    if reason := not_counted.get("tensor_core", log.untrusted.get("tensor_core")):
+        missing[_FLOPS_QUANTITIES["tensor_core"]] = reason
+    for level, name in _BYTES_QUANTITIES.items():
         if level in not_counted:
             missing[name] = not_counted[level]
     samples = [quantities(call, log.plan) for call in log.calls]

@@ -61,7 +61,7 @@ class MetricPlan:
         return tuple(sorted(metrics))
 
 
-#: Thread instruction of the CUDA cores → precision, kind and FLOPs.
+#: Thread instruction of the CUDA cores → precision, operation and FLOPs.
 _INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "fadd": ("fp32", "add", 1),
     "fmul": ("fp32", "multiply", 1),
@@ -73,13 +73,13 @@ _INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "hmul": ("fp16", "multiply", 2),
     "hfma": ("fp16", "multiply_add", 4),
 }
-#: Instructions on pairs of float32 numbers, only on Blackwell.
+#: The same for instructions on pairs of float32 numbers, which only Blackwell has.
 _PACKED_INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "fadd2": ("fp32", "add", 2),
     "fmul2": ("fp32", "multiply", 2),
     "ffma2": ("fp32", "multiply_add", 4),
 }
-#: Level of memory → alternatives in order of preference; metrics of an alternative are summed.
+#: Level of memory → alternative tuples of metrics, the preferred first; a tuple is summed.
 _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "dram": (
         ("dram__bytes",),
@@ -89,12 +89,13 @@ _BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "l2": (("lts__t_bytes",),),
     "l1": (("l1tex__t_bytes",),),
 }
-#: A metric of tensor cores: scope, operation, types of source and result, and sparsity.
+#: Name of a metric of tensor cores: scope, operation, types of source and result, and sparsity.
 _TENSOR_PATH: Final = re.compile(
     r"(?P<scope>smsp|sm)__ops_path_tensor_(?:op_(?P<op>[a-z]+)_)?"
     r"src_(?P<src>(?:fp|bf|tf)\d+(?:_(?:fp|bf|tf)\d+)*)"
     r"(?:_dst_(?P<dst>[a-z0-9]+))?(?:_sparsity_(?P<sparsity>on|off))?"
 )
+#: Compute capabilities of GPUs of the generation Volta.
 _VOLTA_CAPABILITIES: Final = ((7, 0), (7, 2))
 #: FLOPs of HMMA, the instruction of Volta's tensor cores, for one warp (32 threads).
 _VOLTA_HMMA_FLOPS: Final = 512
@@ -103,7 +104,7 @@ _VOLTA_HMMA_FLOPS: Final = 512
 def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
     """Choose the metrics for a GPU (``"9.0"``) among the names that ncu lists.
 
-    Raises ``RecordError`` for a GPU or a version of ncu that cannot count.
+    Raises ``RecordError`` for a GPU before Volta, and if ncu lists no metric of float32 counts.
     """
     plan = plan_for(compute_capability, available)
     if "fp32" in plan.missing:
@@ -112,7 +113,7 @@ def metrics_for(compute_capability: str, available: frozenset[str]) -> MetricPla
 
 
 def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
-    """Choose metrics as ``metrics_for``, but allow missing float32 counts (imported files)."""
+    """Choose metrics as ``metrics_for`` does, but allow missing float32 counts (imported files)."""
     major, _, minor = compute_capability.partition(".")
     version = (int(major), int(minor))
     if version < (7, 0):

@@ -11,8 +11,6 @@ from typing import Final
 
 from report.core.errors import RecordError
 
-# ----------------------------------------------------------------------------- error messages
-
 #: Explanation for a measured program that failed.
 PROGRAM_FAILED: Final = (
     "The measured program failed under ncu; run the same cases without counters to see its message."
@@ -65,9 +63,6 @@ def explain_error(text: str) -> str | None:
     return None
 
 
-# --------------------------------------------------------------------------------- reading the CSV
-
-
 @dataclass(frozen=True)
 class KernelRow:
     """A launch of a kernel: NVTX range around the launch, and metric → count (None if unknown)."""
@@ -90,12 +85,12 @@ class KernelRow:
 _RANGE_NAME: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
 #: Cells of metrics that ncu could not count, in lower case.
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
-#: Metrics that are read (``ncu_metrics``): whole numbers, in the units of --print-units base.
-#: Metrics of bytes match group 1.
+#: Names of metrics that are read (see ``ncu_metrics``); metrics of bytes match group 1.
 _COUNT_METRIC: Final = re.compile(
     r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
     r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
 )
+#: Units of unrounded bytes and of unrounded counts, as printed with ``--print-units base``.
 _BYTE_UNITS: Final = ("byte", "bytes")
 _COUNT_UNITS: Final = ("", "inst", "op", "ops")
 #: A whole number as printed with LC_ALL=C; other locales separate thousands with a point.
@@ -103,7 +98,10 @@ _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4
 
 
 def select_launches(text: str, is_needed: Callable[[KernelRow], bool]) -> str:
-    """Reduce a readable table to the launches for which ``is_needed`` returns true."""
+    """Reduce a table to the launches for which ``is_needed`` returns true.
+
+    Raises ``RecordError`` as ``read_table`` does.
+    """
     header, units, *rows = _row_texts(text)
     texts = [header, units]
     for row_text, row in zip(rows, read_table(text), strict=True):
@@ -148,7 +146,7 @@ def _cells(text: str) -> list[list[str]]:
     table = [next(csv.reader(row_text.splitlines(keepends=True))) for row_text in texts]
     if "Metric Value" in table[0]:
         raise RecordError(
-            "ncu's table has a metric a row; run ncu, or ncu --import, with --page raw."
+            "ncu's table has one metric per row; run ncu, or ncu --import, with --page raw."
         )
     if len(table) < 3:
         raise RecordError("ncu's table stops after its header; run it again.")
@@ -158,7 +156,7 @@ def _cells(text: str) -> list[list[str]]:
         if not is_complete or len(row) != len(table[0]):
             raise RecordError(
                 f"ncu's table is cut off in line {number}, which has {len(row)} of "
-                f"{len(table[0])} cells; run it again with enough space on the disk.",
+                f"{len(table[0])} cells; run it again with enough space on the disk."
             )
     return table
 
@@ -174,7 +172,7 @@ def _count_columns(header: Sequence[str], units: Sequence[str]) -> list[str]:
         if unit not in (_BYTE_UNITS if is_bytes else _COUNT_UNITS):
             raise RecordError(
                 f"ncu printed {column} in {unit or 'no unit'}, which may round it; run it with "
-                "--print-units base.",
+                "--print-units base."
             )
         columns.append(column)
     return columns
@@ -207,6 +205,6 @@ def _number(cell: str, metric: str) -> int | None:
     if match is None:
         raise RecordError(
             f"ncu printed {cell!r} for {metric}, which counts whole numbers; run it with LC_ALL=C "
-            "and --print-units base.",
+            "and --print-units base."
         )
     return int(match[1].replace(",", ""))

@@ -152,7 +152,7 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
     for index, case in enumerate(run.stored.record.cases):
         if case.factors == call.factors() and index in logs:
             log = ncu.read_log(logs[index], f"{place}, case {index}")
-            names = {row.kernel for row in log.calls[0] if "cuda_core" not in log.distrusted}
+            names = {row.kernel for row in log.calls[0] if "cuda_core" not in log.untrusted}
             tiles = [tuple(map(int, tile.groups())) for tile in map(_TILE.search, names) if tile]
             return tiles[0] if len(tiles) == 1 else None  # type: ignore[return-value]
     return None

@@ -26,11 +26,12 @@ from report.theory.work import forward_macs, parameter_count
 
 #: Images in the batch of every capture.
 CAPTURED_BATCH: Final = 7919
-_REMEDY: Final = "its operators were not captured; run python -m experiments theory --capture"
+#: Reason and remedy for a network without captured operators.
+_NOT_CAPTURED: Final = "its operators were not captured; run python -m experiments theory --capture"
 
 
 class NetworkFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of a file: layers on one image, and operators by the key of a ``Variant``."""
+    """Content of a file: layers on one image, and one capture by the key of each ``Variant``."""
 
     layers: tuple[Layer, ...]
     variants: dict[str, Network] = msgspec.field(name="ways")
@@ -42,7 +43,8 @@ _decoder: Final = msgspec.json.Decoder(NetworkFile)
 class Variant(NamedTuple):
     """Settings of an inference: memory layout, and the precision that autocast uses.
 
-    ``change`` names a changed allocation (``experiments.networks.catalogue``); empty if unchanged.
+    ``change`` names a change of the network's memory (``experiments.networks.catalogue``), such as
+    operators in place; empty if unchanged.
     """
 
     layout: Layout = "contiguous"
@@ -66,7 +68,7 @@ class CapturedNetwork:
     reduced: str = "bfloat16"
 
     @cached_property
-    def _resident(self) -> frozenset[int]:
+    def _fixed_storages(self) -> frozenset[int]:
         """Storages of parameters, buffers and state, whose sizes do not depend on the batch."""
         tensors = (*self.network.parameters.values(), *self.network.buffers.values())
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
@@ -74,12 +76,11 @@ class CapturedNetwork:
     @cached_property
     def _growth(self) -> tuple[tuple[int, int], ...]:
         """Bytes of every storage: a fixed part, and a part per image."""
-        return tuple(
-            (size, 0)
-            if size % CAPTURED_BATCH or storage in self._resident
-            else (0, size // CAPTURED_BATCH)
-            for storage, size in enumerate(self.network.storages)
-        )
+        growth = []
+        for storage, size in enumerate(self.network.storages):
+            is_fixed = size % CAPTURED_BATCH != 0 or storage in self._fixed_storages
+            growth.append((size, 0) if is_fixed else (0, size // CAPTURED_BATCH))
+        return tuple(growth)
 
     @lru_cache(maxsize=64)  # noqa: B019  # networks live as long as the process
     def sizes(self, batch: int) -> tuple[int, ...]:
@@ -104,12 +105,10 @@ class CapturedNetwork:
 
     @cached_property
     def first_equal(self) -> tuple[int, ...]:
-        """Index of the first operator with the same signature, for every operator."""
+        """For every operator, the index of the first operator with the same signature."""
         first: dict[object, int] = {}
-        return tuple(
-            first.setdefault(signature(operator), number)
-            for number, operator in enumerate(self.network.operators)
-        )
+        operators = enumerate(self.network.operators)
+        return tuple(first.setdefault(signature(item), number) for number, item in operators)
 
     @cached_property
     def reads(self) -> tuple[frozenset[int], ...]:
@@ -125,18 +124,18 @@ class CapturedNetwork:
         return self.scaled(self.network.operators[number], batch)
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
-        """Scale an operator to a batch; unchanged if no tensor depends on the batch."""
+        """Scale an operator to a batch; return it unchanged if no tensor depends on the batch."""
         touched = {tensor.storage for tensor in (*operator.read_tensors, *operator.writes)}
-        if touched <= self._resident:
+        if touched <= self._fixed_storages:
             return operator
         return msgspec.structs.replace(
             operator,
-            reads={name: self._tensors(read, batch) for name, read in operator.reads.items()},
+            reads={name: self._scale_tensors(read, batch) for name, read in operator.reads.items()},
             settings={
                 name: _scale_setting(value, batch, self.reduced)
                 for name, value in operator.settings.items()
             },
-            writes=self._tensors(operator.writes, batch),
+            writes=self._scale_tensors(operator.writes, batch),
         )
 
     def at(self, batch: int) -> Network:
@@ -144,17 +143,16 @@ class CapturedNetwork:
         return msgspec.structs.replace(
             self.network,
             storages=self.sizes(batch),
-            inputs=self._tensors(self.network.inputs, batch),
+            inputs=self._scale_tensors(self.network.inputs, batch),
             operators=tuple(self.operator(n, batch) for n in range(len(self.network.operators))),
         )
 
-    def _tensors(self, tensors: tuple[Tensor, ...], batch: int) -> tuple[Tensor, ...]:
-        return tuple(
-            tensor if tensor.storage in self._resident else self._tensor(tensor, batch)
-            for tensor in tensors
-        )
+    def _scale_tensors(self, tensors: tuple[Tensor, ...], batch: int) -> tuple[Tensor, ...]:
+        return tuple([self._scale_tensor(tensor, batch) for tensor in tensors])
 
-    def _tensor(self, tensor: Tensor, batch: int) -> Tensor:
+    def _scale_tensor(self, tensor: Tensor, batch: int) -> Tensor:
+        if tensor.storage in self._fixed_storages:
+            return tensor
         return Tensor(
             tensor.storage,
             tuple([_scale_number(extent, batch) for extent in tensor.shape]),
@@ -165,10 +163,12 @@ class CapturedNetwork:
 
 
 def _scale_number(number: int, batch: int) -> int:
+    """Scale a captured number to a batch if it grows with the batch."""
     return number if number % CAPTURED_BATCH else number // CAPTURED_BATCH * batch
 
 
 def _scale_setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
+    """Scale the numbers of a setting to a batch; in text, replace the captured precision."""
     if isinstance(value, str):
         return value.replace("bfloat16", reduced)
     if isinstance(value, tuple):
@@ -177,7 +177,7 @@ def _scale_setting(value: OperatorSetting, batch: int, reduced: str) -> Operator
 
 
 def signature(operator: Operator) -> object:
-    """Return name, settings and shapes; operators with equal signatures do equal work."""
+    """Return an operator's name, settings, shapes, strides and types, which determine its work."""
     reads = ((name, tuple(map(_layout_of, read))) for name, read in operator.reads.items())
     settings = tuple(operator.settings.items())
     return operator.name, tuple(reads), settings, tuple(map(_layout_of, operator.writes))
@@ -190,7 +190,8 @@ def _layout_of(tensor: Tensor) -> object:
 def scales_to(network: Network, trial: Sequence[Operator], batch: int) -> bool:
     """Return whether ``network`` scaled to ``batch`` has the operators of the pass ``trial``.
 
-    For a step with several forward passes (accumulated gradients), the first pass is compared.
+    ``trial`` is a forward pass that was captured at this batch.  In a step with several forward
+    passes (accumulated gradients), the first pass is compared.
     """
     captured = CapturedNetwork(network)
     forward = [n for n, operator in enumerate(network.operators) if operator.phase == "forward"]
@@ -200,9 +201,6 @@ def scales_to(network: Network, trial: Sequence[Operator], batch: int) -> bool:
         if signature(captured.operator(number, batch)) != signature(operator):
             return False
     return True
-
-
-# ------------------------------------------------------------------------------------------ files
 
 
 def capture_file(network: str, image: int) -> Path:
@@ -215,11 +213,11 @@ def load_capture(
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
 
-    ``like`` are layers that ran; the capture must have equally many parameters and multiply-adds.
+    The capture must have as many parameters and multiply-adds as the layers ``like``, if given.
     """
     capture = _cached_capture(network, image, variant)
     if capture is None:
-        return Missing(f"{network} on images of {image} pixels: {_REMEDY}")
+        return Missing(f"{network} on images of {image} pixels: {_NOT_CAPTURED}")
     known = (capture.network.parameter_count, capture.multiply_adds_per_image)
     if like and _parameters_and_macs(tuple(like)) != known:
         return Missing(f"other layers of {network} ran than were captured")
@@ -245,7 +243,7 @@ def layers_of(network: str, image: int, batch: int = 1) -> tuple[Layer, ...]:
     """Return the layers of a network; raise ``StudyError`` if the network was not captured."""
     file = _read(network, image)
     if file is None:
-        raise StudyError(f"{network} on images of {image} pixels: {_REMEDY}.")
+        raise StudyError(f"{network} on images of {image} pixels: {_NOT_CAPTURED}.")
     return at_batch(file.layers, batch)
 
 
