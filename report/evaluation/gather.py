@@ -1,11 +1,11 @@
 """Choose and read the data of a paper, and compute its study.  No other module selects data.
 
-One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read, if
-it was edited, if its cases or rates are impossible, or if the study's code raises an error on it.
+One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read or
+was edited, if its cases or rates are impossible, or if the study's code fails on it.
 
 An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, or if no good record is left of the study, or of a machine with a role there (a
-role, such as ``cpu``, says which sentences of the paper describe the machine).
+``--use`` names it, or if no good record of the study is left.  The same holds for a machine with a
+role in ``editions.yaml``.  (Its role, such as ``cpu``, says which sentences describe a machine.)
 """
 
 import os
@@ -167,8 +167,8 @@ def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
 def compute(study: str, inputs: Inputs) -> Findings:
     """Compute ``study`` from its inputs.
 
-    Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError`` that
-    names the line if only code can be at fault, else all input files, since code that computes with
+    Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError``.  It
+    names the line if only code can be at fault, otherwise all input files: code that computes with
     numbers does not know which file they came from.
     """
     try:
@@ -233,8 +233,8 @@ def choose_records(
     - ``editions``: used instead of the editions of ``data``.
     - ``study_data``: data that were read before; by default they are read now.
 
-    Raises ``RecordError`` for a record of the edition or ``--use`` that is bad, unknown or may not
-    be pooled, for a role without a machine, and for a bad record that no good record can replace.
+    Raises ``RecordError`` if a record of the edition or ``--use`` is bad, unknown or not to be
+    pooled, if a role has no machine, and if no good record can replace a bad record.
     """
     given_edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = given_edition or _NO_EDITION

@@ -2,7 +2,7 @@
 
 A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
 The audit compares the interval of the printed result with the interval of all results for the
-printed inputs, so that rounding is not mistaken for an error, or an error for rounding.
+printed inputs.  So rounding is not mistaken for an error, nor an error for rounding.
 All arithmetic is exact (``Fraction``), because verdicts depend on the ends of intervals.
 """
 

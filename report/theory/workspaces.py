@@ -96,7 +96,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _workspace_of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: that of the kernel, and copies of input and weight that have another layout."""
+    """Workspace: the kernel's, and copies of input and weight that have another layout."""
     layer = _as_layer(operator)
     if layer is None:
         return UNKNOWN_WORKSPACE

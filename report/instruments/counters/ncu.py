@@ -213,8 +213,8 @@ class CaseLog:
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     """Read the table in the logs of a case.
 
-    Raises ``RecordError`` that begins with ``place`` for a missing or damaged table, for a table
-    without a launch of the case, and for a GPU or a version of ncu that cannot count.
+    Raises ``RecordError`` that begins with ``place`` for a missing or damaged table, or a table
+    without a launch of the case.  The same holds for a GPU or a version of ncu that cannot count.
     """
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
