@@ -12,7 +12,7 @@ from report.core.records.choice import ROLES
 from report.core.records.record import Record
 from report.evaluation.gather import compute
 from report.paper.findings import Findings, Inputs
-from report.paper.machines import DRAWN
+from report.paper.machines import MOST_DRAWN
 from tests import factory
 from tests.degraded import committed_inputs, small_record, thinned_inputs
 from tests.papers import assert_whole, compose, rows
@@ -43,7 +43,7 @@ def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
     return inputs, compute(study, inputs)
 
 
-@pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, DRAWN + 2)])
+@pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, MOST_DRAWN + 2)])
 def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> None:
     inputs, findings = computed(study, machines)
     ids = " ".join((*findings.tables, *findings.figures, *findings.claims))
@@ -59,7 +59,7 @@ def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> Non
         (panel,) = findings.figures["fig-machines"].drawing.panels
         known = findings.values["machines_known"].number
         assert isinstance(panel, Dots) and known == machines + 1, "with one committed machine"
-        assert len(panel.names) == min(known, DRAWN) and panel.height < 7.5, "inches"
+        assert len(panel.names) == min(known, MOST_DRAWN) and panel.height < 7.5, "inches"
 
 
 def test_pictures_of_authors_are_copied_from_the_template_folder(tmp_path: Path) -> None:

@@ -207,8 +207,8 @@ def test_only_panels_with_changed_code_are_drawn_again(
     task = actions.StepTask(f"{STUDY}/figures", tmp_path / "new", tmp_path, tmp_path, inputs)
 
     def draw_again() -> dict[str, bytes]:
-        shutil.copytree(task.stage, tmp_path / steps.BEFORE)
-        (tmp_path / steps.BEFORE).rename(task.stage / steps.BEFORE)
+        shutil.copytree(task.stage, tmp_path / steps.PREVIOUS_BUILD)
+        (tmp_path / steps.PREVIOUS_BUILD).rename(task.stage / steps.PREVIOUS_BUILD)
         actions.figures(task)
         return {path.name: path.read_bytes() for path in (task.source / "figures").iterdir()}
 
@@ -223,9 +223,9 @@ def test_only_panels_with_changed_code_are_drawn_again(
         with pytest.raises(KeyError) if is_redrawn else nullcontext():
             assert draw_again() == files
         inputs[name] = "1"
-        shutil.rmtree(task.stage / steps.BEFORE, ignore_errors=True)
+        shutil.rmtree(task.stage / steps.PREVIOUS_BUILD, ignore_errors=True)
     monkeypatch.undo()
-    (task.artifacts() / steps.DRAWN).unlink()
+    (task.artifacts() / steps.FIGURE_DIGESTS).unlink()
     assert draw_again() == files, "the list of drawn panels is missing"
     inputs["formats"] = "word"  # Word documents need PNG files
     assert draw_again() == {**files, "x.png": ANY}

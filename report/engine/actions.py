@@ -27,7 +27,6 @@ from report.core.errors import RecordError
 from report.core.records.files import gzip_writer, gzipped, read_file, shared
 from report.core.system.spreadsheet import csv_of
 from report.engine import steps
-from report.engine.steps import paper_files
 from report.evaluation import is_report
 from report.paper.bibliography import check_bibliography
 from report.render.docx import DOCX_FORMAT, render_docx
@@ -36,7 +35,7 @@ from report.render.latex import bundle, compile_latex, latex_format, write_latex
 from report.render.pandoc import convert
 from report.render.quarto import render_paper, render_site, write_project, write_settings
 from report.render.shell import read_settings, script_of
-from report.render.site import SitePaper, first_sentence, in_plain_words, write_site
+from report.render.site import SitePaper, first_sentence, plain_entry, write_site
 from report.render.source import PaperSource, in_style, read_source
 from report.render.typst import render_typst, typst_format
 
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 #: Level of compressing the samples; level 2 saves a sixth of the bytes in twice the time.
 _COMPRESSION_LEVEL: Final = 1
+#: Bytes of samples that are compressed at a time.
 _BLOCK_BYTES: Final = 2**20
 
 
@@ -74,7 +74,7 @@ class StepTask(NamedTuple):
         return self.stage / "qmd" / self.study
 
     def artifacts(self, study: str = "") -> Path:
-        """Return a study's folder for outputs that only steps read (default: the step's study)."""
+        """Return the folder, of this step's study by default, for outputs that only steps read."""
         return self.stage / steps.ARTIFACTS / (study or self.study)
 
 
@@ -101,9 +101,9 @@ def study(task: StepTask) -> tuple[str, ...]:
     # A report prints its own map of claims and machines.
     atlas = {} if is_report(task.study) else atlas_of(task.study, task.data, chosen, findings)
     write_json(atlas, folder / steps.ATLAS)
-    shown = details(findings.values.values(), chosen.inputs)
-    shown["machines"] = machines(chosen.inputs.records)
-    write_json(shown, folder / steps.DETAILS)
+    value_details = details(findings.values.values(), chosen.inputs)
+    value_details["machines"] = machines(chosen.inputs.records)
+    write_json(value_details, folder / steps.VALUE_DETAILS)
     attachments: Mapping[str, Sequence[str]] = {}
     if chosen.files:
         _write_samples(chosen.files, folder / steps.SAMPLES)
@@ -114,6 +114,7 @@ def study(task: StepTask) -> tuple[str, ...]:
 
 
 def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
+    """Write all samples of the records ``files`` as compressed CSV."""
     from report.core.records.frames import write_samples
 
     with (
@@ -152,35 +153,39 @@ def figures(task: StepTask) -> None:
     A figure is taken from the previous build if neither its description nor the code that draws
     it has changed.
     """
-    folder, earlier = task.source / "figures", task._replace(stage=task.stage / steps.BEFORE)
+    folder, earlier = (
+        task.source / "figures",
+        task._replace(stage=task.stage / steps.PREVIOUS_BUILD),
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    digests, opened, old_digests, old_opened = {}, {}, {}, {}
-    if (earlier.artifacts() / steps.DRAWN).exists():
-        old_digests = _read_json(earlier.artifacts() / steps.DRAWN)
-        old_opened = _read_json(earlier.artifacts() / steps.OPENED)
+    digests, details, old_digests, old_details = {}, {}, {}, {}
+    if (earlier.artifacts() / steps.FIGURE_DIGESTS).exists():
+        old_digests = _read_json(earlier.artifacts() / steps.FIGURE_DIGESTS)
+        old_details = _read_json(earlier.artifacts() / steps.FIGURE_DETAILS)
     for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
-        digests[name] = _digest(drawing, task.inputs)
+        digests[name] = _figure_digest(drawing, task.inputs)
         if old_digests.get(name) == digests[name]:
             for path in (earlier.source / "figures").glob(f"{name}.*"):
                 path.rename(folder / path.name)
-            opened[name] = old_opened[name]
+            details[name] = old_details[name]
         else:
-            opened[name] = _draw(drawing, name, task)
+            details[name] = _draw(drawing, name, task)
     shutil.rmtree(earlier.stage, ignore_errors=True)
-    write_json(digests, task.artifacts() / steps.DRAWN)
-    write_json(opened, task.artifacts() / steps.OPENED)
+    write_json(digests, task.artifacts() / steps.FIGURE_DIGESTS)
+    write_json(details, task.artifacts() / steps.FIGURE_DETAILS)
 
 
-def _digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
+def _figure_digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     """Return a digest of everything that the files of a figure depend on."""
     used = {name: digest for name, digest in inputs.items() if not name.startswith("out/")}
-    for kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
-        used.pop(f"figures/{kind.__name__.lower()}.py", None)
+    # Each kind of panel has a module of its name.
+    for unused_kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
+        used.pop(f"figures/{unused_kind.__name__.lower()}.py", None)
     return sha256(_pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
 
 
 def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
-    """Write a figure in all formats (PNG only for Word); return the details for its page."""
+    """Write a figure in all formats (PNG only for Word); return the details that the page shows."""
     from figures.render import render, render_svg
 
     path, id = task.source / "figures" / name, f"{task.study}/fig-{name}"
@@ -194,11 +199,11 @@ def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
         path.with_suffix(".png").write_bytes(rendered.png)
     if data := list(drawing.data()):
         path.with_suffix(".csv").write_bytes(visible(csv_of([COLUMNS, *data])).encode())
-    opened: dict[str, Any] = {"place": drawing.place}
+    details: dict[str, Any] = {"place": drawing.place}
     if rendered.series:
         series = [asdict(part) for part in rendered.series]
-        opened |= {"series": series, "svg": rendered.svg.decode()}
-    return opened
+        details |= {"series": series, "svg": rendered.svg.decode()}
+    return details
 
 
 def document(task: StepTask) -> tuple[str, ...]:
@@ -207,26 +212,26 @@ def document(task: StepTask) -> tuple[str, ...]:
     The setting ``style`` is a print style that replaces the paper's.
     """
     folder, formats = task.artifacts(), task.inputs["formats"].split()
-    written, findings = write_source(task)
+    values, findings = write_source(task)
     (task.stage / "values").mkdir()
     shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
     paper = read_source(task.source, task.study)
-    outputs = {steps.PAGE: page_format(paper, _publication(task, written))}
+    format_by_file = {steps.PAGE: page_format(paper, _publication(task, values))}
     if "print" in formats:
-        outputs |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
+        format_by_file |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
     if "word" in formats:
-        outputs[steps.WORD] = DOCX_FORMAT
-    plain_texts, placeholders = (written["title"], written["abstract"]), _placeholders(findings)
-    texts, plain = convert(paper, [*outputs.values()], plain_texts, dict(placeholders))
-    for file, output in outputs.items():
-        (folder / file).write_text(texts[output.to], "utf-8", newline="\n")
+        format_by_file[steps.WORD] = DOCX_FORMAT
+    markdown, placeholders = (values["title"], values["abstract"]), dict(_placeholders(findings))
+    texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, placeholders)
+    for file, output_format in format_by_file.items():
+        (folder / file).write_text(texts[output_format.to], "utf-8", newline="\n")
     fields = ("title", "abstract", "devices", "measured", "question", "figure")
-    entry = {field: written[field] for field in fields} | {"takeaway": ""}
-    if figure := written["figure"]:
-        entry["takeaway"] = first_sentence(written["figures"][figure[2]]["caption"])
-    entry["imported"] = [attribution["line"] for attribution in written["imported"]]
-    write_json({**entry, **in_plain_words(*plain)}, folder / steps.ENTRY)
-    return tuple(written["unsupported"])
+    entry = {field: values[field] for field in fields} | {"takeaway": ""}
+    if figure := values["figure"]:
+        entry["takeaway"] = first_sentence(values["figures"][figure[2]]["caption"])
+    entry["imported"] = [attribution["line"] for attribution in values["imported"]]
+    write_json({**entry, **plain_entry(title, abstract)}, folder / steps.LIST_ENTRY)
+    return tuple(values["unsupported"])
 
 
 def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
@@ -235,7 +240,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     Every format is rendered from this folder.  It contains ``<study>.qmd``, the tables as LaTeX and
     CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of Quarto, and in
     ``pictures/`` the pictures from the study's folder beside the template.  Raises
-    ``RidgepointError`` for a template that uses a missing value.
+    ``RidgepointError`` for a faulty template or bibliography.
     """
     from report.engine.writing import render_document
     from report.paper.details import summary_of
@@ -283,12 +288,11 @@ def copy_bibliography(data: Path, folder: Path) -> None:
     path = shared("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
-    text = visible(content.decode("utf-8-sig"))
-    (folder / "references.bib").write_text(text, "utf-8", newline="\n")
+    (folder / path.name).write_text(visible(content.decode("utf-8-sig")), "utf-8", newline="\n")
 
 
 def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield name and content of files in place of the figures; pandoc reads the size of SVGs."""
+    """Yield (name, content) of files in place of the figures; pandoc reads the size of SVGs."""
     for figure in findings.figures.values():
         width, height = inches(figure.drawing)
         yield f"figures/{figure.name}.svg", f'<svg width="{width:g}in" height="{height:g}in">'
@@ -333,11 +337,11 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     if (folder / steps.SAMPLES).exists():
         shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)
         shutil.copytree(folder / steps.RECORDS_FOLDER, page / steps.RECORDS_FOLDER)
-    details = _read_json(folder / steps.DETAILS)
+    details = _read_json(folder / steps.VALUE_DETAILS)
     del details["machines"]
     scripts = {"details": script_of("details", details)}
     (page / "figures").mkdir(exist_ok=True)
-    for name, figure in _read_json(folder / steps.OPENED).items():
+    for name, figure in _read_json(folder / steps.FIGURE_DETAILS).items():
         if name == steps.CARD:  # shown by the list of papers alone
             card = f"figures/{name}.svg"
             shutil.copyfile(task.source / card, page / card)
@@ -359,7 +363,7 @@ def pdf(task: StepTask) -> tuple[str, ...]:
         content, notes = render_paper(paper, task.inputs["to"])
     else:
         content = render_typst(paper, (task.artifacts() / steps.TYPST).read_text("utf-8"))
-    for name in paper_files(task.study):
+    for name in steps.paper_files(task.study):
         (task.stage / name).parent.mkdir(parents=True, exist_ok=True)
         (task.stage / name).write_bytes(content)
     archive = gzipped(bundle(tex, task.study, bibliography))
@@ -378,7 +382,7 @@ def docx(task: StepTask) -> None:
 def quarto(task: StepTask) -> None:
     """Write the Quarto project of the ``studies`` in the settings."""
     sources = {study: task.stage / "qmd" / study for study in task.inputs["studies"].split()}
-    entries = {study: _read_json(task.artifacts(study) / steps.ENTRY) for study in sources}
+    entries = {study: _read_json(task.artifacts(study) / steps.LIST_ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
 
@@ -388,13 +392,13 @@ def quarto_site(task: StepTask) -> tuple[str, ...]:
 
 
 def index(task: StepTask) -> None:
-    """Write the pages over all ``studies`` of the settings; ``papers`` lists those with a PDF."""
-    papers = [_listed(task, study) for study in task.inputs["studies"].split()]
+    """Write the pages over the ``studies`` of the settings; the setting ``papers`` names PDFs."""
+    papers = [_site_paper(task, study) for study in task.inputs["studies"].split()]
     write_site(papers, task.stage / "html", read_settings(task.data))
 
 
-def _listed(task: StepTask, study: str) -> SitePaper:
-    """Collect a study's entry for the site, and copy the source's values into the site."""
+def _site_paper(task: StepTask, study: str) -> SitePaper:
+    """Collect what the site shows of a study, and copy the published values that it repeats."""
     folder, html = task.artifacts(study), task.stage / "html"
     page = html / study / "index.html"
     reported = f"reported/{study}.json"
@@ -404,10 +408,10 @@ def _listed(task: StepTask, study: str) -> SitePaper:
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
-        entry=_read_json(folder / steps.ENTRY),
+        entry=_read_json(folder / steps.LIST_ENTRY),
         values=_read_json(task.stage / "values" / f"{study}.json"),
         records=_read_json(folder / steps.RECORDS),
-        machines=_read_json(folder / steps.DETAILS)["machines"],
+        machines=_read_json(folder / steps.VALUE_DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
         pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),

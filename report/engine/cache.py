@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 MANIFEST: Final = "manifest.json"
-#: Digests for ``sha256sum -c MANIFEST.sha256``, of a site in its folder.
+#: File of a site with the digests of its files, for ``sha256sum -c MANIFEST.sha256``.
 DIGESTS: Final = "MANIFEST.sha256"
 INDEX: Final = ".index.json"
 #: Prefix of temporary files in ``out/``; a build leaves them only if it is killed.
@@ -31,13 +31,13 @@ _CLOCK_STEP_NS: Final = 2_000_000_000
 #: Errors of reading damaged content.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
-#: All packages that the bytes of a paper depend on; upgrading any of them rebuilds every paper.
+#: Packages that the bytes of a paper depend on; upgrading any of them rebuilds every paper.
 PACKAGES: Final = (
     "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
     "msgspec", "numpy", "packaging", "pandas", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
     "python_dateutil", "pyyaml", "typst",
 )  # fmt: skip
-_PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
+_TEX_PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
 class StepEntry(NamedTuple):
@@ -80,13 +80,13 @@ class Index:
         return str(self.tex.get("lacking", ""))
 
     def digest(self, path: str) -> str | None:
-        """Return the hexadecimal SHA-256 of the file at an absolute path; None without a file."""
+        """Return the SHA-256 of the file at an absolute path, as ``file_digest``."""
         if path not in self._digests:
             self._digests[path] = self._digest_of_file(path)
         return self._digests[path]
 
     def forget(self, path: str) -> None:
-        """Forget the digest of ``path``, because the file was written."""
+        """Forget the digest of ``path``, since the file was written."""
         self._digests.pop(path, None)
 
     def _digest_of_file(self, path: str) -> str | None:
@@ -112,7 +112,7 @@ class Index:
         the programs on the PATH, TeX's lists of its files, and the styles.
         """
         path = os.environ.get("PATH", "").split(os.pathsep)
-        programs = [os.path.join(folder, name) for folder in path for name in _PROGRAMS]
+        programs = [os.path.join(folder, name) for folder in path for name in _TEX_PROGRAMS]
         files = [*programs, *self.tex.get("files", ())]
         if self.tex.get("status") == {file: _status(file) for file in files}:
             return
@@ -131,7 +131,7 @@ class Index:
         self.changed = True
 
     def save(self) -> None:
-        """Write the entries of existing files, if any changed and ``out`` is writable."""
+        """Write the entries of files that exist, if any changed and ``out`` is writable."""
         if self.changed:
             files = {path: entry for path, entry in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
@@ -139,7 +139,7 @@ class Index:
 
 
 def _status(path: str) -> list[int]:
-    """Return size, times and inode of a file; empty without a file."""
+    """Return size, times and inode of a file; an empty list if it does not exist."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -225,7 +225,7 @@ def _replace(path: str, content: bytes, out: str) -> None:
     os.replace(scratch, path)
 
 
-def installed() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """Map Python and ``PACKAGES`` to their versions; the first copy on ``sys.path`` counts.
 
     Reading names of folders takes a hundredth of the time of ``importlib.metadata``.

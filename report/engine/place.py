@@ -30,9 +30,9 @@ _FOLDERS: Final = (*_STUDY_FOLDERS, *_SHARED_FOLDERS, "pdf", "docx", "values")
 def only_build(out: Path, announce: Announce) -> Iterator[Path]:
     """Lock ``out`` for this build, and provide an empty temporary folder on its file system.
 
-    If another build has to end first, this is announced.  The system frees the lock however a build
-    ends.  Removes temporary files of killed builds, and links in the place of output folders, so
-    that nothing is written elsewhere.  On a signal this process removes its own temporary files and
+    Announces that it waits for another build.  The system frees the lock however a build ends.
+    Removes temporary files of killed builds, and links in the place of output folders, so that
+    nothing is written elsewhere.  On a signal this process removes its own temporary files and
     ends.  Raises ``OutputError`` if ``out`` cannot be written.
     """
     path = out / _LOCK
@@ -87,13 +87,10 @@ def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
 
     Links suffice, since no step writes into a finished file.
     """
-    folders = set[Path]()
     try:
         for name in names:
             source, target = out / name, stage / name
-            if target.parent not in folders:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                folders.add(target.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
             with suppress(OSError):
                 if not source.is_symlink():
                     os.link(source, target)
@@ -105,7 +102,7 @@ def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
 
 
 def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) -> list[Path]:
-    """Replace changed folders and files in ``out``, each in one step; return their paths.
+    """Replace changed folders and files in ``out``, each in one step; return the new ones.
 
     ``changed`` names outputs that differ between ``stage`` and ``out``, or exist in ``out`` alone.
     ``known`` names the files that builds wrote; all other files stay.  Raises ``OutputError``, also
@@ -115,7 +112,7 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     try:
         stage.mkdir(parents=True, exist_ok=True)
         for unit in sorted({_unit_of(name) for name in changed}):
-            _keep_others(unit, out, stage, known)
+            _keep_other_files(unit, out, stage, known)
             if (stage / unit).exists():
                 install(stage / unit, out / unit)
                 replaced.append(out / unit)
@@ -127,7 +124,7 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
 
 
 def put_folder(name: str, out: Path, stage: Path) -> None:
-    """Replace a folder that has a manifest of its own; raises ``OSError`` and ``OutputError``."""
+    """Replace a folder, and give it a manifest; raises ``OSError`` and ``OutputError``."""
     files = dict.fromkeys([f"{name}/{MANIFEST}"], "")
     for path in (stage / name).rglob("*"):
         if path.is_file():
@@ -147,9 +144,6 @@ def _unit_of(name: str) -> str:
     return parts[0] if parts[0] in _SHARED_FOLDERS else name
 
 
-# -------------------------------------------------------------------------------- exchange
-
-
 def install(new: Path, target: Path) -> None:
     """Move the finished file or folder ``new`` to ``target`` in one step.
 
@@ -158,8 +152,7 @@ def install(new: Path, target: Path) -> None:
     never its destination.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    replaced = target.is_dir() or (new.is_dir() and os.path.lexists(target))
-    if replaced:
+    if target.is_dir() or (new.is_dir() and os.path.lexists(target)):
         if _exchange(new, target):
             return
         target.replace(new.with_name(new.name + ".old"))
@@ -179,7 +172,7 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def _keep_others(unit: str, out: Path, stage: Path, known: Collection[str]) -> None:
+def _keep_other_files(unit: str, out: Path, stage: Path, known: Collection[str]) -> None:
     """Link all files below ``out / unit`` that are not ``known`` into ``stage``.
 
     ``stage / unit`` will replace ``out / unit``.  Symbolic links with the name of a new file are

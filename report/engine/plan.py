@@ -13,14 +13,8 @@ from typing import Final, NamedTuple
 
 from report.core.errors import RenderError
 from report.core.records import EDITIONS, OPERATORS, SHARED
-from report.engine.cache import (
-    SCRATCH,
-    Index,
-    StepEntry,
-    installed,
-    read_manifest,
-    write_site_digests,
-)
+from report.engine import cache
+from report.engine.cache import Index, StepEntry
 from report.engine.steps import (
     READ_BY_SITE,
     ROOT,
@@ -39,12 +33,12 @@ from report.studies import STUDIES
 
 #: Data files that all studies share.
 _SHARED_DATA = ("devices.yaml", EDITIONS, "references.bib", "site.yaml", OPERATORS)
-#: Files whose names begin so (hidden files, caches of Python) are no inputs.
+#: Beginnings of names of files that are no inputs: hidden files and caches of Python.
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
 _DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT_SUFFIX}" for study in STUDIES))
-#: How reasons call settings and programs; packages keep their names.
-_WORDS: Final = {
+#: Setting or program → its name in reasons; packages keep their names.
+_NAMES_IN_REASONS: Final = {
     "use": "the records of --use",
     "data": "the data folder",
     "commit": "the commit",
@@ -65,8 +59,8 @@ PLACING: Final = "placing"
 def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
     """Choose the engine of the PDFs; return it and a sentence for the user that gives the reason.
 
-    ``missing_latex`` describes missing parts of LaTeX, empty if complete.  Raises ``RenderError``
-    for an engine that was requested by name and cannot be used.
+    ``missing_latex`` describes the missing parts of LaTeX; it is empty if LaTeX is complete.
+    Raises ``RenderError`` for an engine that was requested by name and cannot be used.
     """
     incomplete = f"LaTeX is incomplete ({missing_latex.removeprefix('LaTeX: ').rstrip('.')})"
     if engine == "typst":
@@ -74,11 +68,9 @@ def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
     if engine == "quarto":
         from report.render.quarto import quarto_version
 
-        printer = f"Typst, because {incomplete}" if missing_latex else "LaTeX"
-        return (
-            "quarto",
-            f"PDFs made with Quarto {quarto_version()} and {printer}. Its website: quarto/_site",
-        )
+        made_with = f"Quarto {quarto_version()} and "
+        made_with += f"Typst, because {incomplete}" if missing_latex else "LaTeX"
+        return "quarto", f"PDFs made with {made_with}. Its website: quarto/_site"
     if not missing_latex:
         return "latex", "PDFs made with LaTeX, without tags. For tagged PDF/UA-1: --engine typst"
     if engine == "latex":
@@ -89,9 +81,9 @@ def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
 class BuildPlan:
     """The steps of a ``request``, their present inputs, and the outputs of earlier builds.
 
-    ``files`` are the sorted names of all input files, ``index`` holds their digests and the state
-    of LaTeX, ``built`` the manifest's entry of every step that was run; ``engine_note`` tells the
-    user which engine makes the PDFs.
+    ``files`` are the sorted names of all input files.  ``index`` holds their digests and the state
+    of LaTeX.  ``built`` has the manifest's entry of every step that was run.  ``engine_note`` tells
+    the user which engine makes the PDFs.
     """
 
     def __init__(
@@ -103,32 +95,34 @@ class BuildPlan:
     ) -> None:
         self.request, self.root, self.engine_note = request, root, engine_note
         self.index = index or Index(str(request.out))
-        self.built = read_manifest(str(request.out))
+        self.built = cache.read_manifest(str(request.out))
         #: Path of each input file, by its name in the project.
         self.paths = dict(sorted(self._sources()))
         self.files = list(self.paths)
-        self._versions = installed()
+        self._versions = cache.installed_versions()
 
     def _sources(self) -> Iterator[tuple[str, str]]:
         """Yield names in the project and paths of all templates, code and data."""
-        data, paper = str(self.request.data), str(ROOT / "data")
+        data, project_data = str(self.request.data), str(ROOT / "data")
         folders = {name: f"{self.root}/{name}" for name in ("report", "figures", "templates")}
         folders["templates/papers"] = str(self.request.papers)
         for study in map(study_of, self.request.studies):
             folders[f"data/{study}"] = f"{data}/{study}"
-            if data != paper and any(map(is_report, self.request.studies)):
-                folders[f"paper/{study}"] = f"{paper}/{study}"
+            if data != project_data and any(map(is_report, self.request.studies)):
+                folders[f"paper/{study}"] = f"{project_data}/{study}"
         for folder, path in folders.items():
             for name in files_below(path):
                 if folder != "templates" or not name.startswith("papers/"):
                     yield f"{folder}/{name}", f"{path}/{name}"
-        yield f"paper/{EDITIONS}", f"{paper}/{EDITIONS}"
+        yield f"paper/{EDITIONS}", f"{project_data}/{EDITIONS}"
         for name in (*_SHARED_DATA, *(f"reported/{study}.json" for study in STUDIES)):
-            missing = name.startswith(SHARED) and not os.path.lexists(f"{data}/{name}")
-            yield f"data/{name}", f"{f'{self.root}/data' if missing else data}/{name}"
+            path = f"{data}/{name}"
+            if name.startswith(SHARED) and not os.path.lexists(path):
+                path = f"{self.root}/data/{name}"
+            yield f"data/{name}", path
 
     def _programs(self, engine: str) -> dict[str, str]:
-        """Name the versions of the programs that make a PDF with ``engine``."""
+        """Return the versions of the programs that make a PDF with ``engine``, by name."""
         latex = {"tex": str(self.index.tex.get("version", "none"))}
         if engine == "latex":
             return latex
@@ -139,7 +133,7 @@ class BuildPlan:
         return {"quarto": self._quarto(), "to": "pdf", **latex}
 
     def _quarto(self) -> str:
-        """Read the version of Quarto; "none" if it cannot be used, and so was not requested."""
+        """Return the version of Quarto, or "none" if Quarto cannot be used."""
         from report.render.quarto import quarto_version
 
         with suppress(RenderError):
@@ -153,8 +147,8 @@ class BuildPlan:
     def study_steps(self, study: str) -> list[BuildStep]:
         """List the steps of ``study`` in the order of their dependencies.
 
-        A document is again converted to all formats of the previous build, so that building pages
-        and PDFs in turns converts nothing twice.
+        A document keeps the formats of the previous build, so that building pages and PDFs in turns
+        converts nothing twice.
         """
         request, outputs = self.request, self.request.outputs
         formats = []
@@ -162,30 +156,29 @@ class BuildPlan:
             formats.append("page")
         if "pdf" in outputs or self._has_pdf(study):
             formats.append("print")
+        word = ["word"] if "docx" in outputs or self._has_format(study, "word") else []
+        document = {"formats": " ".join((*formats, *word)), "style": request.style or ""}
+        if is_report(study):
+            document["commit"] = commit_of_program()
+        if request.data != ROOT / "data":
+            document["data"] = "other"
         settings: dict[str, dict[str, str]] = {
             "study": {"use": ", ".join(request.use.get(study, ()))},
-            "figures": {},
-            "document": {},
+            "figures": {"formats": "word"} if word else {},
+            "document": document,
             "editions": {"formats": " ".join(formats)},
         }
-        if "docx" in outputs or self._has_format(study, "word"):
-            formats.append("word")
-            settings["figures"] = {"formats": "word"}
-        settings["document"] = {"formats": " ".join(formats), "style": request.style or ""}
-        if is_report(study):
-            settings["document"]["commit"] = commit_of_program()
-        if request.data != ROOT / "data":
-            settings["document"]["data"] = "other"
         if "pdf" in outputs:
-            before = self.built.get(f"{study}/pdf", StepEntry({})).inputs.get("engine", "auto")
-            engine = before if request.engine == "auto" else request.engine
+            engine: str = request.engine
+            if engine == "auto":  # the engine of the present PDF
+                engine = self.built.get(f"{study}/pdf", StepEntry({})).inputs.get("engine", "auto")
             settings["pdf"] = {"engine": engine, **self._programs(engine)}
         if "docx" in outputs:
             settings["docx"] = {}
-        return [make_step(study, kind, [study], self.files, s) for kind, s in settings.items()]
+        return [make_step(study, kind, [study], self.files, own) for kind, own in settings.items()]
 
     def shared_steps(self, rebuilt: Collection[str] = ()) -> list[BuildStep]:
-        """List the steps over all studies that are complete, requested now or built before.
+        """List the steps over all complete studies, also those that were built before.
 
         The outputs of ``rebuilt`` studies are not compared, since they are about to be replaced.
         """
@@ -245,7 +238,7 @@ class BuildPlan:
         return "; ".join((*changes(before.inputs, inputs), *self.altered(before)))
 
     def altered(self, entry: StepEntry) -> Iterator[str]:
-        """Describe the outputs of a step that are missing or were altered since."""
+        """Describe the outputs of a step that are missing or differ from those that it wrote."""
         for name, digest in entry.outputs.items():
             present = self.index.digest(self.output(name))
             if present != digest:
@@ -253,10 +246,11 @@ class BuildPlan:
 
     def obsolete(self) -> list[str]:
         """List entries of the manifest from deleted studies and from builds that were killed."""
-        names = (*_DOCUMENTS, SITE)
-        return [
-            id for id in self.built if id.endswith(PLACING) or id.partition("/")[0] not in names
-        ]
+        names, obsolete = (*_DOCUMENTS, SITE), []
+        for id in self.built:
+            if id.endswith(PLACING) or id.partition("/")[0] not in names:
+                obsolete.append(id)
+        return obsolete
 
     def stale(self) -> dict[str, str]:
         """Find the steps that have to run, each with its reason, without running any.
@@ -278,26 +272,26 @@ class BuildPlan:
 
 
 def files_below(folder: str) -> list[str]:
-    """List the files below ``folder``, relative to it and sorted, without ignored ones."""
+    """List the files below ``folder``, relative to it and sorted; leave out hidden files."""
     paths: list[str] = []
-    for place, folders, files in os.walk(folder, followlinks=True):
+    for path, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(_IGNORED)]
-        below = f"{place}/"[len(folder) + 1 :]
-        paths += [below + name for name in files if not name.startswith(_IGNORED)]
+        prefix = f"{path}/"[len(folder) + 1 :]
+        paths += [prefix + name for name in files if not name.startswith(_IGNORED)]
     return sorted(paths)
 
 
 def lines_of_edition(path: str, study: str) -> str:
-    """Return all lines of editions.yaml but those of other studies; empty without a file.
+    """Return all lines of editions.yaml but those of other studies; "" if it cannot be read.
 
-    Lines and not their digest, since importing ``hashlib`` takes longer.
+    A digest would be shorter, but importing ``hashlib`` takes longer than comparing the lines.
     """
-    lines, named = "", ""
+    lines, key = "", ""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             if line[0] not in " \t\n#":
-                named = line.partition(":")[0]
-            if named == study or named not in STUDIES:
+                key = line.partition(":")[0]
+            if key == study or key not in STUDIES:
                 lines += line
     return lines
 
@@ -311,7 +305,7 @@ def outputs_read(step: BuildStep, built: Mapping[str, StepEntry]) -> Iterator[tu
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """Describe how two inputs of a step differ: files, versions and settings."""
+    """Describe how the old and new inputs of a step differ: files, versions and settings."""
     if old == new:
         return
     for name in sorted(old.keys() | new.keys()):
@@ -319,14 +313,15 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
         if before == now:
             continue
         if "/" not in name:
-            yield f"{_WORDS.get(name, name)} changed from {_words(before)} to {_words(now)}"
+            setting = _NAMES_IN_REASONS.get(name, name)
+            yield f"{setting} changed from {_with_commas(before)} to {_with_commas(now)}"
         elif before is None:
             yield f"{name} is new"
         else:
             yield f"{name} {'is gone' if now is None else 'changed'}"
 
 
-def _words(value: str | None) -> str:
+def _with_commas(value: str | None) -> str:
     return ", ".join((value or "none").replace(",", "").split())
 
 
@@ -343,9 +338,6 @@ def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
         engine, note = choose_engine(request.engine, index.missing_latex)
         request = request._replace(engine=engine)
     return BuildPlan(request, index, engine_note=note)
-
-
-# ---------------------------------------------------------------------------------------- build
 
 
 class Summary(NamedTuple):
@@ -373,7 +365,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
     stale = current.stale()
     replaced: dict[str, Sequence[Path]] = {}
     failed: list[Failure] = []
-    if stale or any(name.startswith(SCRATCH) for name in os.listdir(request.out)):
+    if stale or any(name.startswith(cache.SCRATCH) for name in os.listdir(request.out)):
         from report.engine.place import only_build
         from report.engine.run import run
 
@@ -382,7 +374,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
             current = plan(request)
             if stale := current.stale():
                 replaced, failed = run(current, stale, stage, announce)
-                write_site_digests(current.built, str(request.out))
+                cache.write_site_digests(current.built, str(request.out))
     current.index.save()
     names = {*request.studies, SITE} - {failure.study for failure in failed}
     notices: dict[str, None] = {}

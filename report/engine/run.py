@@ -15,13 +15,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    BrokenExecutor,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-)
+from concurrent import futures
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing import active_children, get_context, parent_process
@@ -33,9 +27,9 @@ from report.engine import actions
 from report.engine.cache import MANIFEST, StepEntry, file_digest, write_manifest
 from report.engine.place import link_outputs, put
 from report.engine.plan import PLACING, BuildPlan, outputs_read
-from report.engine.steps import BEFORE, SITE, Announce, BuildStep, Failure
+from report.engine.steps import PREVIOUS_BUILD, SITE, Announce, BuildStep, Failure
 
-#: The reason that is printed if a worker ended without a result.
+#: Reason of a failure if a worker ended without a result.
 _KILLED: Final = (
     "its process was killed, probably for lack of memory; free some, or build with --jobs 1."
 )
@@ -47,18 +41,14 @@ _MODULES_BY_KIND: Final = {
     "figures": ("figures.render",),
     "document": ("report.paper.manuscript",),
 }
-
 #: Errors of a full disk and of folders without permission.
-_NO_ROOM: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG}
-)
+_NOT_WRITABLE: Final = (
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG
+)  # fmt: skip
 
 
 class FailedStepError(Exception):
-    """A step failed; the arguments are the reason in one sentence, and the traceback as text.
-
-    The traceback is text, since exceptions lose it on the way from a worker process.
-    """
+    """A failed step: its reason in one sentence, and its traceback, which workers send as text."""
 
 
 def run(
@@ -66,18 +56,22 @@ def run(
 ) -> tuple[dict[str, Sequence[Path]], list[Failure]]:
     """Build the studies of the plan, then the pages over all studies.
 
-    ``stage`` is an empty folder on the file system of the outputs.  Returns the replaced folders
-    and files of each study, and the failures.
+    ``stale`` are all stale steps.  ``stage`` is an empty folder on the file system of the outputs.
+    Returns the replaced folders and files of each study, and the failures.  Raises ``OutputError``
+    if the place of the manifest holds a file of the user.
     """
     studies = plan.request.studies
     jobs = max(1, min(plan.request.jobs, len(stale)))
     if not (plan.built or plan.index.used) and os.path.lexists(plan.output(MANIFEST)):
         raise in_the_way(plan.output(MANIFEST))
     with _workers(jobs, stage, stale) as workers:
-        builder = _Builder(plan, stage, workers, announce, {*stale}, len(stale), threading.Lock())
-        with ThreadPoolExecutor(len(studies)) as threads:
+        builder = _Builder(
+            plan, stage, workers, announce, {*stale}, stale_count=len(stale), lock=threading.Lock()
+        )
+        with futures.ThreadPoolExecutor(len(studies)) as threads:
             results = threads.map(builder.build, studies, map(plan.study_steps, studies))
             outcomes = dict(zip(studies, results, strict=True))
+        # Papers of deleted studies are built without steps, which removes their outputs.
         for name in {id.partition("/")[0] for id in plan.obsolete()} - {*studies, SITE}:
             outcome = builder.build(name, ())
             if isinstance(outcome, Failure):
@@ -97,7 +91,7 @@ class _Builder(NamedTuple):
 
     plan: BuildPlan
     stage: Path
-    workers: Executor
+    workers: futures.Executor
     announce: Announce
     waiting: set[str]
     stale_count: int
@@ -109,7 +103,7 @@ class _Builder(NamedTuple):
             return self._put(study, self._run_stale(steps))
         except (FailedStepError, RidgepointError) as error:
             return Failure(study, *error.args)
-        except (BrokenExecutor, OSError):
+        except (futures.BrokenExecutor, OSError):
             # The pool raises an OSError if a worker is killed while a step is submitted.
             return Failure(study, f"{study}: {_KILLED}")
         except Exception as error:
@@ -118,7 +112,7 @@ class _Builder(NamedTuple):
     def _run_stale(self, steps: Iterable[BuildStep]) -> dict[str, StepEntry]:
         """Run each stale step as soon as its inputs exist; return the entries of all steps."""
         finished: dict[str, StepEntry] = {}
-        running: dict[str, Future[StepEntry]] = {}
+        running: dict[str, futures.Future[StepEntry]] = {}
         for step in steps:
             for id, _ in step.reads:
                 if id in running:
@@ -138,18 +132,15 @@ class _Builder(NamedTuple):
 
     def _submit(
         self, step: BuildStep, inputs: Mapping[str, str], built: Mapping[str, StepEntry]
-    ) -> Future[StepEntry]:
+    ) -> futures.Future[StepEntry]:
         """Link the outputs that ``step`` reads into its stage, and give it to a worker."""
         stage, request = self.stage / step.id, self.plan.request
         study, _, kind = step.id.partition("/")
-        names: dict[Path, list[str]] = {}
         for id, name in outputs_read(step, built):
-            names.setdefault(self._folder_of(id, study), []).append(name)
-        for folder, read in names.items():
-            link_outputs(read, folder, stage)
+            link_outputs([name], self._folder_of(id, study), stage)
         before = self.plan.built.get(step.id)
         if kind == "figures" and before and not any(self.plan.altered(before)):
-            link_outputs(before.outputs, request.out, stage / BEFORE)
+            link_outputs(before.outputs, request.out, stage / PREVIOUS_BUILD)
         task = actions.StepTask(step.id, stage, request.data, request.papers, inputs)
         return self.workers.submit(run_step, task)
 
@@ -166,8 +157,8 @@ class _Builder(NamedTuple):
             before, new = _outputs(old.values()), _outputs(finished.values())
             placing = f"{study}/{PLACING}"
             superseded = {*finished, *plan.obsolete()} & old.keys()
-            known = {**before, **new}
-            present = {name: plan.index.digest(plan.output(name)) for name in known}
+            outputs = {**before, **new}
+            present = {name: plan.index.digest(plan.output(name)) for name in outputs}
             changed = {name for name in new if present[name] != new[name]}
             changed |= _outputs(old[id] for id in superseded).keys() - new.keys()
             for id, entry in finished.items():
@@ -175,14 +166,13 @@ class _Builder(NamedTuple):
             if changed:
                 unchanged = (name for name in present if present[name] and name not in changed)
                 link_outputs(unchanged, out, whole)
-            if added := new.keys() - before.keys():
+            if added := {name: new[name] for name in new.keys() - before.keys()}:
                 # If the build is killed now, the next one knows that these are no user's files.
-                self._record(
-                    plan.built | {placing: StepEntry({}, {name: new[name] for name in added})}
-                )
-            replaced = put(whole, out, changed, known if plan.index.used else before)
+                self._record(plan.built | {placing: StepEntry({}, added)})
+            # In a folder that no build has used, files with the names of outputs are the user's.
+            replaced = put(whole, out, changed, outputs if plan.index.used else before)
             if changed:
-                for name in known:
+                for name in outputs:
                     plan.index.forget(plan.output(name))  # moving a file changes its times
             entries = {**plan.built, **finished}
             for id in {*superseded, placing} - finished.keys():
@@ -201,6 +191,7 @@ class _Builder(NamedTuple):
 
 
 def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
+    """Join the outputs of several steps."""
     outputs: dict[str, str] = {}
     for entry in entries:
         outputs |= entry.outputs
@@ -208,7 +199,7 @@ def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
 
 
 def run_step(task: actions.StepTask) -> StepEntry:
-    """Run a step in this process; raises ``FailedStepError``.
+    """Run a step in this process; raises ``FailedStepError`` for any error.
 
     The stage also contains outputs of earlier steps, which the step's inputs name ``out/…``.
     """
@@ -240,7 +231,9 @@ def _sentence(study: str, error: Exception) -> str:
     """Describe an error in one sentence that says what to do."""
     if isinstance(error, RidgepointError):
         return str(error)
-    if isinstance(error, shutil.Error) or (isinstance(error, OSError) and error.errno in _NO_ROOM):
+    if isinstance(error, shutil.Error) or (
+        isinstance(error, OSError) and error.errno in _NOT_WRITABLE
+    ):
         return str(unwritable(error))
     # The site's overview pages read outputs of all studies, some perhaps of an older version.
     remedy = "build all studies (python build.py), or " if study == SITE else ""
@@ -248,18 +241,18 @@ def _sentence(study: str, error: Exception) -> str:
 
 
 @contextmanager
-def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[Executor]:
+def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[futures.Executor]:
     """Provide worker processes whose temporary files lie in ``stage``; end them at exit.
 
     All workers are forked before this process starts a thread, since a lock that is held while
-    forking stays locked in the copy.  Modules of several ``stale`` steps are imported before.
+    forking stays locked in the copy.  Modules that several ``stale`` steps need are imported first.
     """
     if _START == "fork":
         kinds = Counter(step.partition("/")[2] for step in stale)  # of ``study/kind``
         for kind, modules in _MODULES_BY_KIND.items():
             for module in modules if kinds[kind] > 1 else ():
                 import_module(module)
-    pool = ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
+    pool = futures.ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
     try:
         for _ in range(jobs):
             pool.submit(os.getpid)  # starts a process

@@ -40,35 +40,35 @@ Announce: TypeAlias = Callable[[str, float, str], None]
 
 #: The folder of outputs that only later steps read.
 ARTIFACTS: Final = ".steps"
-#: The records and other sources of a paper's data.
+#: The records behind a paper, its devices, and the attributions of imported records.
 ORIGIN: Final = "origin.json"
 #: The cases of all records measured here: a paper may call none of them unmeasured.
 COVERAGE: Final = "coverage.pickle"
 #: The values, tables, figures and claims that the step ``study`` computed.
 FINDINGS: Final = "findings.pickle"
-#: The details that the page shows when a reader opens a number, and the machines.
-DETAILS: Final = "details.json"
+#: The details that the page shows when a reader opens a number, and the machines for the site.
+VALUE_DETAILS: Final = "details.json"
 #: All records of the study, used or not.
 RECORDS: Final = "records.json"
 #: The verdict on each claim of a paper on each machine with records.
 ATLAS: Final = "atlas.json"
 #: All samples of the records that the study uses.
 SAMPLES: Final = "samples.csv.gz"
-#: The folder of these records.
+#: The folder with copies of the records that the study uses.
 RECORDS_FOLDER: Final = "records"
 #: The descriptions of a study's figures.
 DRAWINGS: Final = "drawings.pickle"
-#: Figure → digest of everything that its files depend on.
-DRAWN: Final = "drawn.json"
-#: The folder with the figures of the previous build.
-BEFORE: Final = "before"
+#: The digest, for each figure, of everything that its files depend on.
+FIGURE_DIGESTS: Final = "drawn.json"
+#: The folder, in the stage of the step ``figures``, with the figures of the previous build.
+PREVIOUS_BUILD: Final = "before"
 #: Name of the panel of the key figure that represents a paper in lists.
 CARD: Final = "card"
-#: The series that the page shows when a reader opens a figure.
-OPENED: Final = "opened.json"
+#: The place in the code and the series that the page shows when a reader opens a figure.
+FIGURE_DETAILS: Final = "opened.json"
 #: The study's entry for lists of studies.
-ENTRY: Final = "entry.json"
-#: The paper as pandoc converted it to each format.
+LIST_ENTRY: Final = "entry.json"
+#: The paper as pandoc converted it, for the page, LaTeX, Typst and Word.
 PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
@@ -78,16 +78,19 @@ SITE: Final = "site"
 
 #: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
+#: Code that every step depends on.
 _BASE: Final = (
     "report/__init__.py", "report/core/errors.py", "report/core/missing.py", "report/engine/",
     "report/evaluation/__init__.py", "report/core/system/", "report/core/records/",
     "report/studies/__init__.py", "figures/__init__.py", "figures/characters.py",
     "report/render/__init__.py",
 )  # fmt: skip
+#: Code of the steps that write formats.
 _PRINTING: Final = (
     *_BASE, "report/instruments/", "report/paper/", "report/render/", "report/core/statistics/",
     "report/core/text/",
 )  # fmt: skip
+#: Code of the steps that compute a study or render its template.
 _COMPUTING: Final = (
     *_BASE, "report/evaluation/", "report/evidence/", "report/instruments/", "report/paper/",
     "report/quantity/", "report/core/statistics/", "report/core/text/", "report/theory/",
@@ -117,30 +120,26 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "quarto_site": _PRINTING,
     "index": (*_PRINTING, "templates/html/", f"data/reported/{_STUDY}.json", "data/site.yaml"),
 }  # fmt: skip
-#: Longest time that git may take (s).
 _GIT_LIMIT_S: Final = 20
-#: Further inputs of a report's step ``study``: the paper, and its records if ``--data`` names
-#: another folder.
-_ORIGINAL: Final = (
-    f"paper/{_STUDY}/", f"paper/{EDITIONS}", f"templates/papers/{_STUDY}.qmd.j2",
-)  # fmt: skip
-#: Kind of step → kinds of steps that it reads → prefixes or suffixes of the read outputs.
+#: Further inputs of a report's step ``study``: the paper and, with --data, the paper's records.
+_ORIGINAL: Final = (f"paper/{_STUDY}/", f"paper/{EDITIONS}", f"templates/papers/{_STUDY}.qmd.j2")
+#: Kind of step → kind of step that it reads → prefixes or suffixes of the read outputs.
 _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
     "document": {"study": (ORIGIN, FINDINGS, ATLAS, COVERAGE)},
     "editions": {
-        "study": (DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
-        "figures": (".csv", ".pdf", ".svg", OPENED),
+        "study": (VALUE_DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
+        "figures": (".csv", ".pdf", ".svg", FIGURE_DETAILS),
         "document": ("qmd/", PAGE, LATEX),
     },
     "pdf": {"figures": (".pdf", ".svg"), "document": ("qmd/", TYPST), "editions": ("tex/",)},
     "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
-    "quarto": {"figures": ("qmd/",), "document": ("qmd/", ENTRY)},
+    "quarto": {"figures": ("qmd/",), "document": ("qmd/", LIST_ENTRY)},
     "quarto_site": {"quarto": ("quarto/",)},
     "index": {
-        "study": (RECORDS, DETAILS, ATLAS),
-        "document": (ENTRY, "values/"),
+        "study": (RECORDS, VALUE_DETAILS, ATLAS),
+        "document": (LIST_ENTRY, "values/"),
         "editions": ("index.html",),
     },
 }
@@ -190,7 +189,7 @@ class BuildStep(NamedTuple):
 
 
 def commit_of_program() -> str:
-    """Return the commit of this program, with "-dirty" if its files differ; "" without git."""
+    """Return the commit of this program, with "-dirty" if files differ; "" outside a checkout."""
     from report.core.system.programs import run
 
     git = ("git", "--git-dir=.git", "--work-tree=.", "describe", "--always", "--exclude=*")
@@ -207,7 +206,7 @@ def paper_files(study: str) -> tuple[str, str]:
 def make_step(
     name: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
 ) -> BuildStep:
-    """Describe a step of the document ``name`` over ``studies``; ``files`` are sorted."""
+    """Describe the step ``name/kind`` over ``studies``; ``files`` are all sorted input files."""
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:

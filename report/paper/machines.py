@@ -30,7 +30,7 @@ from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 
 #: Most machines that the figure draws.
-DRAWN: Final = 40
+MOST_DRAWN: Final = 40
 #: Fewest machines that a sentence compares.
 _FEWEST_IN_SENTENCE: Final = 3
 #: Fewest machines that a figure compares; the table shows fewer machines better.
@@ -226,7 +226,7 @@ def with_all_machines(
     for extreme, machine in extremes.items():
         values[f"machines_{extreme}"] = declare(f"machines_{extreme}", machine.measured)
         compared[extreme] = markdown(machine.name)
-    compared["left_out"] = len(known) > DRAWN
+    compared["left_out"] = len(known) > MOST_DRAWN
     compared["ordered"] = len(known) >= _FEWEST_IN_SENTENCE
     compared["detailed"] = [markdown(machine.name) for machine in in_detail]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
@@ -278,12 +278,12 @@ def drawing_of(
 ) -> Drawing:
     """Draw a row per machine of ``known``, which are sorted by their measure.
 
-    Of more than ``DRAWN`` machines, those ``in_detail`` are drawn first, then the extreme ones.
+    Of more than ``MOST_DRAWN`` machines, those ``in_detail`` come first, then the extreme ones.
     """
     ranked = [machine for machine in known if machine in in_detail]
     for highest_and_lowest in zip(known, reversed(known), strict=True):
         ranked += highest_and_lowest
-    names = [*dict.fromkeys(machine.name for machine in ranked)][:DRAWN]
+    names = [*dict.fromkeys(machine.name for machine in ranked)][:MOST_DRAWN]
     drawn = [machine for machine in known if machine.name in names]
     unit = str(known[0].measured.unit)
     panel = Dots(

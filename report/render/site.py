@@ -193,8 +193,8 @@ def first_sentence(markdown: str) -> str:
     return _BETWEEN_SENTENCES.split(plain_words(markdown))[0]
 
 
-def in_plain_words(title: str, abstract: str) -> dict[str, str]:
-    """Return the title and the first sentences of the abstract, as an entry in lists."""
+def plain_entry(title: str, abstract: str) -> dict[str, str]:
+    """Return the ``title`` and the first sentences of the ``abstract``, both plain words."""
     beginning, *other_sentences = _BETWEEN_SENTENCES.split(abstract.strip())
     for sentence in other_sentences:
         if len(beginning) + len(sentence) >= _LISTED_CHARACTERS:
