@@ -366,7 +366,7 @@ def test_files_that_are_no_records_are_named(tmp_path: Path) -> None:
         file = f"another/20261101T100000Z-{name}.json"
         write(tmp_path / "data" / file)
         reasons[file] = words
-    records, refused = store.survey("another", tmp_path / "data")
+    records, refused = store.read_usable_records("another", tmp_path / "data")
     assert records == () and refused.keys() == reasons.keys()
     for file, message in refused.items():
         assert message.startswith(f"data/{file}: ") and reasons[file] in message
@@ -400,7 +400,7 @@ def test_csv_tables_are_read_by_the_types_of_their_fields(tmp_path: Path) -> Non
 
 def test_misnamed_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = factory.data_folder(tmp_path, with_attachments())
-    assert store.strays(STUDY, data) == ()
+    assert store.stray_files(STUDY, data) == ()
     name = "20261101T100000Z-a-00000000"
     files = f"imported/{name}.zip", f"{name}.ZIP", f"{name}.JSON", f"{name}/ncu.json.gz", ".hidden"
     factory.write_files(data / STUDY, dict.fromkeys(files, b"x"))

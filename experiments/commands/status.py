@@ -18,7 +18,7 @@ from experiments.machine.text import last_line
 from report.core.errors import MeasurementError
 from report.core.records.pooling import SHARD_OPTION, why_not_pooled, without_option
 from report.core.records.record import Head, Shard
-from report.core.records.store import digest, survey
+from report.core.records.store import digest, read_usable_records
 
 
 class ShardState(NamedTuple):
@@ -52,7 +52,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
         saved = len(journal.finished_cases) + len(journal.rounds)
         add(journal.header, ShardState(name, journal.path.name, saved))
     # Records after journals: the state "measured" replaces "running" and "unfinished".
-    for stored in survey(study, records)[0]:
+    for stored in read_usable_records(study, records)[0]:
         add(stored.record, ShardState("measured", Path(stored.file).name))
     return sorted(listed, key=lambda sweep: sweep[0].started)
 

@@ -31,7 +31,7 @@ from report.core.errors import RidgepointError
 from report.core.records.layers import Layer
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Factors, Level, Record, Sample
-from report.core.records.store import survey
+from report.core.records.store import read_usable_records
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
@@ -114,7 +114,7 @@ def earlier_counts(
     counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
     for folder in {records.resolve(), ROOT / "data"}:
-        for stored in survey(study, folder, Record)[0]:
+        for stored in read_usable_records(study, folder, Record)[0]:
             facts = stored.record.environment
             extensions = _EMULATED.intersection(facts.cpu.vector_extensions)
             if stored.edited or (facts.torch.version, extensions) != (torch, own_extensions):

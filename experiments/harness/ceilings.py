@@ -47,8 +47,8 @@ from report.core.records.record import (
     Moment,
     PeakOperation,
     WorkUnit,
-    capacities,
-    last_capacity,
+    cache_bytes_by_level,
+    last_cache_bytes,
 )
 from report.instruments.gates import BEYOND_CACHES
 
@@ -216,7 +216,7 @@ def _bandwidth_programs(torch: Any, device: Device, threads: int) -> Iterator[Pr
         caches = machine.caches()
         largest = int(psutil.virtual_memory().available) // 4
         sizes = working_sets(caches, threads, runtime.cores_available(), largest)
-        cache_size = last_capacity(caches, threads) or 0
+        cache_size = last_cache_bytes(caches, threads) or 0
     for working_set in sizes:
         if working_set >= _SMALLEST_FOR_TORCH:
             yield from _torch_programs(torch, device, working_set)
@@ -231,8 +231,8 @@ def working_sets(
 
     No working set is larger than ``largest``.
     """
-    sizes = [capacity // 2 for capacity in capacities(caches, threads).values()]
-    sizes.append(BEYOND_CACHES * (last_capacity(caches, cores) or LAST_CACHE))
+    sizes = [capacity // 2 for capacity in cache_bytes_by_level(caches, threads).values()]
+    sizes.append(BEYOND_CACHES * (last_cache_bytes(caches, cores) or LAST_CACHE))
     return tuple(sorted({min(size, largest) for size in sizes}))
 
 

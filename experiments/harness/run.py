@@ -39,7 +39,7 @@ from report.core.records.record import (
     Protocol,
     Record,
 )
-from report.core.records.store import digest, survey, write_record
+from report.core.records.store import digest, read_usable_records, write_record
 
 #: Largest number of differences that a message lists.
 _MAX_DIFFERENCES: Final = 4
@@ -113,7 +113,7 @@ def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | Non
     """Find the newest record of the shard that a run would measure; None if there is none."""
     if header.shard is None:
         return None
-    for stored in reversed(survey(header.study, records)[0]):
+    for stored in reversed(read_usable_records(header.study, records)[0]):
         record = stored.record
         if record.shard == header.shard and why_not_pooled(record, header) is None:
             return record, records / stored.file

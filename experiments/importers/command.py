@@ -18,7 +18,7 @@ from report.core.errors import RecordError
 from report.core.records.file_format import encode, parse
 from report.core.records.files import read_file
 from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord, Origin
-from report.core.records.store import digest, survey, write_record
+from report.core.records.store import digest, read_usable_records, write_record
 from report.core.system.commandline import named_values
 
 #: Largest published file (B, text is gzipped) that is stored beside its record.
@@ -88,7 +88,7 @@ def _record(
     Raises ``RecordError`` for a file that is damaged, too large or imported already.
     """
     sha256 = digest(source.raw)
-    usable, _ = survey(options.study, options.records, ImportedRecord)
+    usable, _ = read_usable_records(options.study, options.records, ImportedRecord)
     for stored in usable:
         if stored.record.origin.sha256 == sha256:
             raise RecordError(f"{source.name}: imported already as {stored.file}; nothing to do.")

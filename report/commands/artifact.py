@@ -16,7 +16,7 @@ from report.commands.difference import unpack_revision
 from report.commands.verify import run_build
 from report.core.errors import RenderError, UsageError
 from report.core.records.files import gzipped
-from report.core.records.store import survey
+from report.core.records.store import read_usable_records
 from report.core.system.programs import pandoc_path, run
 from report.core.text.escape import latex_source, markdown
 from report.engine.place import put
@@ -114,7 +114,7 @@ def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[
         sizes[name.partition("/")[0]] += len(content)
         if re.fullmatch(r"data/.+/backend\.\w+\.json", name):
             libraries |= {(library := json.loads(content))["name"]: library["version"]}
-    records = survey(study, built.data)[0]
+    records = read_usable_records(study, built.data)[0]
     head = run(["git", "show", "-s", "--format=%H %cs", "HEAD"], ROOT, _LIMIT_S).stdout.split()
     return {
         "front": paper.front,

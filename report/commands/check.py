@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from report.commands.arguments import request_of
 from report.commands.console import short_path
 from report.core.errors import RidgepointError, unwritable
-from report.core.records.store import strays
+from report.core.records.store import stray_files
 from report.core.records.strict import read_strictly
 from report.engine.plan import plan
 from report.engine.steps import BuildRequest
@@ -114,7 +114,7 @@ def review(request: BuildRequest) -> Review:
         for record in results.records:
             if record.get("left_out"):
                 faults.append(f"{study}: {record['why']}")
-        notes += strays(study, request.data)
+        notes += stray_files(study, request.data)
     faults += (f"{step} is stale: {reason}." for step, reason in stale.items())
     return Review(tuple(faults), tuple(notes))
 

@@ -24,7 +24,7 @@ from figures.characters import visible, visible_in
 from figures.panels import COLUMNS, Drawing, Panel
 from figures.style import inches
 from report.core.errors import RecordError
-from report.core.records.files import gzip_writer, gzipped, read_file, shared
+from report.core.records.files import gzip_writer, gzipped, read_file, shared_file
 from report.core.system.spreadsheet import csv_of
 from report.engine import steps
 from report.evaluation import is_report
@@ -285,7 +285,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
 
 def copy_bibliography(data: Path, folder: Path) -> None:
     """Copy the bibliography beside the manuscript; raises ``RecordError`` if it is invalid."""
-    path = shared("references.bib", data)
+    path = shared_file("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
     (folder / path.name).write_text(visible(content.decode("utf-8-sig")), "utf-8", newline="\n")
@@ -402,7 +402,7 @@ def _site_paper(task: StepTask, study: str) -> SitePaper:
     folder, html = task.artifacts(study), task.stage / "html"
     page = html / study / "index.html"
     reported = f"reported/{study}.json"
-    source = shared(reported, task.data)
+    source = shared_file(reported, task.data)
     if source.exists():
         (html / "reported").mkdir(exist_ok=True)
         shutil.copyfile(source, html / reported)

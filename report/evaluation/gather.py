@@ -33,7 +33,7 @@ from report.core.records.choice import (
     read_editions,
     write_edition,
 )
-from report.core.records.files import PROJECT_DATA, read_table, shared
+from report.core.records.files import PROJECT_DATA, read_table, shared_file
 from report.core.records.network_operators import read_operators
 from report.core.records.record import ImportedRecord
 from report.core.records.reported import read_devices, read_reported
@@ -205,14 +205,14 @@ def _last_line(error: Exception, *folders: Path) -> str:
 def read_study_data(study: str, data: Path) -> StudyData:
     """Read all records of a study, and the reported values, devices and networks of its paper."""
     measured, refused = usable_records(study, data)
-    published, refused_imports = store.survey(study, data, ImportedRecord)
+    published, refused_imports = store.read_usable_records(study, data, ImportedRecord)
     reported = f"reported/{study}.json"
     inputs = Inputs(
         records=(),
-        reported=read_reported(shared(reported, data)),
-        reported_file=reported if os.path.lexists(shared(reported, data)) else "",
-        devices=read_devices(shared("devices.yaml", data)),
-        networks=partial(read_operators, shared(OPERATORS, data)),
+        reported=read_reported(shared_file(reported, data)),
+        reported_file=reported if os.path.lexists(shared_file(reported, data)) else "",
+        devices=read_devices(shared_file("devices.yaml", data)),
+        networks=partial(read_operators, shared_file(OPERATORS, data)),
         table=lambda name, row: read_table(data / study / name, row),
     )
     return StudyData(measured, published, refused | refused_imports, inputs)
@@ -261,7 +261,7 @@ def choose_records(
     if editions is None and (requested or without_edition):
         origin["byline"] = _FOREIGN_BYLINE
     notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
-    notices += store.strays(study, data)
+    notices += store.stray_files(study, data)
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
     return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, study_data)

@@ -20,7 +20,7 @@ from report.core.records.record import (
     Policy,
     Record,
     Round,
-    last_capacity,
+    last_cache_bytes,
 )
 from report.theory.work import flops, forward_macs
 
@@ -270,7 +270,7 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
     sizes = [ceiling.working_set for ceiling in candidates if ceiling.working_set is not None]
     if not sizes:
         return candidates
-    last_cache = last_capacity(host.caches, environment.cpu.cores_available) if host else None
+    last_cache = last_cache_bytes(host.caches, environment.cpu.cores_available) if host else None
     smallest = max(sizes) / 2 if last_cache is None else BEYOND_CACHES * last_cache
     return tuple(c for c in candidates if c.working_set is not None and c.working_set >= smallest)
 

@@ -11,7 +11,7 @@ from report.core.errors import RecordError, StudyError, reason_of
 from report.core.records.choice import choices_of, read_editions, use_in_build
 from report.core.records.layers import Layer
 from report.core.records.record import Record
-from report.core.records.store import Stored, survey
+from report.core.records.store import Stored, read_usable_records
 from report.instruments import gates
 from report.theory.work import check_shapes
 
@@ -73,7 +73,7 @@ def _layer_fault(layer: Layer) -> str | None:
 def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str, str]]:
     """Return the usable records of a study, and file → reason for every unusable record."""
     usable: list[Stored] = []
-    records, refused = survey(study, data)
+    records, refused = read_usable_records(study, data)
     for stored in records:
         try:
             usable.append(require_usable(stored))

@@ -1,12 +1,12 @@
 """The file format of records: JSON with one line per round.
 
-Each distinct layer is stored once, with a batch of one image; if the layers of a network differ in
-their batch, each is stored with the batch that ran.  Networks refer to layers by number, cases to
-networks by number.  Reading converts durations in nanoseconds (see ``units``) to seconds.
+A file stores each distinct layer once, with a batch of one image; if the layers of a network differ
+in their batch, each is stored with the batch that ran.  Networks refer to layers by number, cases
+to networks by number.  Reading converts durations in nanoseconds (see ``units``) to seconds.
 
 Events of PyTorch's allocator are in an attachment, since no person reads them and they would be
-most of a record's text.  In memory the events are series of the cases.  Records of runs until
-November 2026 contain the events in the file.
+most of the text of a record.  In memory the events are series of the cases.  Records of runs until
+November 2026 contain the events in the file itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +36,7 @@ from report.core.records.record import (
     in_seconds,
 )
 
+#: Kind of record: measured by this project, or imported.
 Kind = TypeVar("Kind", Record, ImportedRecord)
 LayerIndex: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 LayerName: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
@@ -45,15 +46,15 @@ NetworkReference: TypeAlias = Annotated[
 ]
 #: The layers of a case, as (index in ``networks``, batch).
 CaseLayers: TypeAlias = tuple[LayerIndex, Extent]
-#: A case with status ok: the levels of its factors, and a sample or null per column.
+#: A case with status ok: the levels of its factors, and one sample or null per quantity.
 CaseRow: TypeAlias = tuple[tuple[Level, ...], tuple[Sample | None, ...]]
 
-#: Longest line (characters) whose changes GitHub and similar sites show.  Longer lists are wrapped
-#: to lines of ``_WRAPPED_LINE`` characters.
+#: Longest line (characters) whose changes GitHub and similar sites show.
 _LONGEST_LINE: Final = 9_000
+#: Length (characters) of the lines to which longer lists are wrapped.
 _WRAPPED_LINE: Final = 1_000
-#: The kind of record that this project measures, the default of functions that read records.  The
-#: type is ``Any``, since no class is a valid default for a ``type[Kind]`` of any kind.
+#: The kind of record that this project measures, as the default of functions that read records.  It
+#: is typed as ``Any``, since no single class is a valid default for a ``type[Kind]``.
 OWN_RECORD: Final[Any] = Record
 REMEDY: Final = "restore the file with git, or run the experiment or the import again"
 
@@ -67,8 +68,9 @@ class _Case(Case, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def _file_of(kind: type[msgspec.Struct]) -> Any:
     """Define the type of a file: the fields of a record, and the tables that cases refer to.
 
-    ``rows`` is a compact form of cases: the levels of the ``factors``, and one sample or null for
-    each quantity in ``columns``.  Only imports until November 2026 wrote rows.
+    ``rows`` is a compact form of cases: the levels of the factors named in ``factors``, and one
+    sample or null for each quantity named in ``columns``.  Only imports until November 2026 wrote
+    rows.
     """
     tables: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("units", dict[str, Text]),
@@ -94,6 +96,7 @@ _FILE_TYPES: Final[dict[type, tuple[Any, int]]] = {
 
 def encode(record: Record | ImportedRecord) -> bytes:
     """Encode a record as JSON, with one line per round, layer, network and similar part."""
+    # Layer and network → number; layers of a case → reference to them.
     layers: dict[Layer, int] = {}
     networks: dict[tuple[tuple[str, int], ...], int] = {}
     references: dict[tuple[Layer, ...], CaseLayers] = {}
@@ -106,7 +109,7 @@ def encode(record: Record | ImportedRecord) -> bytes:
         plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=factors, layers=()))
         if case.layers:
             if case.layers not in references:
-                references[case.layers] = _reference(case.layers, layers, networks)
+                references[case.layers] = _reference_to(case.layers, layers, networks)
             plain["layers"] = references[case.layers]
         cases.append(plain)
     content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
@@ -120,23 +123,23 @@ def encode(record: Record | ImportedRecord) -> bytes:
     return f"{_laid_out(content)}\n".encode()
 
 
-def _reference(
-    layers_run: Sequence[Layer],
+def _reference_to(
+    layers_of_case: Sequence[Layer],
     layers: dict[Layer, int],
     networks: dict[tuple[tuple[str, int], ...], int],
 ) -> CaseLayers:
-    """Return the reference of a case to the layers that ran; add new layers to the tables."""
-    batch = _common_batch(layers_run)
+    """Return the reference of a case to its layers; add new layers and networks to the tables."""
+    batch = _common_batch(layers_of_case)
     network = []
-    for layer in layers_run if batch is None else at_batch(layers_run, 1):
-        nameless = msgspec.structs.replace(layer, name="")
-        number = layers.setdefault(nameless, len(layers))
+    for layer in layers_of_case if batch is None else at_batch(layers_of_case, 1):
+        nameless_layer = msgspec.structs.replace(layer, name="")
+        number = layers.setdefault(nameless_layer, len(layers))
         network.append((layer.name, number))
     return networks.setdefault(tuple(network), len(networks)), batch or 1
 
 
 def _common_batch(layers: Iterable[Layer]) -> int | None:
-    """Return the batch (first axis) that all shapes of layers share; None if batches differ."""
+    """Return the batch (first extent) that all shapes of ``layers`` share; None if they differ."""
     batches = set[int]()
     for layer in layers:
         batches |= {layer.input_shape[0], layer.output_shape[0]}
@@ -144,9 +147,9 @@ def _common_batch(layers: Iterable[Layer]) -> int | None:
 
 
 def _laid_out(part: Any, depth: int = 0) -> str:
-    """Encode JSON with one line per object in a list and per field of the top level.
+    """Encode JSON with one line per object in a list and per field of the two top levels.
 
-    ``depth`` is the number of blanks before the line.
+    ``depth`` is the level of ``part``, and the number of spaces before its lines.
     """
     line_break = "\n" + " " * depth
     between = f",{line_break} "
@@ -183,9 +186,9 @@ def _wrapped(elements: Sequence[Any], depth: int) -> str:
 
 
 def json_schema() -> bytes:
-    """Return the content of ``docs/record.schema.json``, for measured and imported records.
+    """Return the content of ``docs/record.schema.json``, for own and imported records.
 
-    Each definition is on a line of its own.
+    Each definition is one line; its description is the docstring of the class.
     """
     file_types = [file_type for file_type, _ in _FILE_TYPES.values()]
     files, definitions = msgspec.json.schema_components(file_types, ref_template="#/$defs/{name}")
@@ -204,33 +207,33 @@ def json_schema() -> bytes:
 
 
 class _StatedVersion(msgspec.Struct):
-    """The version of a file that cannot be parsed."""
+    """The version that a file states, if the file cannot be parsed."""
 
     schema: int
 
 
 def parse(text: bytes, place: str, kind: type[Kind] = OWN_RECORD, remedy: str = REMEDY) -> Kind:
-    """Parse the JSON of a record, measured by this project or imported.
+    """Parse the JSON of a record, and check the record.
 
-    ``place`` names the file in messages.  Raises ``RecordError`` with the file, the field, the
-    fault and the ``remedy``.
+    Raises ``RecordError`` with the ``place`` of the file, the field, the fault and the ``remedy``;
+    for another version of the format the remedy is to measure or import again, or an update.
     """
     file_type, version = _FILE_TYPES[kind]
     try:
         file = strict.parse_json(text, file_type, place, remedy)
     except RecordError:
         with suppress(*strict.NO_JSON):
-            stated = msgspec.json.decode(text, type=_StatedVersion).schema
-            if stated != version:
+            stated_version = msgspec.json.decode(text, type=_StatedVersion).schema
+            if stated_version != version:
                 remedy = "run the experiment or the import again"
-                if stated > version:
+                if stated_version > version:
                     remedy = "update ridgepoint to build from it"
                 raise RecordError(
-                    f"{place}: schema: found version {stated}, but this ridgepoint reads version "
-                    f"{version}; {remedy}."
+                    f"{place}: schema: found version {stated_version}, but this ridgepoint reads "
+                    f"version {version}; {remedy}."
                 ) from None
         raise
-    strict.refuse_first(_file_faults(file), place, remedy)
+    strict.refuse_first(_reference_faults(file), place, remedy)
     strict.refuse_first(_unit_faults(file), place, remedy)
     fields = {name: getattr(file, name) for name in kind.__struct_fields__}
     fields["cases"] = tuple(_cases(file))
@@ -239,27 +242,31 @@ def parse(text: bytes, place: str, kind: type[Kind] = OWN_RECORD, remedy: str = 
     return record
 
 
-def _file_faults(file: Any) -> Iterator[str]:
+def _reference_faults(file: Any) -> Iterator[str]:
+    """Yield rows that do not fit their columns, and references to missing layers and networks."""
     for index, (levels, samples) in enumerate(file.rows):
         if len(levels) != len(file.factors) or len(samples) != len(file.columns):
             yield f"rows[{index}]: found another number of cells than of columns"
     for index, network in enumerate(file.networks):
         if max(number for _, number in network) >= len(file.layers):
             yield f"networks[{index}]: found a layer beyond the {len(file.layers)} of the record"
-    batches = []
+    network_batches = []
     for network in file.networks:
-        batches.append(_common_batch(file.layers[number] for _, number in network))
+        network_batches.append(_common_batch(file.layers[number] for _, number in network))
     for index, case in enumerate(file.cases):
-        number, batch = case.layers or (-1, 1)
+        if case.layers is None:
+            continue
+        number, batch = case.layers
         place = f"cases[{index}].layers"
-        if number >= len(batches):
-            yield f"{place}: found a network beyond the {len(batches)} of the record"
-        elif batch > 1 and batches[number] != 1:
+        if number >= len(network_batches):
+            yield f"{place}: found a network beyond the {len(network_batches)} of the record"
+        elif batch > 1 and network_batches[number] != 1:
             reason = f"the layers of networks[{number}] are not those of one image"
             yield f"{place}: found {batch} images, but {reason}"
 
 
 def _unit_faults(file: Any) -> Iterator[str]:
+    """Yield unknown quantities, wrong units, and quantities without a unit."""
     measured = set(file.columns)
     for case in file.cases:
         for series in case.all_series:
@@ -281,24 +288,25 @@ def _cases(file: Any) -> Iterator[Case]:
 
     Cases with the same reference to layers share one tuple of layers, which saves memory.
     """
-    in_nanoseconds = {name for name, unit in file.units.items() if unit == "ns"}
-    layers: dict[CaseLayers | None, tuple[Layer, ...]] = {None: ()}
+    quantities_in_ns = {name for name, unit in file.units.items() if unit == "ns"}
+    layers_by_reference: dict[CaseLayers | None, tuple[Layer, ...]] = {None: ()}
     for case in (*_cases_of_rows(file), *file.cases):
         for series in case.all_series:
-            for name in in_nanoseconds & series.keys():
+            for name in quantities_in_ns & series.keys():
                 series[name] = in_seconds(series[name])
-        if case.layers not in layers:
+        if case.layers not in layers_by_reference:
             network_number, batch = case.layers
-            network = []
+            layers = []
             for name, number in file.networks[network_number]:
-                network.append(msgspec.structs.replace(file.layers[number], name=name))
-            layers[case.layers] = tuple(network) if batch == 1 else at_batch(network, batch)
+                layers.append(msgspec.structs.replace(file.layers[number], name=name))
+            layers_by_reference[case.layers] = at_batch(layers, batch) if batch > 1 else (*layers,)
         fields = {name: getattr(case, name) for name in Case.__struct_fields__}
-        fields["layers"] = layers[case.layers]
+        fields["layers"] = layers_by_reference[case.layers]
         yield Case(**fields)
 
 
 def _cases_of_rows(file: Any) -> Iterator[_Case]:
+    """Convert the rows of a file to cases without layers."""
     for levels, samples in file.rows:
         factors = dict(zip(file.factors, levels, strict=True))
         columns = zip(file.columns, samples, strict=True)
@@ -309,14 +317,16 @@ def _cases_of_rows(file: Any) -> Iterator[_Case]:
 
 # -------------------------------------------------------------------------- allocator events
 
+#: Name of the attachment with the events.
 EVENTS: Final = "memory_events.json.gz"
+#: ``Attachment.meaning`` of the events.
 EVENTS_MEANING: Final = "the events of PyTorch's allocator, a line for each case"
 _EventBytes: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _EventOwner: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class _Events(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The events of one case by quantity."""
+    """The events of one case; the fields are quantities."""
 
     memory_events: tuple[_EventBytes, ...] = ()
     memory_events_before: tuple[_EventBytes, ...] = ()
@@ -327,7 +337,7 @@ EVENT_QUANTITIES: Final = _Events.__struct_fields__
 
 
 def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
-    """Move the events out of ``cases``.
+    """Separate the allocator's events from ``cases``.
 
     Returns the cases without events, and the content of the attachment; b"" if no case has events.
     """
@@ -344,9 +354,10 @@ def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
 
 
 def join_events(record: Record, content: bytes | Missing, place: str) -> Record:
-    """Move the events of the attachment ``place`` into the cases; raises ``RecordError``.
+    """Add the events from the ``content`` of their attachment to the cases of ``record``.
 
-    If the attachment is missing, its reason becomes the reason why the events are missing.
+    If the attachment is missing, the events are missing for the same reason.  Raises
+    ``RecordError``, which names ``place``, for damaged content or another number of cases.
     """
     if isinstance(content, Missing):
         reasons = dict.fromkeys(EVENT_QUANTITIES, content.reason)
@@ -356,11 +367,11 @@ def join_events(record: Record, content: bytes | Missing, place: str) -> Record:
     text = unpacked(content, place, REMEDY)
     events_of_cases = strict.parse_json(text, tuple[_Events, ...], place, REMEDY)
     if len(events_of_cases) != len(record.cases):
-        count = f"{len(events_of_cases)} cases, but the record has {len(record.cases)}"
-        raise RecordError(f"{place}: found the events of {count}; {REMEDY}.")
+        counts = f"{len(events_of_cases)} cases, but the record has {len(record.cases)}"
+        raise RecordError(f"{place}: found the events of {counts}; {REMEDY}.")
     cases: list[Case] = []
     for case, events in zip(record.cases, events_of_cases, strict=True):
-        by_quantity = msgspec.structs.asdict(events)
-        series = {name: samples for name, samples in by_quantity.items() if samples}
-        cases.append(msgspec.structs.replace(case, series={**series, **case.series}))
+        events_by_quantity = msgspec.structs.asdict(events)
+        event_series = {name: events for name, events in events_by_quantity.items() if events}
+        cases.append(msgspec.structs.replace(case, series={**event_series, **case.series}))
     return msgspec.structs.replace(record, cases=tuple(cases))

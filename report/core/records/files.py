@@ -1,6 +1,6 @@
-"""Open and unpack files of the data directory, and read CSV tables.
+"""Open and unpack files of a data directory, and read CSV tables.
 
-All other code opens files of the data directory through this module.
+All other code opens files of a data directory through this module.
 """
 
 import csv
@@ -18,12 +18,12 @@ from report.core.errors import RecordError
 
 #: The data directory of this project.
 PROJECT_DATA: Final = Path(__file__).resolve().parents[3] / "data"
-#: Limit on an unpacked file (B), since a small packed file may unpack to any size.
+#: Limit on a file (B), also after unpacking, since a small packed file may unpack to any size.
 LARGEST_UNPACKED: Final = 2**28
-#: Level of gzip; the highest level makes files 5 % smaller in three times the time.
-_COMPRESSION: Final = 6
+#: Level of gzip; the highest level would make files 5 % smaller in three times the time.
+_GZIP_LEVEL: Final = 6
 #: First bytes of every gzipped file.
-_GZIP: Final = b"\x1f\x8b"
+_GZIP_START: Final = b"\x1f\x8b"
 #: Suffix of the file names of tables.
 TABLE: Final = ".csv"
 _RESTORE: Final = "restore the file with git"
@@ -31,23 +31,25 @@ _RESTORE: Final = "restore the file with git"
 Row = TypeVar("Row")
 
 
-def shared(name: str, data: Path) -> Path:
-    """Return the path of the file ``name`` in ``data``; if missing, in the project's data.
+def shared_file(name: str, data: Path) -> Path:
+    """Return the path of the file ``name`` in ``data``, or in the project's data if missing there.
 
-    A data directory may thus contain records only; published values, data sheets and literature
-    then come from the project.
+    A user's data directory may thus contain only records; published values, data sheets and
+    literature then come from the project.
     """
-    own = data / name
-    return own if os.path.lexists(own) else PROJECT_DATA / name
+    path = data / name
+    return path if os.path.lexists(path) else PROJECT_DATA / name
 
 
 def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> bytes:
     """Read the regular file ``path``, which messages call ``place``.
 
-    The file, with links followed, must be inside ``data``: a paper must not depend on a file
-    outside the committed data.  Raises ``RecordError``: for an unreadable file, with ``remedy`` at
-    its end; for a file larger than ``LARGEST_UNPACKED``; and for a pipe or a device, where reading
-    could wait forever.
+    If ``data`` is given, the file with all links followed must be inside it: a paper must not
+    depend on a file outside the committed data.
+
+    Raises ``RecordError`` for a file outside ``data``, for a file larger than ``LARGEST_UNPACKED``,
+    for a pipe or a device (reading could wait forever), and for a file that cannot be read; only
+    the last message ends with ``remedy``.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -68,7 +70,7 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
 def gzipped(text: bytes) -> bytes:
     """Compress ``text`` to bytes that depend on neither the time nor the Python version.
 
-    ``gzip.compress`` writes a different header on Python 3.11 and 3.12.
+    ``gzip.compress`` writes different headers on Python 3.11 and 3.12.
     """
     buffer = io.BytesIO()
     with gzip_writer(buffer) as stream:
@@ -76,17 +78,18 @@ def gzipped(text: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def gzip_writer(target: BinaryIO, level: int = _COMPRESSION) -> gzip.GzipFile:
-    """Open a stream that compresses into ``target``, reproducibly like ``gzipped``."""
+def gzip_writer(target: BinaryIO, level: int = _GZIP_LEVEL) -> gzip.GzipFile:
+    """Open a stream that compresses into ``target``, as reproducibly as ``gzipped``."""
     return gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0, compresslevel=level)
 
 
 def unpacked(content: bytes, place: str, remedy: str) -> bytes:
-    """Unpack gzipped ``content``; return other content unchanged.  Messages name ``place``.
+    """Unpack ``content`` if it is gzipped, else return it unchanged.
 
-    Raises ``RecordError`` that ends with ``remedy``.
+    Raises ``RecordError``, which begins with ``place`` and ends with ``remedy``, for damaged
+    content and for more than ``LARGEST_UNPACKED`` bytes.
     """
-    if not content.startswith(_GZIP):
+    if not content.startswith(_GZIP_START):
         return content
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
@@ -102,7 +105,8 @@ def unpacked(content: bytes, place: str, remedy: str) -> bytes:
 def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:
     """Read a CSV table into structs of type ``row``; return () if the file is missing.
 
-    An empty cell becomes the default of the field.  Raises ``RecordError`` with file and line.
+    An empty cell becomes the default of its field.  Raises ``RecordError`` for an unreadable file
+    and, with the line, for an invalid cell.
     """
     if not os.path.lexists(path):
         return ()
@@ -114,9 +118,9 @@ def read_table(path: Path, row: type[Row]) -> tuple[Row, ...]:
     rows: list[Row] = []
     # Line 1 contains the names of the columns.
     for line, cells in enumerate(csv.DictReader(text.splitlines()), start=2):
-        filled = {name: cell for name, cell in cells.items() if cell}
+        nonempty_cells = {name: cell for name, cell in cells.items() if cell}
         try:
-            rows.append(msgspec.convert(filled, row, strict=False))
+            rows.append(msgspec.convert(nonempty_cells, row, strict=False))
         except msgspec.ValidationError as error:
             raise RecordError(f"{place}: line {line}: {error}; {_RESTORE}.") from error
     return tuple(rows)

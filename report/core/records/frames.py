@@ -4,8 +4,8 @@ The unit is a column, because one table contains all quantities.  Factors, and c
 imported records, become columns of the same name.  A factor with the name of another column, such
 as ``policy``, becomes ``case_policy``.
 
-The events of PyTorch's allocator are left out: they are one list in order, not samples, and there
-are more of them than samples.  They stay in the attachment of their record.
+The events of PyTorch's allocator are left out: they are a list in order, not samples, and more
+numerous than all samples.  Readers find them in the attachment of the record.
 """
 
 import io
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
 
 #: Columns that differ between the series of one case; the last has all samples of a series.
 _SERIES_COLUMNS: Final = ("process", "policy", "quantity", "unit", "samples")
+#: Names of columns that a factor must not have.
 _RESERVED_COLUMNS: Final = {"file", "device", "case", *_SERIES_COLUMNS, "repetition", "value"}
 
 
 def sample_frame(stored: Sequence[Stored | StoredImport]) -> "pd.DataFrame":
-    """Return all samples of all cases, one row per sample, in the unit stated in the row."""
+    """Return a frame with one row per sample of all records; each row states its unit."""
     stream = io.StringIO()
     write_samples(stored, stream)
     stream.seek(0)
     return read_samples(stream)
 
 
-def read_samples(written: Path | IO[str]) -> "pd.DataFrame":
-    """Read the CSV file of ``write_samples``, gzipped or not; return one row per sample."""
+def read_samples(file: Path | IO[str]) -> "pd.DataFrame":
+    """Read a CSV file that ``write_samples`` wrote, gzipped or not; return one row per sample."""
     import pandas as pd
 
-    series = pd.read_csv(written, keep_default_na=False, na_values=[""], low_memory=False)
+    series = pd.read_csv(file, keep_default_na=False, na_values=[""], low_memory=False)
     samples = series.pop("samples").astype(str).str.split(" ")
     frame = series.assign(value=samples).explode("value")
     frame.insert(len(frame.columns) - 1, "repetition", frame.groupby(level=0).cumcount())
@@ -50,7 +51,7 @@ def read_samples(written: Path | IO[str]) -> "pd.DataFrame":
 
 
 def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> None:
-    """Write all samples as CSV: one row per series, its samples separated by spaces.
+    """Write all samples as CSV: one row per series, with its samples separated by spaces.
 
     Whole numbers stay whole, even in a column with empty cells.
     """

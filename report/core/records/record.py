@@ -1,7 +1,7 @@
 """The record: the result of one run of an experiment on one machine.
 
-A record holds raw samples, the geometry of every layer that ran, the environment, the command and
-the hash of the measuring code.  Aggregates and theory are computed when a paper is built.  The
+A record contains raw samples, the geometry of every layer that ran, the environment, the command
+and the hash of the measuring code.  Aggregates and theory are computed when a paper is built.  The
 module ``file_format`` encodes and parses records, ``store`` reads and writes their files.
 """
 
@@ -17,13 +17,13 @@ import msgspec
 from report.core.records.layers import Layer
 from report.core.records.quantities import LARGEST, SHORTEST_S
 
-#: Version of the format.  Records of versions 1 to 3 were converted; ``converted_from`` says so.
+#: Version of the format.  Records of versions 1 to 3 were converted (see ``Head.converted_from``).
 SCHEMA_VERSION: Final = 4
 
 #: Longest name (characters) that a table can print.
 LONGEST_NAME: Final = 200
 
-#: Numbers are bounded so that no computation on them overflows.
+#: A number; bounded, so that no computation with it overflows.
 StoredNumber: TypeAlias = (
     Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
     | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
@@ -34,9 +34,9 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
-#: Number of processes of a case or shards of a run; bounded, since code loops over both.
+#: Number of processes of a case, or of shards of a run; bounded, since code loops over them.
 Repeats: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
-#: Number of one process or shard, from 1.
+#: Number that identifies a process or a shard, from 1.
 Position: TypeAlias = Repeats
 ByteCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 #: A name in lower case with underscores, such as ``conv_scaling``.
@@ -69,19 +69,19 @@ Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
 Moment: TypeAlias = Literal["before", "during", "after"]
-#: Reason for what is missing in the record of a run that was ended early.
+#: Reason for a value that is missing in the record of a run that was ended early.
 ENDED: Final = "the run was ended before this was measured"
 #: Fewest processes whose smallest and largest value bound the median with at least 95 % confidence:
 #: with 6 values the confidence is 1 - 2 / 2^6 = 96.9 %.
 FEWEST_PROCESSES: Final = 6
-#: Passes of a layer that studies measure.
+#: Passes of a layer, which studies measure together or apart.
 Pass: TypeAlias = Literal["forward", "forward_backward"]
 PASSES: Final[tuple[Pass, ...]] = ("forward", "forward_backward")
-#: Operations whose best rate is a ceiling.
+#: Operations whose measured peak rate is a ceiling.
 PeakOperation: TypeAlias = Literal[
     "matrix_product", "convolution", "copy", "read", "triad", "page_mapping"
 ]
-#: Units of the work of these operations.
+#: Units of the work of a ``PeakOperation``; 1 for pages.
 WorkUnit: TypeAlias = Literal["FLOP", "B", "1"]
 
 
@@ -143,7 +143,7 @@ class PrecisionSwitches(RecordPart, frozen=True):
 
 
 class Cache(RecordPart, frozen=True):
-    """A cache of the processor; ``cores`` is the number of cores that share the cache."""
+    """A cache of the processor; ``cores`` is the number of cores that share it."""
 
     level: PositiveCount
     kind: Literal["data", "instruction", "unified"]
@@ -151,8 +151,8 @@ class Cache(RecordPart, frozen=True):
     cores: PositiveCount
 
 
-def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
-    """Map each cache level to the bytes of data that it holds for ``cores`` cores, lowest first.
+def cache_bytes_by_level(caches: Iterable[Cache], cores: int) -> dict[int, int]:
+    """Map each cache level, lowest first, to the bytes of data that ``cores`` cores store in it.
 
     The cores are assumed to use as few caches as possible, since the system may run the threads on
     any cores.  The opposite assumption could overstate the peak in the roofline.
@@ -160,22 +160,22 @@ def capacities(caches: Iterable[Cache], cores: int) -> dict[int, int]:
     by_level: dict[int, int] = {}
     for cache in sorted(caches, key=attrgetter("level")):
         if cache.kind != "instruction":
-            caches_used = math.ceil(cores / cache.cores)
-            by_level[cache.level] = cache.size_bytes * caches_used
+            used_caches = math.ceil(cores / cache.cores)
+            by_level[cache.level] = cache.size_bytes * used_caches
     return by_level
 
 
-def last_capacity(caches: Iterable[Cache], cores: int) -> int | None:
-    """Return the bytes of the last cache level; None if no data cache is known."""
-    by_level = capacities(caches, cores)
+def last_cache_bytes(caches: Iterable[Cache], cores: int) -> int | None:
+    """Return the bytes of the last cache level for ``cores`` cores; None if it is unknown."""
+    by_level = cache_bytes_by_level(caches, cores)
     return by_level[max(by_level)] if by_level else None
 
 
 class Host(RecordPart, frozen=True):
     """Details that distinguish this machine from others of the same name; null if unknown.
 
-    ``flags``: all features that the processor reports.  ``machine``: a random identifier, recorded
-    only by runs of November 2026.
+    ``flags``: all features that the processor reports.  ``machine``: a random identifier, which
+    only runs of November 2026 recorded.
     """
 
     vendor: Text | None
@@ -194,10 +194,11 @@ class Host(RecordPart, frozen=True):
 class Environment(RecordPart, frozen=True, kw_only=True):
     """The machine and the software during the run.
 
-    ``missing``: null field → reason.  ``name``: the user's name for the machine.  ``variables``:
-    environment variables that change times or results.  ``load_before``, ``load_after``: one-minute
-    load averages, recorded until November 2026; later runs detect disturbances while measuring.
-    ``conditions``: state of the processor (affinity, kinds of core, governor, turbo, throttling).
+    ``missing``: null field, or missing quantity → reason.  ``name``: the user's name for the
+    machine.  ``variables``: environment variables that change times or results.  ``load_before``,
+    ``load_after``: one-minute load averages, recorded until November 2026; later runs detect
+    disturbances while they measure.  ``conditions``: state of the processor (affinity, kinds of
+    core, governor, turbo, throttling).
     """
 
     device: Literal["cpu", "cuda"]
@@ -220,21 +221,24 @@ class Environment(RecordPart, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The name of the device for readers; for a GPU without the memory size."""
+        """The device for readers: a GPU without its memory size, or a CPU with its threads.
+
+        The user's name for the machine replaces the name of the model.
+        """
         if self.gpu is not None:
-            gpu = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model) or self.gpu.model
-            return self.name or gpu
+            without_memory_size = re.sub(r"[ -]\d+ ?GB\b.*", "", self.gpu.model)
+            return self.name or without_memory_size or self.gpu.model
         family, model = (self.host.family, self.host.model) if self.host else (None, None)
         processor = _with_microarchitecture(self.cpu.model, family, model)
         return f"{self.name or processor}{self.threads_text}"
 
     @property
     def threads_text(self) -> str:
-        """The number of threads, as the end of ``label``."""
+        """The number of threads, as at the end of ``label``."""
         return f", {self.threads} thread{'s' if self.threads > 1 else ''}"
 
 
-#: AMD's microarchitecture → processor family and model ranges, copied from Linux
+#: AMD's microarchitecture → processor family, and ranges of model numbers; copied from Linux
 #: (arch/x86/kernel/cpu/amd.c, ``bsp_init_amd``, https://git.kernel.org).
 _ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
     "Zen": (0x17, (range(0x30), range(0x50, 0x60))),
@@ -268,14 +272,15 @@ SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 
 
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
-    """A measured peak, such as the best rate of a matrix product: repeated runs of known work.
+    """A measured peak, such as the rate of a matrix product: durations of a known work.
 
-    ``work``: floating-point operations, bytes read and written, or pages mapped in one repetition
-    (see ``work_unit``).  ``samples``: durations in s, in a fresh process; ``unit`` is ns in files
-    of earlier runs.  ``instrument``: the measuring program.  ``working_set``: memory (B) that is
-    touched repeatedly, over all arrays and threads.  ``moment``: before or after the cases;
-    ``during`` means measured again, because a case exceeded the ceiling from before the run.
-    ``disturbance``: other activity on the machine.
+    ``size``: of the operation, in words.  ``work``: floating-point operations, bytes read and
+    written, or pages mapped in one repetition (see ``work_unit``).  ``samples``: durations in s, of
+    repetitions in a fresh process; in files of earlier runs ``unit`` is ns.  ``instrument``: the
+    measuring program.  ``working_set``: memory (B) that is used repeatedly, over all arrays and
+    threads.  ``moment``: before or after the cases; ``during`` for a ceiling that was measured
+    again, because a case was faster than the ceiling from before the run.  ``disturbance``: other
+    activity on the machine.
     """
 
     operation: PeakOperation
@@ -297,11 +302,11 @@ class Ceiling(RecordPart, frozen=True, omit_defaults=True):
 
 
 class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
-    """One process's measurement of a case, under one memory policy.
+    """The measurement of a case by one process, under one memory policy.
 
     ``process``: number of the process; every process measures all cases, in an order of its own.
-    ``policy``: null if unknown.  ``disturbance``: other activity on the machine; a further process
-    repeats a disturbed round if time allows.  ``reason``: null exactly if the status is ok.
+    ``policy``: null if unknown.  ``reason``: null exactly if the status is ok.  ``disturbance``:
+    other activity on the machine; if time allows, a further process repeats a disturbed round.
     """
 
     process: Position
@@ -317,7 +322,7 @@ class Round(RecordPart, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Status of one combination of factors; ``reason`` is null exactly if the status is ok."""
+    """Status of the case with these ``factors``; ``reason`` is null exactly if the status is ok."""
 
     factors: Factors
     status: Status = "ok"
@@ -327,7 +332,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One combination of factors with its layers and samples.
 
-    ``series``: samples that are equal in every process, or that the main process measured.
+    ``series``: samples of the main process, and samples that are equal in every process.
     ``rounds``: samples of separate processes, in the order of measurement.
     """
 
@@ -342,19 +347,22 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
         yield from (round_.series for round_ in self.rounds)
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
-        """Return the raw samples of ``quantity``, process after process; empty if not measured."""
-        if of_main_process := self.series.get(quantity):
-            return of_main_process
+        """Return the raw samples of ``quantity``; empty if it was not measured.
+
+        Samples in ``series`` come first; else the samples of ``rounds_under(policy)`` are joined.
+        """
+        if samples_of_main_process := self.series.get(quantity):
+            return samples_of_main_process
         samples: list[Sample] = []
         for round_ in self.rounds_under(policy):
             samples += round_.samples(quantity)
         return tuple(samples)
 
     def rounds_under(self, policy: Policy) -> list[Round]:
-        """Return the ok rounds under ``policy``; if there are none, under the only other policy.
+        """Return the rounds with status ok under ``policy``, or else under the only other policy.
 
-        Disturbed rounds are left out if enough others remain: ``FEWEST_PROCESSES``, or at least one
-        if even all rounds are fewer.  Otherwise they are included, and noise widens the intervals.
+        Disturbed rounds are left out if enough others remain: ``FEWEST_PROCESSES``, or one if all
+        rounds together are fewer.  Otherwise they are included, and noise widens the intervals.
         """
         ok = [round_ for round_ in self.rounds if round_.status == "ok"]
         rounds = [round_ for round_ in ok if round_.policy == policy]
@@ -368,10 +376,10 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Protocol(RecordPart, frozen=True):
     """Plan, repetitions and time budget of a run.
 
-    ``processes``: memory policy → planned number of processes per case.  ``variables``: memory
-    policy → environment variables that set the policy.  ``case_budget_s``: time limit of a case in
-    one process.  ``budget_s``: time limit of a case in all processes, so that fewer processes
-    measure slow cases.  ``seed``: determines the order of the cases in each process.
+    ``seed``: determines the order of the cases in each process.  ``case_budget_s``: time limit of a
+    case in one process.  ``processes``: memory policy → planned number of processes per case.
+    ``variables``: memory policy → environment variables that set the policy.  ``budget_s``: time
+    limit of a case in all processes; fewer processes measure a case that would exceed it.
     """
 
     plan: PlanName
@@ -400,7 +408,7 @@ class Attachment(RecordPart, frozen=True):
 class Shard(RecordPart, frozen=True):
     """The part of a sweep that a run measured: shard ``number`` (from 1) of ``of`` shards.
 
-    ``sweep`` is the digest of the sweep's cases and counters, which all shards share.
+    ``sweep`` is the digest of the cases and counters of the whole sweep, equal in all its shards.
     """
 
     number: Position
@@ -445,7 +453,7 @@ class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # ------------------------------------------------------------------------ measurements by others
 
-#: Version of the format of imported records; files of version 1 were converted.
+#: Version of the format of imported records; files of version 1 were converted to it.
 IMPORT_SCHEMA: Final = 2
 
 #: An SPDX licence expression, such as ``MIT`` or ``Apache-2.0 WITH LLVM-exception``.
@@ -460,9 +468,9 @@ Address = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s<>\"'{}|\\^`]+$")]
 class Origin(RecordPart, frozen=True):
     """Author, address, licence and file of a published measurement.
 
-    ``instrument``: the measuring program.  ``file``, ``sha256``: name and digest of the published
-    file.  ``format``: the importer that read the file.  ``imported``: time of the import.
-    ``given``: facts that the user stated at the import.
+    ``instrument``: the measuring program.  ``format``: the importer that read the file.  ``file``,
+    ``sha256``: name and digest of the published file.  ``imported``: time of the import.
+    ``given``: facts that the user stated on the command line of the import.
     """
 
     author: Name
@@ -481,8 +489,9 @@ class Origin(RecordPart, frozen=True):
 class ImportedEnvironment(RecordPart, frozen=True):
     """The machine and its software, as far as the published file states them.
 
-    ``model``: device that ran the cases.  ``clock``: frequency of the device (Hz).
-    ``power_limit``: limit of the device (W).  ``framework``: measured library with its version.
+    ``model``: model of the device that ran the cases.  ``framework``: measured library with its
+    version.  ``clock``: frequency of the device (Hz).  ``power_limit``: power limit of the device
+    (W).
     """
 
     device: Literal["cpu", "cuda"]
@@ -504,10 +513,10 @@ class ImportedEnvironment(RecordPart, frozen=True):
 class ImportedRecord(RecordPart, frozen=True, kw_only=True):
     """One published file of measurements.
 
-    ``conditions``: factors of all cases, such as the precision.  ``rounding``: quantity → step to
-    which the file rounds it, a power of ten in the unit of the quantity.  ``missing``: null field,
-    or fact without a field of its own → reason.  ``converted_from``: null, or the digest of the
-    older-format file from which this one was converted.
+    ``conditions``: levels of factors that all cases share, such as the precision.  ``rounding``:
+    quantity → step to which the published file rounds, a power of ten in the quantity's unit.
+    ``missing``: null field, or a fact without a field of its own → reason.  ``converted_from``:
+    null, or the digest of the older-format file from which this one was converted.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=IMPORT_SCHEMA, le=IMPORT_SCHEMA)]

@@ -1,7 +1,8 @@
-"""Record files: their paths, writing them once, and reading them.
+"""Write and read the files of records; an existing file is never replaced.
 
-A record is one JSON file, parsed by ``file_format``.  Its attachments, such as the output of
-profilers, are in a folder of the same name.  Imported records are in ``data/<study>/imported``.
+A record is one JSON file, which ``file_format`` parses.  Its attachments, such as the output of
+profilers, are in a folder of the same name.  Own records (measured by this project) are in
+``data/<study>``, imported ones (measured by others) in ``data/<study>/imported``.
 """
 
 import hashlib
@@ -23,9 +24,9 @@ from report.core.records.file_format import EVENTS, OWN_RECORD, REMEDY, Kind
 from report.core.records.files import TABLE, read_file
 from report.core.records.record import ImportedRecord, Record
 
-#: The name of a record file: ``<UTC time>-<device>-<short hash>.json``.
+#: The name of a record's file: ``<UTC time>-<device>-<short hash>.json``.
 _NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[a-z0-9-]+-(?P<hash>[0-9a-f]{8})\.json")
-#: Message about a record that was changed after it was measured.
+#: Message about a record with ``StoredRecord.edited``.
 EDITED: Final = "its content does not match the hash in its name"
 #: Limit on the attachments of a record that are read together (B).
 LARGEST_ATTACHED: Final = 2**26
@@ -36,11 +37,11 @@ Kind_co = TypeVar("Kind_co", covariant=True)
 
 @dataclass(frozen=True)
 class StoredRecord(Generic[Kind_co]):
-    """A record and its file, relative to the data directory.
+    """A record and the path of its file, relative to the data directory.
 
-    ``edited``: the content changed after the experiment wrote the file.  ``others``: further runs
-    of the same measurement, pooled with the record.  ``parts``: all shards of the run, as read from
-    their files; empty for a run without shards.  ``sha256``: digest of the file.
+    ``edited``: the content of the file does not match the hash in its name.  ``others``: further
+    runs of the same measurement, pooled with the record.  ``parts``: if the record was merged from
+    shards of a run, the shards; else empty.  ``sha256``: digest of the file.
     """
 
     record: Kind_co
@@ -52,7 +53,7 @@ class StoredRecord(Generic[Kind_co]):
 
     @property
     def short_digest(self) -> str:
-        """The beginning of the digest that ends the file's name, by which readers know a record."""
+        """The part of the digest in the file's name, by which papers call a record."""
         return self.file[-13:-5]
 
     @property
@@ -62,7 +63,7 @@ class StoredRecord(Generic[Kind_co]):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of this run or of its shards."""
+        """The file of this run, or the files of its shards."""
         return tuple(part.file for part in self.shards)
 
     @property
@@ -76,7 +77,7 @@ StoredImport: TypeAlias = StoredRecord[ImportedRecord]
 
 
 def start_and_file(stored: Stored) -> tuple[str, str]:
-    """Return the sort key of records: start of the run, then file; the oldest sorts first."""
+    """Return the sort key of a record: start of the run, then file."""
     return stored.record.started, stored.file
 
 
@@ -84,19 +85,23 @@ def start_and_file(stored: Stored) -> tuple[str, str]:
 
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
-    """Return the file name of a record: time, device and a short hash of its ``text``."""
+    """Return the file name of a record: time, device and a short hash of its ``text``.
+
+    An empty ``text`` is replaced by the encoded record.
+    """
     moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
     compact_moment = re.sub("[-:]", "", moment)
     short_hash = digest(text or file_format.encode(record))[:8]
     return f"{compact_moment}-{record.environment.key}-{short_hash}{ENDING}"
 
 
-def _folder(study: str, kind: type[Record | ImportedRecord]) -> str:
+def _folder_of_kind(study: str, kind: type[Record | ImportedRecord]) -> str:
+    """Return the folder of a study's records of one kind, relative to the data directory."""
     return f"{study}/{IMPORTED}" if kind is ImportedRecord else study
 
 
 def digest(content: bytes) -> str:
-    """Return the SHA-256 in hexadecimal, as in ``Attachment.sha256``."""
+    """Return the SHA-256 of ``content`` in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -109,14 +114,14 @@ def write_record(
     the file exists, since records are never replaced, or if the folder cannot be written.
     """
     text = file_format.encode(record)
-    target = data / _folder(record.study, type(record)) / record_name(record, text)
+    target = data / _folder_of_kind(record.study, type(record)) / record_name(record, text)
     return write_files(target, text, attachments)
 
 
 def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> Path:
-    """Write the attachments of a record, then its text, like ``write_record``.
+    """Write the attachments of the record ``target``, then its ``text``, like ``write_record``.
 
-    Attachments without a record can remain only if the process is killed.
+    If the record cannot be written, its attachments are removed.
     """
     if target.exists():
         raise RecordError(
@@ -125,7 +130,7 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
         )
     try:
         write_attachments(target, attachments)
-        # If another process has just written this name, the content is equal, since names hash it.
+        # If another process has just written this file, the content is equal: names contain a hash.
         _write(target, text)
     except OSError as error:
         raise RecordError(
@@ -139,7 +144,10 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
 
 
 def write_attachments(target: Path, attachments: Mapping[str, bytes]) -> None:
-    """Write attachments into the folder of the record ``target``; raises ``OSError``."""
+    """Write attachments into the folder that belongs to the record ``target``.
+
+    Creates the folder of the record too.  Raises ``OSError``.
+    """
     folder = attachments_folder(target) if attachments else target.parent
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in attachments.items():
@@ -157,24 +165,25 @@ def _write(path: Path, content: bytes) -> None:
         temporary.replace(path)
     finally:
         with suppress(OSError):
-            temporary.unlink()  # remains only if an operation failed
+            temporary.unlink()  # exists only if an operation failed
 
 
 # ----------------------------------------------------------------------------------- attachments
 
 
 def attachments_folder(path: Path) -> Path:
-    """Return the folder with the attachments of the record ``path``."""
+    """Return the folder for the attachments of the record ``path``."""
     return path.with_name(path.name.removesuffix(ENDING))
 
 
 def read_attachments(
     stored: StoredRecord[Any], patterns: Iterable[str], data: Path
 ) -> dict[str, bytes | Missing]:
-    """Read the attachments of a record whose names match one of ``patterns``, by name.
+    """Read the attachments of a record whose names match a pattern; return name → content.
 
-    A file that does not exist is ``Missing``.  Raises ``RecordError`` for an unreadable file, for a
-    SHA-256 that differs from the record, and for more than ``LARGEST_ATTACHED`` bytes in all.
+    ``patterns`` are those of ``fnmatch``.  A file that does not exist is ``Missing``.  Raises
+    ``RecordError`` for an unreadable file, for a SHA-256 that differs from that in the record, and
+    for more than ``LARGEST_ATTACHED`` bytes in all.
     """
     patterns = tuple(patterns)
     total_bytes = 0
@@ -184,7 +193,7 @@ def read_attachments(
         if not any(fnmatchcase(name, pattern) for pattern in patterns):
             continue
         path = attachments_folder(data / stored.file) / name
-        place = _place(path, data)
+        place = _place_of(path, data)
         if not os.path.lexists(path):
             contents[name] = Missing(f"{name} is not beside the record")
             continue
@@ -208,9 +217,10 @@ def read_attachments(
 def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> StoredRecord[Kind]:
     """Read and check one record in any folder of ``data``; raises ``RecordError``.
 
-    The allocator events of a ``Record`` are read from their attachment.
+    ``kind``: ``Record`` for an own record, or ``ImportedRecord``.  The events of PyTorch's
+    allocator are read from their attachment.
     """
-    place = _place(path, data)
+    place = _place_of(path, data)
     name = _NAME.fullmatch(path.name)
     if not os.path.lexists(path):
         raise RecordError(f"{place}: there is no such file; correct the name.")
@@ -245,8 +255,8 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
     return replace(stored, record=file_format.join_events(record, events, place_of_events))
 
 
-def _place(path: Path, data: Path) -> str:
-    """Return the path for messages, relative to the parent of ``data`` if inside that."""
+def _place_of(path: Path, data: Path) -> str:
+    """Return a path for messages: relative to the parent of ``data`` if it is in that parent."""
     if path.is_relative_to(data.parent):
         path = path.relative_to(data.parent)
     return path.as_posix()
@@ -257,19 +267,19 @@ def read_records(
 ) -> tuple[StoredRecord[Kind], ...]:
     """Read all records of a study, sorted by file name and thus by time.
 
-    Raises ``RecordError`` for the first unusable file.
+    Raises ``RecordError`` for the first unusable record.
     """
-    records, refused = survey(study, data, kind)
+    records, refused = read_usable_records(study, data, kind)
     for reason in refused.values():
         raise RecordError(reason)
     return records
 
 
-def survey(
+def read_usable_records(
     study: str, data: Path, kind: type[Kind] = OWN_RECORD
 ) -> tuple[tuple[StoredRecord[Kind], ...], dict[str, str]]:
     """Read the records of a study; return usable records, and file → reason for the others."""
-    folder = data / _folder(study, kind)
+    folder = data / _folder_of_kind(study, kind)
     records: list[StoredRecord[Kind]] = []
     refused: dict[str, str] = {}
     for path in _visible(folder):
@@ -280,8 +290,8 @@ def survey(
             stated_study = stored.record.study
             if stated_study != study:
                 raise RecordError(
-                    f"{_place(path, data)}: study: found {stated_study!r}; move the file to "
-                    f"{_folder(stated_study, kind)}."
+                    f"{_place_of(path, data)}: study: found {stated_study!r}; move the file to "
+                    f"{_folder_of_kind(stated_study, kind)}."
                 )
             records.append(stored)
         except RecordError as error:
@@ -289,8 +299,8 @@ def survey(
     return tuple(records), refused
 
 
-def strays(study: str, data: Path) -> tuple[str, ...]:
-    """Return one sentence per file or folder that belongs to no record of the study."""
+def stray_files(study: str, data: Path) -> tuple[str, ...]:
+    """Return one sentence for each file and folder that belongs to no record of the study."""
     sentences: list[str] = []
     for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
         if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
@@ -302,10 +312,10 @@ def strays(study: str, data: Path) -> tuple[str, ...]:
                 continue  # the folder with the attachments of this record
             fault = f"holds files of {record.name}, which does not exist; "
             fault += f"restore {record.name}, or delete the folder."
-        sentences.append(f"{_place(path, data)}: {fault}")
+        sentences.append(f"{_place_of(path, data)}: {fault}")
     return tuple(sentences)
 
 
 def _visible(folder: Path) -> list[Path]:
-    """List a folder, sorted, without hidden files such as the journals of unfinished runs."""
+    """List the paths in a folder, sorted, without hidden ones such as journals of running runs."""
     return sorted(path for path in folder.glob("*") if not path.name.startswith("."))

@@ -1,7 +1,7 @@
 """Strict reading of JSON and YAML, with errors that name the file, the field and the remedy.
 
 msgspec converts a text to the requested type; this module rewrites an error of msgspec as one
-sentence with the file, the field and the value.  A repeated field is an error.
+sentence with the file, the field, the value and the remedy.  A repeated field is an error.
 
 Only plain YAML is accepted: mappings, lists, text, and null, true, false and numbers as in JSON.
 ``yes``, ``017``, ``1:30``, ``.inf``, ``2001-01-01`` and all keys are text.
@@ -21,26 +21,27 @@ import yaml
 from report.core.errors import RecordError, shorten
 from report.core.records.files import read_file
 
+#: Type that is read from a file.
 Kind = TypeVar("Kind")
 #: The path to a value: names of fields, and indexes such as ``[3]``.
 Steps: TypeAlias = tuple[str, ...]
 
-#: Exceptions that decoding raises for a text that is not JSON of the requested type.
+#: Exceptions of decoders for a text that is not JSON of the requested type.
 NO_JSON: Final = (msgspec.DecodeError, ValueError, RecursionError)
 #: Limit on YAML (characters).
 _LARGEST_YAML: Final = 2**18
-#: Limit on levels of lists and mappings within each other.
+#: Limit on the depth of nested lists and mappings.
 _DEEPEST_YAML: Final = 50
 #: YAML values that are not text: the literals of JSON, with numbers of at most 64 bits.
 _LITERAL: Final = re.compile(
     r"null|true|false|-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?"
 )
 
-#: A list of numbers; most of a record consists of such lists, and they contain no fields.
+#: A list of numbers, of which most of a record consists; it cannot contain a field.
 _NUMBERS: Final = re.compile(rb"\[[-+0-9.eE, ]{9,}\]")
 #: A step of a path in messages of msgspec: a field, an index, or ``[...]`` for any key of a dict.
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
-#: Messages of msgspec about a field that the path does not contain.
+#: Messages of msgspec that name a field which is not in the path.
 _FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(.*)`", re.DOTALL)
 
 
@@ -54,10 +55,10 @@ class SyntaxFaultError(Exception):
 
 
 def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind:
-    """Read ``path``, a file of the directory ``data``, as a ``kind``.
+    """Read ``path``, a file in the data directory ``data``, as a ``kind``.
 
-    Files that end in ``.json`` are JSON, others YAML.  Raises ``RecordError`` with the file, the
-    field, the fault and the ``remedy``.
+    A file whose name ends in ``.json`` is JSON, any other YAML.  Raises ``RecordError`` with the
+    file, the field, the fault and the ``remedy``.
     """
     place = place_of(path)
     text = read_file(path, place, remedy, data)
@@ -84,9 +85,9 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 def may_repeat_a_field(text: bytes) -> bool:
     """Tell whether an object of valid JSON may repeat a field; decoders would use the last value.
 
-    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  A field
-    name that contains such a list may cause a false alarm.  A text with backslashes stays as it is,
-    since an escape could hide a repeated name.
+    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  Two field
+    names that contain such lists may become equal, which causes a false alarm.  A text with escapes
+    stays as it is: of two equal names, only the one without escapes would change.
     """
     if b"\\" not in text:
         text = _NUMBERS.sub(b"0", text)
@@ -98,9 +99,10 @@ def may_repeat_a_field(text: bytes) -> bool:
 
 
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
+    """Decode JSON to dicts, lists and scalars; raises ``RecordError`` for invalid JSON."""
     try:
         content = json.loads(text.decode(), object_pairs_hook=_object)
-        # Refuse what json accepts: NaN, lone surrogates and numbers out of range.
+        # Refuses what ``json`` accepts: NaN, lone surrogates and numbers out of range.
         msgspec.json.decode(text)
         return content
     except (*NO_JSON, SyntaxFaultError) as error:
@@ -110,7 +112,7 @@ def _plain_json(text: bytes, place: str, remedy: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Describe in words why a text could not be decoded."""
+    """Describe why a text could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
         return str(SyntaxFaultError(f"found {byte_at(error)}", line))
@@ -146,7 +148,7 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 def place_of(path: Path) -> str:
-    """Return a path for messages: the file and its two innermost folders."""
+    """Return a path for messages: the name of the file and of its two innermost folders."""
     return Path(*path.parts[-3:]).as_posix()
 
 
@@ -159,9 +161,9 @@ def byte_at(error: UnicodeDecodeError) -> str:
 
 
 def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
-    """Parse YAML; return its content, and the line of each value by the path to the value.
+    """Parse YAML; return its content, and path to a value → line of the value (from 1).
 
-    Raises ``SyntaxFaultError``.
+    Raises ``SyntaxFaultError`` for invalid YAML, and for YAML that is not plain (see above).
     """
     if len(text) > _LARGEST_YAML:
         raise _invalid_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
@@ -174,9 +176,9 @@ def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
             return None, lines
         content = _content(events, next(events), (), lines)
         next(events)
-        end = next(events)
-        if isinstance(end, yaml.DocumentStartEvent):
-            raise _invalid_yaml("found another document", _line_index(end))
+        event_after_document = next(events)
+        if isinstance(event_after_document, yaml.DocumentStartEvent):
+            raise _invalid_yaml("found another document", _line_index(event_after_document))
         return content, lines
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n")
@@ -188,20 +190,21 @@ def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
 
 
 def _invalid_yaml(fault: str, line_index: int = 0) -> SyntaxFaultError:
-    """Return the error for a fault in the line with this index (from 0)."""
+    """Return the error for a fault in the line ``line_index`` (from 0)."""
     return SyntaxFaultError(f"not valid YAML: {_plain(fault)}", line_index + 1)
 
 
 def _line_index(event: Any) -> int:
-    """Return the line (from 0) in which the value of an event of PyYAML begins."""
+    """Return the line (from 0) in which the value of PyYAML's ``event`` begins."""
     return int(event.start_mark.line)
 
 
 def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, int]) -> Any:
-    """Convert the value that begins with ``event`` to plain Python objects.
+    """Convert the value at ``path`` that begins with ``event`` to plain Python objects.
 
-    Adds the line of each value to ``lines``.  Refuses aliases (which could expand without limit),
-    tags (which could run code), and repeated keys.
+    Consumes the further ``events`` of the value, and adds the line of each value to ``lines``.
+    Refuses aliases (which could expand without limit), tags (which could run code), keys that are
+    not text, and repeated keys.
     """
     line = _line_index(event)
     lines[path] = line + 1
@@ -229,7 +232,7 @@ def _content(events: Iterator[Any], event: Any, path: Steps, lines: dict[Steps, 
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar event: text, unless it is unquoted and a literal or empty."""
+    """Return the value of a scalar event: text, unless it is unquoted and empty or a literal."""
     is_quoted = bool(event.style)
     if not is_quoted and not event.value:
         return None
@@ -244,7 +247,10 @@ def _scalar(event: Any) -> Any:
 def _converted(
     content: Any, kind: type[Kind], place: str, remedy: str, lines: Mapping[Steps, int]
 ) -> Kind:
-    """Convert plain content to a ``kind``; raises ``RecordError``, with the line of the fault."""
+    """Convert plain content to a ``kind``.
+
+    Raises ``RecordError`` with the field and, if it is in ``lines``, the line of the fault.
+    """
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
@@ -252,22 +258,22 @@ def _converted(
         line = ""
         for length in range(len(steps) + 1):
             path = tuple(steps[:length])
-            if path in lines:
-                line = f"line {lines[path]}: "  # at last the line of the innermost known value
+            if path in lines:  # a longer path leads to an inner value, whose line is more exact
+                line = f"line {lines[path]}: "
         field = "".join(step if step.startswith("[") else f".{step}" for step in steps)
         field = field.removeprefix(".") or "the top level"
         raise RecordError(f"{place}: {line}{field}: {fault}; {remedy}.") from error
 
 
 def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
-    """Return the path to the faulty value of ``content``, and the fault."""
+    """Return the path to the faulty value of ``content``, and a description of the fault."""
     steps = _steps(error, content, kind)
     message = str(error).partition(" - at ")[0]
-    fault, _, got = message.partition(", got ")
+    fault, _, found_type = message.partition(", got ")
     if match := _FIELD.fullmatch(message):
         steps = [*steps, match[1]]
     elif message.startswith("Expected"):
-        value = _shown(_value_at(content, steps)) or got
+        value = _describe_value(_value_at(content, steps)) or found_type
         if value:
             fault = f"{fault}, found {value}"
     return steps, _plain(fault[:1].lower() + fault[1:])
@@ -276,7 +282,8 @@ def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[lis
 def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
     """Return the path to the faulty value; replace each ``[...]`` of msgspec by the actual key.
 
-    Tries one key at a time until the error has the same path; removes other keys from ``content``.
+    Converts ``content`` with one key of the dict at a time until the error has the same path, and
+    leaves only this key in the dict.
     """
     path = _path_of(error)
     steps = list(path)
@@ -303,7 +310,7 @@ def _path_of(error: msgspec.ValidationError) -> list[str]:
 
 
 def _value_at(content: Any, steps: Iterable[str]) -> Any:
-    """Return the value at a path; ``UNSET`` if the path does not exist."""
+    """Return the value at the path ``steps``; ``UNSET`` if the path does not exist."""
     for step in steps:
         try:
             key = int(step.strip("[]")) if isinstance(content, list) else step
@@ -313,7 +320,8 @@ def _value_at(content: Any, steps: Iterable[str]) -> Any:
     return content
 
 
-def _shown(content: object) -> str:
+def _describe_value(content: object) -> str:
+    """Describe a value for a message; empty for ``UNSET``."""
     if content is msgspec.UNSET:
         return ""
     if isinstance(content, dict):
@@ -324,5 +332,5 @@ def _shown(content: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write a message of a library on one line, without backticks and the final full stop."""
+    """Return a library's message on one line, without backticks and final full stop."""
     return " ".join(text.replace("`", "").split()).rstrip(".")
