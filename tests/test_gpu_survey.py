@@ -27,7 +27,7 @@ from report.paper.findings import Inputs
 from report.quantity.evaluation import point
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
-from report.studies.gpu_survey.runs import _SAME, _in_both, _nearest_to_usual
+from report.studies.gpu_survey.runs import _EQUAL_COLUMNS, _join_tables, _one_size_per_network
 from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
 from tests import papers
@@ -110,8 +110,8 @@ def test_a_network_counts_once_at_the_usual_image_size() -> None:
     rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
     before = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
     after = before.assign(rate=range(5, 9)).drop(index=2)
-    pairs = _in_both(before.assign(rate=range(4)), after, _SAME)
-    (row,) = _nearest_to_usual(pairs).to_dict("records")
+    pairs = _join_tables(before.assign(rate=range(4)), after, _EQUAL_COLUMNS)
+    (row,) = _one_size_per_network(pairs).to_dict("records")
     chosen = [row[name] for name in ("network", "image", "batch", "rate_before", "rate_after")]
     assert chosen == ["vgg", 192, 64, 1, 6]
 
@@ -134,14 +134,19 @@ def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
     pairs, observed = survey().pairs, CAUSES[-1][1:]
     steps = [pairs[id] for id in ("second", "compiled", "workstation")]
     gains = [pair.gain_in(subject.GROUPED) for pair in steps]
-    gains.append(gains[0].named(subject.BIT))
-    slower = [point(gain.below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
+    gains.append(gains[0].matching(subject.BIT_NAMES))
+    slower = [point(gain.count_below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
     assert slower == [1, 0, 0, 1]
     assert [*observed] == ["lose", "gain", "float32", "lose", "equal", "near 0"]
-    twins = [survey().twins(setting) for setting in (*subject.EAGER, *subject.CONTROLS.values())]
+    twins = [
+        survey().twins(setting)
+        for setting in (*subject.EAGER_29, *subject.CONTROL_SETTINGS.values())
+    ]
     medians = [ratio.numbers.median() for ratio in twins]
     assert medians == approx([1.099, 1.101, 1.002, 1.028, 0.999, 0.999, 0.999], abs=0.003)
-    middle, pro, new = (set(survey().tables[setting].rows["network"]) for setting in subject.EAGER)
+    middle, pro, new = (
+        set(survey().tables[setting].rows["network"]) for setting in subject.EAGER_29
+    )
     assert new == middle < pro  # the versions of timm that can have run
     for _, *results in CAUSES[:-1]:
         for result, right in zip(results, observed, strict=True):

@@ -1,4 +1,4 @@
-"""Drawings of the survey: gains, rates of backbones and of twins (``subject.PRE_NORMALIZED``)."""
+"""Figures of gpu_survey: gains, and rates of networks over those of similar networks."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,6 +7,7 @@ from figures.panels import Curve, Dots, DotSeries, Points, Scaling
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 
+#: Ends of both axes of gains.
 _AXIS_LIMITS: Final = 0.6, 1.6
 
 
@@ -16,51 +17,44 @@ def gains(p: Survey) -> Iterator[Scaling]:
     if switched.empty:
         return
     points = []
-    for series, (label, families) in enumerate(subject.SWITCHED.items()):
+    for index, (label, families) in enumerate(subject.SWITCHED.items()):
         rows = switched[switched["family"].isin(families)]
         x, y = tuple(rows["single"]), tuple(rows["gain"])
-        # The third and the fourth group have many points, drawn small; the fourth is grey.
-        points.append(Points(label, x, y, style_number=series, small=series > 1, pale=series > 2))
-    half_gain = float(switched["half"].iloc[0])  # predicted; equal for all networks
+        # The last two groups have many points, drawn small; the last is grey.
+        points.append(Points(label, x, y, style_number=index, small=index > 1, pale=index > 2))
+    half_gain = float(switched["half"].iloc[0])  # the predicted gain of all networks
     float32 = Curve("Predicted = measured", _AXIS_LIMITS, _AXIS_LIMITS)
     float16 = Curve(f"Float16: {half_gain:.2f}", (half_gain, half_gain), _AXIS_LIMITS, dotted=True)
     labels = [(float32.label, 0.61, 1.04), (float16.label, 1.17, 0.63)]
     for x, y in switched.loc[switched.index == "resnet50_gn", ["single", "gain"]].to_numpy():
         labels.append(("ResNet-50", float(x) + 0.03, float(y) - 0.03))
     yield Scaling(
-        "Predicted gain",
-        "Measured gain",
-        tuple(points),
-        (float32, float16),
-        x_scale="linear",
-        y_scale="linear",
-        y_bottom=_AXIS_LIMITS[0],
-        y_top=_AXIS_LIMITS[1],
-        regions=tuple(labels),
-    )
+        "Predicted gain", "Measured gain", tuple(points), (float32, float16), x_scale="linear",
+        y_scale="linear", y_bottom=_AXIS_LIMITS[0], y_top=_AXIS_LIMITS[1], regions=tuple(labels),
+    )  # fmt: skip
 
 
 def backbones(p: Survey) -> Iterator[Dots]:
     """Draw the rates of backbones with group normalization over those with batch normalization."""
     settings = {subject.CARDS[setting.device]: setting for setting in subject.PRICED_SETTINGS}
-    settings |= {f"{subject.CARDS[s.device]}, compiled": s.compiled for s in subject.EAGER}
+    settings |= {f"{subject.CARDS[s.device]}, compiled": s.compiled for s in subject.EAGER_29}
     settings |= {f"{subject.CARDS[s.device]}, channels-last": s for s in subject.CHANNELS_LAST}
     rows = [p.grouped_rates(setting).numbers for setting in settings.values()]
     series = []
-    for place, (label, network) in enumerate((subject.BACKBONES | subject.UNCOUNTED).items()):
+    for index, (label, network) in enumerate((subject.BACKBONES | subject.UNCOUNTED).items()):
         dots = tuple(numbers.get(network) for numbers in rows)
-        series.append(DotSeries(label, dots, place, shift=0.12 * (place - 2)))
+        series.append(DotSeries(label, dots, index, shift=0.12 * (index - 2)))
     yield Dots(tuple(settings), tuple(series), "Rate over batch normalization's", x_top=1)
 
 
 def twins(p: Survey) -> Iterator[Dots]:
-    """Draw the rates of pre-normalized transformers over their twins', counted and published."""
-    card = subject.EAGER[0]
-    rows = {"Counted, float16": p.twins(card, "half").numbers}
-    rows["Counted, float32"] = p.twins(card, "single").numbers
-    settings = {subject.CARDS[setting.device]: setting for setting in subject.EAGER}
+    """Draw rates of transformers over rates of twins without the first normalization."""
+    setting_of_counts = subject.EAGER_29[0]
+    rows = {"Counted, float16": p.twins(setting_of_counts, "half").numbers}
+    rows["Counted, float32"] = p.twins(setting_of_counts, "single").numbers
+    settings = {subject.CARDS[setting.device]: setting for setting in subject.EAGER_29}
     settings |= {f"{label}, compiled": setting.compiled for label, setting in settings.items()}
-    for label, setting in (settings | subject.CONTROLS).items():
+    for label, setting in (settings | subject.CONTROL_SETTINGS).items():
         rows[label] = p.twins(setting).numbers
     series = []
     for network in rows["RTX 5090"].index:

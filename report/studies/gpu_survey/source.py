@@ -1,4 +1,4 @@
-"""Tables of rates that the authors of timm publish: their settings, and their rows in frames."""
+"""Tables of rates (images/s) that the authors of timm publish, by their settings."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -25,11 +25,13 @@ class Setting(NamedTuple):
         return self._replace(compiler="dynamo")
 
 
-#: Rates are in images/s; parameters are as printed.
+#: Column → type; rates are in images/s, and parameters as printed.
 _TYPES: Final = {
     "network": str, "image": int, "batch": int, "parameters": float, "rate": float,
 }  # fmt: skip
+#: Factors of a case: network, image size and batch size.
 _FACTORS: Final = [*_TYPES][:3]
+#: Fields of a setting that records contain as conditions.
 _CONDITIONS: Final = Setting._fields[2:]
 
 
@@ -41,7 +43,7 @@ class Published(NamedTuple):
 
 
 def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
-    """Read the tables by setting; raise ``StudyError`` for one without conditions or levels."""
+    """Read the tables by setting; raise ``StudyError`` for missing conditions or wrong factors."""
     tables = {}
     for stored in imports:
         machine, conditions = stored.record.environment, stored.record.conditions
@@ -59,6 +61,7 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
 
 
 def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
+    """Yield the values of ``_TYPES`` of each case with a rate; parameters are 0 if not printed."""
     for index, case in enumerate(stored.record.cases):
         rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
         if case.status != "ok" or len(rate) != 1 or not rate[0]:

@@ -1,4 +1,4 @@
-"""The paper of gpu_survey: which CNNs a new GPU slows down, from measurements of others alone."""
+"""Declarations of gpu_survey: templates print a function's result by the function's name."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -12,12 +12,12 @@ from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import FIRST_STEP, OWN_STEP, Survey
 from report.studies.gpu_survey.runs import RULES, Distribution, Prediction
-from report.studies.gpu_survey.subject import BATCH, BIT, BY_LAYER, GROUPED, HELD_OUT, ONE_GROUP
+from report.studies.gpu_survey.subject import BATCH, GROUPED, HELD_OUT_NAMES, LAYER_OR_RMS
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
-#: The largest error of a gain that counts as predicted.
-PREDICTED: Final = 0.1
-#: Twins that differ by less count as equally fast where the switch is in question.
+#: The largest relative error of a gain that counts as predicted.
+MAX_ERROR: Final = 0.1
+#: The largest relative difference of rates of twins that count as equally fast.
 EQUAL_TWINS: Final = 0.015
 
 study = Study(Survey)
@@ -26,7 +26,7 @@ survey: Part[Survey] = study.part("", "others")
 
 
 def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
-    """Name the least and the largest number of some distributions."""
+    """Return the least and the largest number of all distributions, with ids from ``name``."""
     least = smallest(*[numbers.smallest for numbers in distributions])
     most = largest(*[numbers.largest for numbers in distributions])
     return {f"{name}_least": least, f"{name}_most": most}
@@ -41,29 +41,29 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "published": exact("published tables", "1", len(p.inputs.imported)),
         "common_count": p.pairs["first"].error("Operators").count,
         "networks": networks.count,
-        "slower": networks.below_one,
+        "slower": networks.count_below_one,
         "networks_any_batch": at_any_batch.count,
-        "slower_any_batch": at_any_batch.below_one,
-        "slower_compiled": p.pairs["compiled"].gain_in(*subject.FAMILIES).below_one,
+        "slower_any_batch": at_any_batch.count_below_one,
+        "slower_compiled": p.pairs["compiled"].gain_in(*subject.FAMILIES).count_below_one,
         "grouped": second.gain_in(GROUPED).count,
         "grouped_rows": any_batch.gain_in(GROUPED, all_sizes=True).count,
         "all_grouped": p.pairs["from_pro"].gain_in(GROUPED).count,
-        "layer": second.switched_gain(BY_LAYER).count,
-        "layer_nearer": second.nearer_to_single(BY_LAYER),
+        "layer": second.switched_gain(LAYER_OR_RMS).count,
+        "layer_nearer": second.nearer_to_single(LAYER_OR_RMS),
         "others": second.switched_gain([GROUPED], "calibrated").count,
-        "others_slower": second.switched_gain([GROUPED], "calibrated").below_one,
-        "one_group": second.switched_gain([ONE_GROUP]).count,
-        "one_group_nearer": second.nearer_to_single([ONE_GROUP]),
-        "later": at_any_batch.named(subject.LATER).count,
-        "twins": p.twins(subject.EAGER[-1]).count,
-        "counted_twins": p.twins(subject.EAGER[0], "half").count,
+        "others_slower": second.switched_gain([GROUPED], "calibrated").count_below_one,
+        "one_group": second.switched_gain([subject.ONE_GROUP]).count,
+        "one_group_nearer": second.nearer_to_single([subject.ONE_GROUP]),
+        "later": at_any_batch.matching(subject.LATER_NAMES).count,
+        "twins": p.twins(subject.EAGER_29[-1]).count,
+        "counted_twins": p.twins(subject.EAGER_29[0], "half").count,
         "laid_out": p.pairs["layout"].gain_in(BATCH).count,
     }
 
 
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
-    old, pro, new = subject.EAGER
+    old, pro, new = subject.EAGER_29
     second, calibrated = p.pairs["second"], p.pairs["second"].switched_gain([GROUPED], "calibrated")
     cnns, name = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
     layouts = [p.layout_slope(id) for id in subject.OLD_LAYOUTS]
@@ -71,13 +71,13 @@ def gains(p: Survey) -> dict[str, Quantity]:
         **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
         "usual_gain": second.gain_in(BATCH).median,
         "usual_from_pro": p.pairs["from_pro"].gain_in(BATCH).median,
-        "evonorm": cnns.of(subject.EVONORM),
+        "evonorm": cnns.number_of(subject.EVONORM),
         **_range("compiled", p.pairs["compiled"].gain_in(GROUPED)),
         "compiled_usual": p.pairs["compiled"].gain_in(BATCH).median,
-        "example_gain": cnns.of(subject.EXAMPLE),
-        "example_grouped": cnns.of(name),
-        "example_predicted": second.switched_gain([GROUPED], "single").of(name),
-        "example_rise": second.gain_in(BATCH).median / cnns.of(name),
+        "example_gain": cnns.number_of(subject.EXAMPLE),
+        "example_grouped": cnns.number_of(name),
+        "example_predicted": second.switched_gain([GROUPED], "single").number_of(name),
+        "example_rise": second.gain_in(BATCH).median / cnns.number_of(name),
         **_range("unchanged", p.pairs["unchanged"].gain_in(*subject.CNNS)),
         **_range("unchanged_grouped", p.pairs["unchanged"].gain_in(GROUPED)),
         **_range("twins_others", p.twins(old), p.twins(pro)),
@@ -110,8 +110,9 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
     values: dict[str, Quantity] = {"single_grouped_most": single.largest}
     for name, id in ("others", "second"), ("others_from_pro", "from_pro"):
         error = p.pairs[id].precision_error([GROUPED], "calibrated")
-        values[f"{name}_middle"] = error.middle
-        values[f"{name}_most"] = error.exactly("largest", error.numbers.max())  # to be rounded up
+        values[f"{name}_middle"] = error.plain_median
+        # Not rounded yet, so that the template can round it up.
+        values[f"{name}_most"] = error.without_interval("largest", error.numbers.max())
     for id in "any_batch", "from_pro":
         error_of = partial(p.pairs[id].precision_error, [GROUPED], all_sizes=True)
         values[f"{id}_single_most"] = error_of("single").largest
@@ -134,7 +135,7 @@ study.constants(
 def group_normalization_slows(p: Survey) -> Iterator[Statement]:
     second = p.pairs["second"]
     yield second.gain_in(BATCH).median > 4 / 3
-    yield second.gain_in(*subject.FAMILIES).of(subject.EVONORM) > 4 / 3
+    yield second.gain_in(*subject.FAMILIES).number_of(subject.EVONORM) > 4 / 3
     yield p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True).largest < 1
     for family in GROUPED, subject.HYBRIDS:
         yield second.gain_in(family).largest < 1
@@ -150,7 +151,7 @@ def group_normalization_slows(p: Survey) -> Iterator[Statement]:
 )
 def float32_predicts(p: Survey) -> Iterator[Statement]:
     for id in ("second", "from_pro"):
-        yield p.pairs[id].precision_error([GROUPED], "single").largest < PREDICTED
+        yield p.pairs[id].precision_error([GROUPED], "single").largest < MAX_ERROR
         yield p.pairs[id].precision_error([GROUPED], "half").smallest > 1 / 2
 
 
@@ -161,10 +162,10 @@ def float32_predicts(p: Survey) -> Iterator[Statement]:
 )
 def calibrated_float32_predicts_others(p: Survey) -> Iterator[Statement]:
     for id in ("second", "from_pro"):
-        gains = p.pairs[id].switched_gain([GROUPED]).named(HELD_OUT)
+        gains = p.pairs[id].switched_gain([GROUPED]).matching(HELD_OUT_NAMES)
         error = p.pairs[id].precision_error([GROUPED], "calibrated")
-        yield error.largest < PREDICTED
-        yield error.middle / gains.errors_of_median.middle < 1 / 2
+        yield error.largest < MAX_ERROR
+        yield error.plain_median / gains.errors_of_median.plain_median < 1 / 2
         yield p.pairs[id].switched_gain([GROUPED], "calibrated").correlation(gains) > 0.9
 
 
@@ -194,8 +195,8 @@ def layout_spares_bit(p: Survey) -> Iterator[Statement]:
     steps = "any_batch", "old_layout", "layout"
     newer, *layouts = (p.pairs[id].gain_in(GROUPED, all_sizes=True) for id in steps)
     for layout in layouts:
-        yield layout.named(BIT).smallest > 1 - PREDICTED
-    yield newer.named(BIT).largest < 1
+        yield layout.matching(subject.BIT_NAMES).smallest > 1 - MAX_ERROR
+    yield newer.matching(subject.BIT_NAMES).largest < 1
 
 
 @survey.claim(
@@ -217,15 +218,16 @@ def gains_ignore_the_layout(p: Survey) -> Iterator[Statement]:
     numbers=("twins_others_least", "twins_others_most", "twins_new_least", "twins_new_most"),
 )
 def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
-    old, pro, new = subject.EAGER
-    mixed, pure, *older = map(p.twins, subject.CONTROLS.values())
-    for ratio in p.twins(old), p.twins(pro), p.twins(old, "half"):
-        yield ratio.smallest > 1 + 1 / 20
-        yield ratio.largest < 1 + 1 / 8
+    old, pro, new = subject.EAGER_29
+    mixed, pure, *older = map(p.twins, subject.CONTROL_SETTINGS.values())
+    for faster in p.twins(old), p.twins(pro), p.twins(old, "half"):
+        yield faster.smallest > 1 + 1 / 20
+        yield faster.largest < 1 + 1 / 8
     equal = [(p.twins(new), EQUAL_TWINS), (p.twins(old, "single"), 0.01), (pure, 0.01)]
-    for ratio, tolerance in [*equal, *((ratio, 0.02) for ratio in older)]:
-        yield ratio.smallest > 1 - tolerance
-        yield ratio.largest < 1 + tolerance
+    equal += [(ratios, 0.02) for ratios in older]
+    for ratios, tolerance in equal:
+        yield ratios.smallest > 1 - tolerance
+        yield ratios.largest < 1 + tolerance
     yield p.twins(pro.compiled).smallest > 1.01
     yield mixed.smallest > 1.01
 
@@ -236,9 +238,10 @@ def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
 )
 def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
     second = p.pairs["second"]
-    measured, error = second.switched_gain(BY_LAYER), second.precision_error(BY_LAYER, "single")
-    yield second.nearer_to_single(BY_LAYER) / measured.count > 2 / 3
-    yield error.middle / measured.errors_of_median.middle < 1
+    measured = second.switched_gain(LAYER_OR_RMS)
+    error = second.precision_error(LAYER_OR_RMS, "single")
+    yield second.nearer_to_single(LAYER_OR_RMS) / measured.count > 2 / 3
+    yield error.plain_median / measured.errors_of_median.plain_median < 1
 
 
 @survey.claim(
@@ -256,36 +259,38 @@ survey.figure("predicted", key=True, height=2.9)(figures.gains)
 survey.figure("backbones", height=2.6)(figures.backbones)
 survey.figure("twins", height=2.4)(figures.twins)
 
-_MOVED: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
+_BYTES_HEADS: Final = "Batch, float16 (B)", "Group, float16 (B)", "Group, float32 (B)"
 
 
 @survey.table()
 def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Tabulate the bytes that an element moves in each step, by normalization and precision."""
     sums = [sum(numbers) for numbers in zip(*BETWEEN_CONVOLUTIONS.values(), strict=True)]
     for step, numbers in [*BETWEEN_CONVOLUTIONS.items(), ("Sum", sums)]:
         cells: dict[str, Content] = {"Step": step}
-        for head, number in zip(_MOVED, numbers, strict=True):
+        for head, number in zip(_BYTES_HEADS, numbers, strict=True):
             cells[head] = exact(f"{head}, {step}", "B", number)
         yield cells
 
 
-_ERRORS: Final = "Float16 (%)", "Float32 (%)", "Calibrated (%)", "Constant (%)"
+_ERROR_HEADS: Final = "Float16 (%)", "Float32 (%)", "Calibrated (%)", "Constant (%)"
 
 
-@survey.table(wide=True, digits=dict.fromkeys(_ERRORS, 2))
+@survey.table(wide=True, digits=dict.fromkeys(_ERROR_HEADS, 2))
 def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
-    cards, ways = (("4090", "second"), ("PRO", "from_pro")), get_args(Prediction)
+    """Tabulate median errors of predicted gains, by families and by the older card."""
+    older_cards, ways = (("4090", "second"), ("PRO", "from_pro")), get_args(Prediction)
     switched = {} if p.pairs["second"].switched.empty else subject.SWITCHED
-    for (label, families), (card, id) in product(switched.items(), cards):
+    for (label, families), (card, id) in product(switched.items(), older_cards):
         pair = p.pairs[id]
-        gains = pair.switched_gain(families).named(HELD_OUT)
-        errors = [pair.precision_error(families, way).named(HELD_OUT) for way in ways]
+        gains = pair.switched_gain(families).matching(HELD_OUT_NAMES)
+        errors = [pair.precision_error(families, way).matching(HELD_OUT_NAMES) for way in ways]
         errors.append(gains.errors_of_median)
-        cells = zip(_ERRORS, [error.middle for error in errors], strict=True)
+        cells = zip(_ERROR_HEADS, [error.plain_median for error in errors], strict=True)
         yield {"Networks": f"{label}, {card}", "All": gains.count, **dict(cells)}
 
 
-#: Candidate causes of the loss, and the results to expect of each; × marks those not observed.
+#: Possible causes with the results that each implies; × marks a result that was not observed.
 CAUSES: Final = (
     ("Chip", "lose", "lose ×", "any", "lose", "any", "any"),
     ("Kernel", "lose", "lose ×", "any", "lose", "faster ×", "near 0"),
@@ -296,22 +301,23 @@ CAUSES: Final = (
     ("Switch", "lose", "gain", "float32", "lose", "equal", "near 0"),
     ("Observed", "lose", "gain", "float32", "lose", "equal", "near 0"),
 )
-_RESULTS: Final = ("Group", "PRO", "Price", "BiT", "Twins", "Slope")
+_RESULT_HEADS: Final = ("Group", "PRO", "Price", "BiT", "Twins", "Slope")
 
 
 @survey.table()
 def causes(p: Survey) -> Iterator[Mapping[str, Content]]:
     for cause, *results in () if p.pairs["layout"].all_sizes.empty else CAUSES:
-        yield {"Cause": cause, **dict(zip(_RESULTS, results, strict=True))}
+        yield {"Cause": cause, **dict(zip(_RESULT_HEADS, results, strict=True))}
 
 
+#: Id of a step between cards → head of a column.
 _STEP_HEADS: Final = {"first": "To 4090 (%)", "compiled": "To 5090 (%)", "pro": "To PRO (%)"}
 
 
 @survey.table(digits=dict.fromkeys(("Mean (%)", *_STEP_HEADS.values()), 2))
 def predictors(p: Survey) -> Iterator[Mapping[str, Content]]:
-    rules = *RULES, FIRST_STEP, OWN_STEP
-    for rule in () if p.pairs["first"].known.empty else rules:
+    """Tabulate the median error of each rule in each step between cards, and the mean error."""
+    for rule in () if p.pairs["first"].known.empty else (*RULES, FIRST_STEP, OWN_STEP):
         cells = {head: p.pairs[id].error(rule).median for id, head in _STEP_HEADS.items()}
         yield {"Rule": rule, **cells, "Mean (%)": p.mean_error(rule)}
 
@@ -326,18 +332,19 @@ def data_sheets(p: Survey) -> Iterator[Mapping[str, Content]]:
         }
 
 
-_GAINS: Final = ("Least", "Median", "Compiled", "PRO")
+_GAIN_HEADS: Final = ("Least", "Median", "Compiled", "PRO")
 
 
-@survey.table(digits=dict.fromkeys(_GAINS, 3))
+@survey.table(digits=dict.fromkeys(_GAIN_HEADS, 3))
 def families(p: Survey) -> Iterator[Mapping[str, Content]]:
+    """Tabulate gains of each family of networks from an RTX 4090 to newer cards."""
     pairs = [p.pairs[id] for id in ("second", "compiled", "workstation")]
     for family in () if pairs[0].all_sizes.empty else subject.FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
-        cells = eager.smallest, eager.middle, compiled.middle, workstation.middle
+        cells = eager.smallest, eager.plain_median, compiled.plain_median, workstation.plain_median
         yield {
             "Networks": family,
             "All": eager.count,
-            "Slower": eager.below_one,
-            **dict(zip(_GAINS, cells, strict=True)),
+            "Slower": eager.count_below_one,
+            **dict(zip(_GAIN_HEADS, cells, strict=True)),
         }

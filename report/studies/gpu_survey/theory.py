@@ -1,6 +1,6 @@
-"""The bytes of a normalization, and the time of networks by a roofline of each operator.
+"""The bytes of a normalization, and the least time of networks by a roofline of each operator.
 
-The latter is the longer time of operations or bytes (Williams, Waterman and Patterson 2009).
+An operator takes the longer of the times of its work and of its bytes (Williams et al. 2009).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,18 +16,18 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices
 from report.quantity.expression import Leaf, exact
 
-#: An element in half precision (B).
-ELEMENT: Final = 2
+#: Size of an element in half precision (B).
+ELEMENT_BYTES: Final = 2
 #: Operators that normalize, from the most frequent kind to the rarest.
 GROUP_NORM: Final = "native_group_norm"
 NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: Precisions of a normalization under autocast to float16.
+#: Precisions of a normalization under autocast to float16: float16 or float32.
 Precision: TypeAlias = Literal["half", "single"]
 Vector: TypeAlias = npt.NDArray[np.float64]
 
-#: Bytes that an element of a feature map moves between two convolutions under autocast to float16:
-#: with batch normalization, and with group normalization in float16 and in float32.
+#: Step → bytes read and written per element of a feature map between two convolutions, under
+#: autocast to float16: with batch normalization, with group normalization in float16, in float32.
 BETWEEN_CONVOLUTIONS: Final = {
     "Cast to float32": (0, 0, 2 + 4),
     "Statistics": (0, 2, 4),
@@ -45,7 +45,7 @@ class Card(NamedTuple):
     bandwidth: float
 
     def quantity(self, name: Literal["peak", "bandwidth"]) -> Leaf:
-        """One number of the data sheet."""
+        """Return one number of the data sheet."""
         unit = {"peak": "FLOP/s", "bandwidth": "B/s"}[name]
         return exact(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
 
@@ -62,27 +62,27 @@ def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
 
 
 class Networks:
-    """Captured networks and their operators, each in a frame.
+    """Frames of ``captured`` networks and of their ``operators``.
 
-    The index of an operator is the place of its network.  ``reads``: elements that an operator
-    reads besides its weights.
+    The index of an operator is the position (column ``place``) of its network.  ``reads``: elements
+    that an operator reads besides its weights.
     """
 
     def __init__(self, networks: Sequence[NetworkOperators]) -> None:
         operators = [operator for network in networks for operator in network.operators]
         counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
-        self.operators = _frame([n.operators for n in networks], {"name": str, **counts})
-        reads = _frame([operator.reads for operator in operators], {"elements": float})
+        self.operators = _make_frame([n.operators for n in networks], {"name": str, **counts})
+        reads = _make_frame([operator.reads for operator in operators], {"elements": float})
         elements_read = np.bincount(reads.index, reads["elements"], len(operators))
         self.operators["reads"] = elements_read.astype(float)
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         fields = {"network": str, "side": int, **counts}
-        captured = _frame([[network] for network in networks], fields)
+        captured = _make_frame([[network] for network in networks], fields)
         captured["norm"] = None
-        for norm in NORMS:  # the rarest kind of several names the network
+        for norm in NORMS:  # of several kinds the rarest, which is the last, remains
             holders = self.operators.index[self.operators["name"] == norm]
             captured.loc[captured.index.isin(holders), "norm"] = norm
-        #: Elements that group normalizations of an image write.
+        # Elements that group normalizations write, for one image.
         grouped = self.operators["writes"].where(self.operators["name"] == GROUP_NORM, 0.0)
         captured["grouped"] = self._sums(grouped.to_numpy(), len(captured))
         columns = {"side": "image", "parameters": "counted"}
@@ -94,16 +94,16 @@ class Networks:
         batch = batches[operators.index]
         elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
         work = 2 * batch * operators["multiply_adds"] / card.peak
-        longer = np.maximum(work, ELEMENT * elements / card.bandwidth)
+        longer = np.maximum(work, ELEMENT_BYTES * elements / card.bandwidth)
         return self._sums(longer.to_numpy(), len(self.captured))
 
     def _sums(self, numbers: Vector, count: int) -> Vector:
-        """Sum over the operators of each of ``count`` networks; bincount adds in a fixed order."""
+        """Sum numbers of operators for each of ``count`` networks, in a fixed order."""
         return np.bincount(self.operators.index, numbers, count).astype(float)
 
 
-def _frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
-    """Some fields of all items, a row each, indexed by the place of their group."""
+def _make_frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
+    """Return fields of all items, a row each, indexed by the position of their group."""
     rows = map(attrgetter(*types), chain.from_iterable(groups))
-    places = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    return pd.DataFrame(rows, places, list(types)).astype(types)
+    positions = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    return pd.DataFrame(rows, positions, list(types)).astype(types)
