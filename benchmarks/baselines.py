@@ -15,7 +15,7 @@ import torch
 from benchmarks.fits import CAPABILITY, DATA, origin, write_table
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
-from experiments.theory.networks import network
+from experiments.theory.networks import find_network
 from report.studies.inference_memory.subject import SIDE
 
 _SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
@@ -33,7 +33,7 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 
-    named = network(name)
+    named = find_network(name)
     module, shape = named.build().eval(), (named.image[0], SIDE, SIDE)
     tensors = (*module.parameters(), *module.buffers())
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}

@@ -32,7 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from experiments.machine.environment import gather
 from experiments.machine.text import program_output
 from experiments.theory.captures import capture_theory
-from experiments.theory.networks import import_timm, network
+from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.subject import ROOM_FOR_TENSORS, SIDE
 from report.theory.allocator import Options
@@ -106,7 +106,7 @@ def prepare(
     name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
     """Return a network's step, its image channels, its theory, and a function batch → theory."""
-    named, train = network(name), mode == "training"
+    named, train = find_network(name), mode == "training"
     theory = capture_theory(
         named.build, [Input((CAPTURED_BATCH, named.image[0], SIDE, SIDE))],
         train=train, allocator=allocator, policy=policy, probe=PROBE_BATCH,

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.theory.captures import Build, agreed_theory
-from experiments.theory.networks import import_timm, network
+from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operator_recorder import FakeMode, make_fake, tensors_in
 from experiments.theory.operators import Input, build_module, capture
 from report.core.errors import MeasurementError
@@ -60,7 +60,7 @@ class OperatorCounts(NamedTuple):
 
 def counts(name: str) -> OperatorCounts:
     """Capture one network; torch's own counter counts the same call."""
-    named = network(f"timm:{name}")
+    named = find_network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
     try:
         module = build_module(named.build)
@@ -92,7 +92,7 @@ def counts(name: str) -> OperatorCounts:
 
 def bytes_of(name: str) -> NetworkOperators:
     """Return the bytes that a network moves for an image in mixed precision; no operators."""
-    build, image = network(f"timm:{name}")
+    build, image = find_network(f"timm:{name}")
     half, single = (normalized_bytes(build, image, fast) for fast in (True, False))
     return NetworkOperators(
         network=name,
@@ -109,7 +109,7 @@ def operators_of(name: str) -> NetworkOperators:
 
     Each ``TensorRead`` has the distance to the tensor's last use.  Raises ``MeasurementError``.
     """
-    named = network(f"timm:{name}")
+    named = find_network(f"timm:{name}")
     module = build_module(named.build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     traced = capture(lambda: module, [Input((1, *named.image))]).theory.network

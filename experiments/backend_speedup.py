@@ -7,11 +7,11 @@ Factors:
 - ``subject``: ``scaling`` repeats and times the first iteration of full-batch gradient descent;
   ``training`` records loss and accuracy before the first and after each of 500 iterations;
   ``change`` times NumPy on a CPU at three sizes like ``scaling``, with one change at a time;
-  ``calls`` alternates an iteration with another number of library calls (``time``) and the
-  unchanged iteration (``baseline_time``).
+  ``calls`` times an iteration with another number of library calls (series ``time``) alternately
+  with the unchanged iteration (``baseline_time``).
 - ``calls``: number of library calls of the iteration, 31 if unchanged.
-- ``change``: the one difference from one thread, kept memory, float32 and separate operations
-  (``experiments.backends.changes``).
+- ``change``: the one difference from the usual conditions, which are one thread, freed memory kept,
+  float32 and separate operations (``experiments.backends.changes``).
 - ``backend``: library; ``torch_cuda`` and ``cupy`` compute on a GPU, all others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
 - ``samples``: number of images; the images of a smaller data set are repeated.
@@ -67,17 +67,19 @@ from report.core.records.record import Factors, Protocol, SeriesByQuantity
 if TYPE_CHECKING:
     from experiments.datasets import Images
 
-#: Hidden neurons, and iterations of the source's training.
+#: Hidden neurons of the network in the source study.
 HIDDEN: Final = 10
+#: Iterations of the source study's training.
 ITERATIONS: Final = 500
-#: Training images: four fifths of the digits; 59,000 of MNIST, as in the source.
+#: Number of training images: four fifths of the digits; 59,000 of MNIST, as in the source study.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Neurons and images of the cases with a change: one image, the source's size, a wide network.
+#: Hidden neurons and images of cases with a change: one image, the source study's size, and a wide
+#: network.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
-#: Numbers of images for cases with another number of calls, on the source's network.
+#: Numbers of images of cases with another number of calls, on the source study's network.
 CALLS_IMAGES: Final = (1, 1_000, 60_000)
-#: Largest number of pairs of iterations, changed and unchanged, per process.
-_PAIRS: Final = 101
+#: Largest number of pairs per process in cases with another number of calls.
+_MOST_PAIRS: Final = 101
 #: Largest product of neurons and images; with more work an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
 #: Calls in a sample of ``call_time``, which is their mean.
@@ -85,14 +87,17 @@ _TINY_CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size, but only NumPy with a change, only PyTorch merging steps."""
+    """List every library at each size.
+
+    Changes are measured only of NumPy, and merged operations only of PyTorch.
+    """
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
+            required = "numpy" if "change" in size else ""
+            if size.get("calls") == MERGED_CALLS:
+                required = "torch"
             for backend in levels["backend"]:
-                required = "numpy" if "change" in size else ""
-                if size.get("calls") == MERGED_CALLS:
-                    required = "torch"
                 if required in str(backend):
                     case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
                     listed.append(case)
@@ -105,8 +110,8 @@ def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
         yield {"hidden": HIDDEN, "samples": TRAINED_ON[dataset], "dtype": "float32"}
     elif subject == "change":
         for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
-            kind = "float64" if change == DOUBLE else "float32"
-            yield {"hidden": neurons, "samples": images, "dtype": kind, "change": change}
+            dtype = "float64" if change == DOUBLE else "float32"
+            yield {"hidden": neurons, "samples": images, "dtype": dtype, "change": change}
     elif subject == "calls":
         for images, calls in product(CALLS_IMAGES, levels["calls"]):
             yield {"hidden": HIDDEN, "samples": images, "dtype": "float32", "calls": calls}
@@ -137,7 +142,8 @@ def load_library(factors: Factors, threads: int) -> Library:
     return library
 
 
-def _images(factors: Factors, session: Session) -> Images:
+def _load_images(factors: Factors, session: Session) -> Images:
+    """Load the data set of a case; MNIST comes from the user's folder."""
     from experiments.datasets import handwritten
 
     folder = session.images if factors["dataset"] == "mnist" else None
@@ -145,46 +151,50 @@ def _images(factors: Factors, session: Session) -> Images:
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure loss and accuracy over a training; nothing for timed cases."""
+    """Record loss and accuracy over a training; return no series for other subjects."""
     if is_timed(factors):
         return {}
-    library, images = load_library(factors, session.threads), _images(factors, session)
+    library, images = load_library(factors, session.threads), _load_images(factors, session)
     return learning_curve(training_of(library, factors, images.train), images.test, ITERATIONS)
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return files that identify the library and the images of a training."""
+    """Return files that identify the library and the images of a training; else no files."""
     if is_timed(factors):
         return ()
     library = libraries.load(str(factors["backend"]), session.threads)
     content = {"name": library.name, "version": library.version, "device": library.device_name}
-    described = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    meaning, identity = f"version and device of {library.name}", _images(factors, session).identity
+    text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+    images = _load_images(factors, session)
     return (
-        CaseFile(f"backend.{library.name}.json", meaning, described),
-        CaseFile("images.json", "which images were trained and tested on", identity),
+        CaseFile(f"backend.{library.name}.json", f"version and device of {library.name}", text),
+        CaseFile("images.json", "which images were trained and tested on", images.identity),
     )
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case in this process, which has not yet used any library."""
+    """Time a case in this process, which has not yet used any library.
+
+    Passes and operations are timed separately on a GPU, and on a CPU in the unchanged case of
+    ``change``.
+    """
     library = load_library(factors, session.threads)
     change = factors.get("change")
     if change:
         apply_change(str(change))
-    training = training_of(library, factors, _images(factors, session).train)
+    training = training_of(library, factors, _load_images(factors, session).train)
     if "calls" in factors:
-        return paired_times(training, int(factors["calls"]), session.protocol)
+        return time_with_calls(training, int(factors["calls"]), session.protocol)
     if change == FUSED:
         training = training._replace(forward=fused_forward)
-    series = whole_times(training, session.protocol)
+    series = time_iteration(training, session.protocol)
     if session.device == "cuda" or change == NONE:
-        series |= parts_times(training, session.protocol)
+        series |= time_parts(training, session.protocol)
     return series
 
 
-def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time the first iteration repeatedly.
+def time_iteration(training: Training, protocol: Protocol) -> SeriesByQuantity:
+    """Time the first iteration of the training repeatedly.
 
     The first call of a process, which loads kernels and starts threads, is in a separate series.
     """
@@ -193,18 +203,21 @@ def whole_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with collector_off():
-        samples = repeat_calls(workload, protocol, cpu_clock)
-    return {"first_call_time": (first.wall,), **samples}
+        series = repeat_calls(workload, protocol, cpu_clock)
+    return {"first_call_time": (first.wall,), **series}
 
 
-def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
-    """Time passes, operations by kind, and a call on one element, each to its end."""
+def time_parts(training: Training, protocol: Protocol) -> SeriesByQuantity:
+    """Time the passes of an iteration, its operations by kind, and a call on one element.
+
+    Each time lasts until the device has computed the result.
+    """
     series = defaultdict[str, list[float]](list)
     sums = defaultdict[str, float](float)
     ops, wait, now = training.ops, training.library.wait, time.perf_counter
-    one = training.parameters.w1[:1, :1]
+    one_element = training.parameters.w1[:1, :1]
 
-    def passes() -> None:
+    def time_passes() -> None:
         start = now()
         activations = wait(perceptron.forward(ops, training.parameters, training.train.images))
         middle = now()
@@ -218,65 +231,65 @@ def parts_times(training: Training, protocol: Protocol) -> SeriesByQuantity:
     def add(quantity: str, duration: float) -> None:
         sums[quantity] += duration
 
-    timed = perceptron.timed_operations(training.library.xp, wait, now, add)
+    timed_operations = perceptron.timed_operations(training.library.xp, wait, now, add)
 
-    def operations() -> None:
+    def time_operations() -> None:
         sums.clear()
-        perceptron.iteration(timed, training.parameters, *training.train)
+        perceptron.iteration(timed_operations, training.parameters, *training.train)
         for quantity, duration in sums.items():
             series[quantity].append(duration)
 
-    def tiny_calls() -> None:
+    def time_tiny_calls() -> None:
         start = now()
         for _ in range(_TINY_CALLS):
-            wait(ops.add_bias(one, one))
+            wait(ops.add_bias(one_element, one_element))
         series["call_time"].append((now() - start) / _TINY_CALLS)
 
-    for timed_once in passes, operations, tiny_calls:
-        timed_once()
+    for time_once in time_passes, time_operations, time_tiny_calls:
+        time_once()
         with collector_off():
-            repeat_calls(Workload(timed_once), protocol, cpu_clock)
+            repeat_calls(Workload(time_once), protocol, cpu_clock)
     # In the order of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
-def paired_times(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
+def time_with_calls(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
     """Time an iteration with ``calls`` library calls alternately with the unchanged iteration.
 
     Extra calls add two numbers; the iteration does not wait for each extra call.
     """
-    xp, one = training.library.xp, training.parameters.w1[:1, :1]
+    xp, one_element = training.library.xp, training.parameters.w1[:1, :1]
 
-    def timed_iteration(total: int) -> Workload:
-        ops = operations_with(total, xp, training.train.images.shape[1])
+    def iteration_with(call_count: int) -> Workload:
+        ops = operations_with(call_count, xp, training.train.images.shape[1])
 
         def iterate() -> object:
             result = perceptron.iteration(ops, training.parameters, *training.train)
-            for _ in range(ALL_CALLS, total):
-                ops.add_bias(one, one)
+            for _ in range(ALL_CALLS, call_count):
+                ops.add_bias(one_element, one_element)
             return training.library.wait(result)
 
         return Workload(iterate)
 
-    workloads = {"time": timed_iteration(calls), "baseline_time": timed_iteration(ALL_CALLS)}
-    order, samples = list(workloads), defaultdict[str, list[float]](list)
+    workloads = {"time": iteration_with(calls), "baseline_time": iteration_with(ALL_CALLS)}
+    order, series = list(workloads), defaultdict[str, list[float]](list)
 
-    def pair() -> None:
+    def time_pair() -> None:
         order.reverse()
         for name in order:
-            samples[name].append(cpu_clock(workloads[name]).wall)
+            series[name].append(cpu_clock(workloads[name]).wall)
 
-    for _ in range(protocol.minimum_samples):
-        pair()
-    samples.clear()
-    pairs = msgspec.structs.replace(protocol, maximum_samples=_PAIRS)
+    for _ in range(protocol.minimum_samples):  # warm-up
+        time_pair()
+    series.clear()
+    protocol_of_pairs = msgspec.structs.replace(protocol, maximum_samples=_MOST_PAIRS)
     with collector_off():
-        repeat_calls(Workload(pair), pairs, cpu_clock)
-    return {name: tuple(samples[name]) for name in workloads}
+        repeat_calls(Workload(time_pair), protocol_of_pairs, cpu_clock)
+    return {name: tuple(series[name]) for name in workloads}
 
 
-#: Settings of both protocols.
-_SHARED: Final[dict[str, Any]] = {
+#: Settings of the full and the quick protocol.
+_SHARED_SETTINGS: Final[dict[str, Any]] = {
     "warmup_calls": 1,
     "minimum_samples": 5,
     "maximum_samples": 20,
@@ -286,18 +299,18 @@ _SHARED: Final[dict[str, Any]] = {
 
 
 def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
+    """Return the study's factors; the subject and factor ``change`` only if there are changes."""
     quick = ("training", "scaling")
-    subjects = (*quick, "calls")
-    changed = (Factor("change", levels=changes),) if changes else ()
-    return (
-        Factor("subject", levels=(*subjects, "change") if changes else subjects, quick=quick),
+    subjects = (*quick, "calls", "change") if changes else (*quick, "calls")
+    factors = (
+        Factor("subject", levels=subjects, quick=quick),
         Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
         Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         Factor("backend", levels=libraries),
         Factor("dataset", levels=("digits",)),
         Factor("calls", levels=CALLS),
-        *changed,
     )
+    return (*factors, Factor("change", levels=changes)) if changes else factors
 
 
 def timed_under(factors: Factors) -> Policies:
@@ -306,19 +319,23 @@ def timed_under(factors: Factors) -> Policies:
 
 
 def imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Import the library before the first case of a process that measures times.
+    """Return the modules that a process imports before its first case, if it measures times.
 
     Cases with a change or other calls are short, so they also share the import of scikit-learn.
     """
-    if not session.process:
+    if not session.process:  # measures memory
         return ()
     library = libraries.namespace(str(factors["backend"]))
     is_short = factors["subject"] in ("change", "calls")
     return (library, "sklearn.datasets") if is_short else (library,)
 
 
-_FULL: Final = msgspec.structs.replace(FULL, **_SHARED, processes={"retained": 9}, budget_s=750.0)
-_QUICK: Final = msgspec.structs.replace(QUICK, **_SHARED, processes={"retained": 2}, budget_s=120.0)
+_FULL: Final = msgspec.structs.replace(
+    FULL, **_SHARED_SETTINGS, processes={"retained": 9}, budget_s=750.0
+)
+_QUICK: Final = msgspec.structs.replace(
+    QUICK, **_SHARED_SETTINGS, processes={"retained": 2}, budget_s=120.0
+)
 _ON_CPU: Final = Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),

@@ -1,11 +1,12 @@
 """One convolution through the profilers: executed operations, time and memory.
 
-The layer is the second convolution of PyTorch's MNIST example, in its own and other shapes, in
-float32, with random weights and inputs from a fixed seed.  Factors:
+The layer is the second convolution of PyTorch's MNIST example, in the example's shape and in other
+shapes, in float32, with random weights and inputs from a fixed seed.  Factors:
 
 - ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived;
-  ``held_out`` in a shape whose counts and bytes the rules predicted before the measurement;
-  ``changed`` in a held-out shape with other channels, at or just above a multiple of eight.
+  ``held_out`` in a shape of which the rules predicted counts and bytes before the measurement;
+  ``changed`` in a held-out shape with other numbers of channels, at or just above a multiple of
+  eight; ``timed``, see below.
 - ``channels``: input and output channels; ``kernel``: side of the kernel; ``input``: side of the
   network's images (the layer's input is two pixels smaller).
 - ``batch``: images per call.
@@ -13,13 +14,14 @@ float32, with random weights and inputs from a fixed seed.  Factors:
 - ``precision``: ``tfloat32`` (only on a GPU, only in the example's shape) lets cuDNN use this mode
   of NVIDIA's tensor cores; cases without this factor compute in float32.
 
-For a CPU, a file beside the record lists oneDNN's implementations: native, native limited to AVX2,
-and under valgrind, which counts the operations.
+On a CPU, a full run adds a file with the implementations that oneDNN selects: natively, natively
+with instructions limited to AVX2, and under valgrind, which counts the operations.
 
-Only ``timed`` calls (``--set subject=timed``) are timed: eight images; numbers of channels below,
-at and above multiples of a block; ``instructions`` as oneDNN chooses (``native``) or limited to
-``AVX2``.  Predicted before the measurement: time follows the multiply-adds that blocks execute, not
-the usual formula's multiply-adds (``report.studies.conv_profiling.theory.in_blocks``).
+Only ``timed`` calls (``--set subject=timed``) are timed.  They have eight images, and numbers of
+channels below, at and above multiples of a block; ``instructions`` are those that oneDNN chooses
+(``native``) or limited to ``AVX2``.  Predicted before the measurement: time follows the
+multiply-adds that blocks execute, not the usual formula's multiply-adds
+(``report.studies.conv_profiling.theory.in_blocks``).
 
 - With AVX2, blocks of 8: nine input channels take as long as 16, within a tenth, and 1.5 to 2 times
   as long as eight; 17, 19 and 24 output channels take equally long, within a tenth.
@@ -59,7 +61,7 @@ from experiments.harness.timing import Workload, sample_times
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, SeriesByQuantity
 
-#: Input and output channels, side of the kernel, side of the network's images.
+#: Input and output channels (``IN-OUT``), side of the kernel, side of the network's images.
 CallShape: TypeAlias = tuple[str, int, int]
 
 #: Shapes from which the rules were derived; the first is the example's shape.
@@ -95,19 +97,21 @@ CHANGED: Final[tuple[CallShape, ...]] = (
     ("9-18", 3, 24),
     ("9-19", 3, 24),
 )
-#: Numbers of channels around multiples of a block: in a changed shape, and the example's shape.
+#: Shapes of timed calls, with numbers of channels around multiples of a block: first with the
+#: kernel and images of ``9-19``, then with those of the example.
 TIMED: Final[tuple[CallShape, ...]] = (
     *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
 )
 SHAPES: Final = {"layer": RULE_SHAPES, "held_out": HELD_OUT, "changed": CHANGED}
-#: Batch sizes of all shapes except the example's; batch size of timed calls.
+#: Batch sizes of all shapes except the example's.
 OTHER_BATCHES: Final = (1, 8)
+#: Batch size of timed calls.
 TIMED_BATCH: Final = 8
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List all shapes (the example's shape at every batch), and timed calls if requested."""
+    """List the cases of all requested subjects; only the example's shape has all batch sizes."""
     listed: list[Factors] = []
     for subject, shapes in SHAPES.items():
         if subject in levels["subject"]:
@@ -134,13 +138,17 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List the same cases as on a CPU, and the example's shape also with TF32."""
+    """List the same cases as on a CPU, and the example's shape also with TF32.
+
+    Each precision only if it is in ``levels["precision"]``.
+    """
     listed: list[Factors] = []
     if "float32" in levels["precision"]:
         listed += cases(levels)
     if "tfloat32" in levels["precision"]:
-        example = (case for case in cases(levels) if _shape(case) == RULE_SHAPES[0])
-        listed += ({**case, "precision": "tfloat32"} for case in example)
+        for case in cases(levels):
+            if _shape(case) == RULE_SHAPES[0]:
+                listed.append({**case, "precision": "tfloat32"})
     return tuple(listed)
 
 
@@ -149,21 +157,22 @@ def _shape(factors: Factors) -> CallShape:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build the layer in a shape."""
+    """Build the layer in the shape of a case, with random images."""
     import torch
 
     channels, kernel, extent = _shape(factors)
     into, out = map(int, channels.split("-"))
+    side = extent - 2  # after the network's first convolution, 3 × 3 without padding
     return Subject(
         torch.nn.Conv2d(into, out, kernel, 1),
-        torch.randn(int(factors["batch"]), into, extent - 2, extent - 2),
+        torch.randn(int(factors["batch"]), into, side, side),
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
         name="conv2",
     )
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a call, unless it is timed."""
+    """Measure the bytes of a call; return no series for timed cases."""
     return {} if is_timed(factors) else measure_memory(STUDY, factors, session)
 
 
@@ -172,12 +181,14 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
     Raises ``MeasurementError`` if oneDNN ran other code than AVX2 code despite the limit.
     """
-    if factors["instructions"] == "AVX2":
-        os.environ[_LIMIT] = "AVX2"
+    is_limited = factors["instructions"] == "AVX2"
+    if is_limited:
+        os.environ[_INSTRUCTION_LIMIT] = "AVX2"
     workload = build_workload(STUDY, factors, session.device)
     codes = set(implementations_of(_log_of(workload)).values())
-    if factors["instructions"] == "AVX2" and not all(code.startswith(_AVX2) for code in codes):
-        raise MeasurementError(f"oneDNN ran {', '.join(codes)}, though {_LIMIT} is AVX2")
+    if is_limited and not all(code.startswith(_AVX2_PREFIX) for code in codes):
+        codes_text = ", ".join(codes)
+        raise MeasurementError(f"oneDNN ran {codes_text}, although {_INSTRUCTION_LIMIT} is AVX2")
     return sample_times(workload, session.protocol, session.device)
 
 
@@ -186,15 +197,15 @@ def _log_of(workload: Workload) -> str:
     import torch
 
     sys.stdout.flush()
-    output = os.dup(1)
+    original_stdout = os.dup(1)
     with tempfile.TemporaryFile("w+") as log:
         os.dup2(log.fileno(), 1)
         try:
             with torch.backends.mkldnn.verbose(1):  # type: ignore[no-untyped-call]
                 workload.once()
         finally:
-            os.dup2(output, 1)
-            os.close(output)
+            os.dup2(original_stdout, 1)
+            os.close(original_stdout)
         log.seek(0)
         return log.read()
 
@@ -210,37 +221,44 @@ def is_counted(factors: Factors) -> bool:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Return the policy for timed cases, which keeps freed memory so that calls map no pages."""
+    """Return the memory policies of a case; only ``timed`` cases are timed.
+
+    Their policy keeps freed memory, so that calls map no pages.
+    """
     return ("retained",) if is_timed(factors) else "none"
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return oneDNN's implementations of all calls, once per full run."""
-    full = session.device == "cpu" and session.protocol.plan == "full"
-    is_first = full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
+    """Return a file with oneDNN's implementations of all calls, for one case of a full CPU run.
+
+    Without valgrind, return no file.
+    """
+    is_full = session.device == "cpu" and session.protocol.plan == "full"
+    is_first = is_full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
     return _implementations() if is_first and shutil.which("valgrind") else ()
 
 
-#: Variable that limits oneDNN's instructions, and prefix of the names of oneDNN's AVX2 code.
-_LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
-_AVX2: Final = "jit:avx2"
+#: Environment variable that limits oneDNN's instructions.
+_INSTRUCTION_LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
+#: Beginning of the names of oneDNN's AVX2 code.
+_AVX2_PREFIX: Final = "jit:avx2"
 #: Wrapper command and environment variables of each process in which oneDNN logs its choices.
-_DISPATCHES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
+_LOGGING_PROCESSES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
     "native": ((), {}),
-    "native, AVX2 at most": ((), {_LIMIT: "AVX2"}),
+    "native, AVX2 at most": ((), {_INSTRUCTION_LIMIT: "AVX2"}),
     "valgrind": (("valgrind", "-q", "--tool=none"), {}),
 }
-#: Fields of a line of oneDNN's log, by name.
+#: Positions of fields in a line of oneDNN's log, which is separated by commas.
 _FIELDS: Final = {"state": 3, "operation": 5, "code": 6, "formats": 8, "problem": 11}
 #: Time limit of each process (s); importing torch under valgrind takes a minute.
 _LIMIT_S: Final = 900
 
 
 def _implementations() -> tuple[CaseFile, ...]:
-    """Name oneDNN's implementation of every forward call, natively and under valgrind."""
+    """Return a file with oneDNN's implementation of every forward call in each process."""
     program = f"from {__name__} import call_all; call_all()"
     by_process: dict[str, dict[str, str]] = {}
-    for name, (wrapper, variables) in _DISPATCHES.items():
+    for name, (wrapper, variables) in _LOGGING_PROCESSES.items():
         process = subprocess.run(
             (*wrapper, sys.executable, "-c", program),
             env={**os.environ, "ONEDNN_VERBOSE": "1", "OMP_NUM_THREADS": "1", **variables},
@@ -258,20 +276,23 @@ def _implementations() -> tuple[CaseFile, ...]:
 
 
 def implementations_of(log: str) -> dict[str, str]:
-    """Read the code and the memory formats of each convolution from oneDNN's log."""
-    chosen: dict[str, str] = {}
+    """Read the code and the memory formats of each convolution from oneDNN's log.
+
+    Keys describe the convolution's problem, such as its shapes; other lines are ignored.
+    """
+    implementations: dict[str, str] = {}
     for line in log.splitlines():
         fields = line.split(",")
         if len(fields) <= max(_FIELDS.values()):
             continue
-        call = {name: fields[place] for name, place in _FIELDS.items()}
+        call = {name: fields[position] for name, position in _FIELDS.items()}
         if (call["state"], call["operation"]) == ("exec", "convolution"):
-            chosen[call["problem"]] = f"{call['code']} {call['formats']}"
-    return chosen
+            implementations[call["problem"]] = f"{call['code']} {call['formats']}"
+    return implementations
 
 
 def call_all() -> None:
-    """Run each forward call of the study once, on one thread, so that oneDNN logs it."""
+    """Call each shape at each of ``OTHER_BATCHES`` once, on one thread, so that oneDNN logs it."""
     import torch
 
     torch.set_num_threads(1)

@@ -3,6 +3,7 @@
 The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64, 3, 1)`` on
 ``(batch, 32, 26, 26)`` in float32, with random weights and inputs from a fixed seed.  Factors:
 
+- ``subject``: ``layer``, or one of the further subjects below, which need ``--set``.
 - ``batch``: images per call.
 - ``pass``: ``forward`` is one call under ``torch.no_grad()`` (not ``inference_mode``).
   ``forward_backward`` is one call with gradients, and ``output.backward(gradient)`` with a fixed
@@ -10,19 +11,19 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
   before each call, so that they do not accumulate.
 - ``layout``: memory layout of tensors, ``contiguous`` (NCHW).
 
-Only forward calls are timed, under every policy of glibc for freed memory: keep it, return it by
-both thresholds or by one of them, and return it while a library records the blocks.
+Only forward calls are timed, under every memory policy of ``experiments.harness.policies``.
 
-Further subjects change the batch size from which calls map pages.  They need ``--set``:
+Further subjects change the batch size from which calls map pages, that is, touch memory that glibc
+has returned to the system:
 
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
   program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
 - ``cure``: a whole ``network`` on a few images, for ``inference`` or ``training`` (``mode``), with
-  and without a tensor ``freed`` beforehand.
+  and without a tensor of ``freed`` elements that is freed beforehand.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
-  a tensor ``freed`` beforehand.
-- ``top``: time and pages of the layer around a start, and the bytes at the top of the heap in the
-  same process; in some cases ``small_blocks`` are freed beforehand.
+  such a tensor.
+- ``top``: time and pages of the layer around such a batch size, and the bytes at the top of the
+  heap in the same process; in some cases ``small_blocks`` are freed beforehand.
 """
 
 import ctypes
@@ -56,8 +57,9 @@ from report.theory.work import mnist_conv2, square_convolution
 
 #: Powers of two, and all batch sizes from 4 to 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: Batch sizes whose work is counted; under lackey an image of the layer takes half a second.
-_COUNTED: Final = frozenset({1, 2, 8, *range(16, 257)})
+#: Batch sizes at which executed work is counted; lackey needs half a second for each image.
+_COUNTED_BATCHES: Final = frozenset({1, 2, 8, *range(16, 257)})
+#: Subjects that are measured only with ``--set``.
 _ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
 
 #: Layers of the subject ``cliff``, described for one image.  Each layer's output is larger than the
@@ -71,8 +73,9 @@ LAYERS: Final[dict[str, Convolution | Linear]] = {
         name="linear", input_shape=(1, 256), output_shape=(1, 1000), dtype="float32", bias=True
     ),
 }
-#: Trimming thresholds to set (MiB); elements of the tensor that is freed instead.
+#: Trimming thresholds to set (MiB).
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
+#: Elements (of 4 B) of the tensor that is freed instead, which raises glibc's thresholds.
 FREED: Final = 8_000_000
 #: Batch sizes of whole networks.  A freed tensor was predicted, and seen, to end the pages of
 #: ResNet-18's inference up to 6 images (``SWEPT_NETWORK``).  Predicted for times before they were
@@ -94,9 +97,10 @@ SWEPT_NETWORK: Final = {
     **dict.fromkeys((5_000_000, 6_000_000), (4, 5)),
     FREED: (6, 7, 8),
 }
-#: Number of small blocks to allocate before the first call, equally many of each size (B).  Every
+#: Number of small blocks to allocate before the first call, equally many of each size.  Every
 #: second block is freed, so that blocks that oneDNN keeps after a call fit below the input's copy.
 SMALL_BLOCKS: Final = 540
+#: Sizes of the small blocks (B).
 _SMALL_SIZES: Final = (600, 1000, 2000, 4000, 8000, 16000, 32000, 65000, 100_000)
 _WITH_SMALL_BLOCKS: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
 #: Settings, and batch sizes around each setting's start.  Predicted after trials that counted pages
@@ -118,16 +122,25 @@ TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
 )
 #: Untimed calls before the timed calls; the top of the heap is read after each untimed call.
 _TOP_CALLS: Final = 12
-#: Calls per process, and their time (s), in cases where only pages matter.
+#: Calls per process in cases where only pages are measured.
 _PAGE_CALLS: Final = 5
+#: Time limit of these calls (s).
 _PAGE_CALLS_S: Final = 0.1
-#: Calls until a layer's pages are steady.  glibc keeps the small remainders of aligned requests in
-#: a cache of seven; freed blocks beside cached remainders cannot merge (sourceware.org/bugzilla,
-#: 30723).  So a linear layer, which has one large block, grows the heap in its first dozen calls.
-#: Eight calls were planned; a trial showed that more are needed.
-_WARMUPS: Final = {"linear": 40}
+#: Warm-up calls of a layer whose number of pages changes for longer than usual.  glibc keeps the
+#: small remainders of aligned requests in a cache of seven; freed blocks beside cached remainders
+#: cannot merge (sourceware.org/bugzilla, 30723).  So a linear layer, which has one large block,
+#: grows the heap in its first dozen calls.  Eight calls were planned; a trial showed that more are
+#: needed.
+_WARMUP_CALLS: Final = {"linear": 40}
 #: Options of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+#: Bits of the size in a block's header in glibc's heap: the block below is in use; the block is
+#: mapped separately.
+_BELOW_IN_USE, _IS_MAPPED = 1, 2
+#: Bits that are not part of the size.
+_FLAG_BITS: Final = 7
+#: Offset of the size in a block's header (B).
+_SIZE_OFFSET: Final = 8
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
@@ -145,7 +158,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 def threshold_cases(levels: Levels) -> Iterator[Factors]:
-    """List each layer under each setting at batch sizes around the start of page mapping."""
+    """List each layer with each threshold or freed tensor, at batch sizes around page mapping."""
     settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
     settings += [{"freed": elements} for elements in levels["freed"]]
     for name, setting in product(levels["layer"], settings):
@@ -153,12 +166,16 @@ def threshold_cases(levels: Levels) -> Iterator[Factors]:
             yield {"subject": "cliff", "layer": name, **setting, "batch": batch}
 
 
-def batches_around_start(image: Layer, trimming: int) -> tuple[int, ...]:
-    """Return batch sizes around the predicted start of page mapping, and one after its end."""
-    start = heap.mapping_start(image, trimming)
-    end = heap.mapping_end(image, trimming)
-    whole = floor(start)
-    return tuple(sorted({floor(0.9 * start), whole, whole + 1, ceil(1.06 * start), floor(end) + 1}))
+def batches_around_start(image: Layer, threshold: int) -> tuple[int, ...]:
+    """Return batch sizes around the predicted start of page mapping, and one after its end.
+
+    ``image`` is the layer at batch size 1, ``threshold`` the trimming threshold (B).
+    """
+    start = heap.mapping_start(image, threshold)
+    end = heap.mapping_end(image, threshold)
+    largest_without = floor(start)
+    around = {floor(0.9 * start), largest_without, largest_without + 1, ceil(1.06 * start)}
+    return tuple(sorted(around | {floor(end) + 1}))
 
 
 def network_cases(levels: Levels) -> Iterator[Factors]:
@@ -178,17 +195,17 @@ def network_cases(levels: Levels) -> Iterator[Factors]:
 
 def swept_cases() -> Iterator[Factors]:
     """List the layer and a network over batch sizes, with and without a freed tensor."""
-    for name, swept in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
-        for elements, batches in swept.items():
+    for name, batches_by_freed in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
+        for elements, batches in batches_by_freed.items():
             freed: Factors = {"freed": elements} if elements else {}
             for batch in batches:
                 yield {"subject": "sweep", "network": name, "batch": batch, **freed}
 
 
 def subject(factors: Factors) -> Subject:
-    """Build a layer or a network, on random images."""
+    """Build a layer or a network, with random images."""
     if "network" in factors:
-        return _network(factors)
+        return _network_subject(factors)
     import torch
 
     image = LAYERS[str(factors.get("layer", "3x3"))]
@@ -206,11 +223,11 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def _network(factors: Factors) -> Subject:
-    """Build a network for inference or training, or the layer alone."""
+def _network_subject(factors: Factors) -> Subject:
+    """Build a network for inference or training; the network ``layer`` is the layer alone."""
     import torch
 
-    from experiments.networks.catalogue import network
+    from experiments.networks.catalogue import build_network
     from experiments.networks.chains import mnist_cnn
 
     mode: Mode = "step" if factors.get("mode") == "training" else "forward"
@@ -221,30 +238,34 @@ def _network(factors: Factors) -> Subject:
     elif name == "MNIST CNN":
         module, shape = mnist_cnn(), (1, 28, 28)
     else:
-        module, shape = network(name, in_place=True), (3, 224, 224)
+        module, shape = build_network(name, in_place=True), (3, 224, 224)
     return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Measure the bytes of a case, except where only page mapping matters."""
+    """Measure the bytes of a case, except where only page mapping is measured."""
     if factors["subject"] in ("cliff", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a case of the layer; for other subjects count pages, and in some cases also time."""
+    """Time a case and count its pages; for ``cliff`` and ResNet-18's ``sweep``, only count pages.
+
+    The subject ``top`` also returns the bytes at the top of the heap after each warm-up call.
+    """
     if factors["subject"] not in _ON_REQUEST:
         return measure_time(STUDY, factors, session)
-    set_memory(factors)
+    prepare_heap(factors)
     workload = build_workload(STUDY, factors, session.device)
     if factors["subject"] == "top":
         tops = tuple(free_top(workload.call()) for _ in range(_TOP_CALLS))
         return {"free_top": tops, **sample_times(workload, session.protocol, session.device)}
     if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
+        usual = session.protocol.warmup_calls
         short = msgspec.structs.replace(
             session.protocol,
-            warmup_calls=_WARMUPS.get(str(factors.get("layer")), session.protocol.warmup_calls),
+            warmup_calls=_WARMUP_CALLS.get(str(factors.get("layer")), usual),
             minimum_samples=_PAGE_CALLS,
             maximum_samples=_PAGE_CALLS,
             case_budget_s=_PAGE_CALLS_S,
@@ -256,11 +277,11 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     return series
 
 
-def set_memory(factors: Factors) -> None:
-    """Set glibc's thresholds, or free a tensor, which raises the thresholds.
+def prepare_heap(factors: Factors) -> None:
+    """Set glibc's thresholds, free a tensor (which raises them), or free small blocks.
 
-    Near a predicted start, a matrix product comes first, so that MKL's lasting buffers lie below
-    all later blocks.
+    For cases with a ``layer``, a matrix product comes first, so that MKL's lasting buffers lie
+    below all later blocks.
     """
     import torch
 
@@ -275,10 +296,10 @@ def set_memory(factors: Factors) -> None:
     if "freed" in factors:
         torch.empty(int(factors["freed"]))  # freed at once
     if "small_blocks" in factors:
-        of_each_size = int(factors["small_blocks"]) // len(_SMALL_SIZES)
+        count = int(factors["small_blocks"]) // len(_SMALL_SIZES)
         library.malloc.restype, library.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
         for size in _SMALL_SIZES:
-            blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(of_each_size)]
+            blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(count)]
             for block in blocks:
                 ctypes.memset(block, 0, size)  # else calls would touch these pages first
             for block in blocks[::2]:
@@ -288,28 +309,35 @@ def set_memory(factors: Factors) -> None:
 def free_top(output: Any) -> int:
     """Return the bytes that will be free at the top of glibc's heap after ``output`` is freed.
 
-    Reads glibc's block headers (malloc/malloc.c): the size of the block below if that block is
-    free, and the block's own size, whose lowest bits tell if the block below is in use and if the
-    block is mapped separately.  Returns 0 if ``output`` is not at the end of the heap.
+    Reads the headers of glibc's blocks (malloc/malloc.c).  A header begins with the size of the
+    block below, valid only if that block is free; then follow the block's own size and flags.
+    Returns 0 if ``output`` is not the last block before the free top of the heap.
     """
     library = ctypes.CDLL(None)
     library.sbrk.restype = ctypes.c_void_p
     library.mallopt(0, 0)  # sets nothing, but merges small free blocks with their neighbours
 
-    def number(address: int) -> int:
+    def read_number(address: int) -> int:
         return ctypes.c_size_t.from_address(address).value
 
     start = output.data_ptr() - heap.HEADER
-    size, end = number(start + 8), library.sbrk(0)
-    following = start + (size & ~7)
-    if size & 2 or following + (number(following + 8) & ~7) != end:
+    size_and_flags = read_number(start + _SIZE_OFFSET)
+    top = start + (size_and_flags & ~_FLAG_BITS)
+    top_size = read_number(top + _SIZE_OFFSET) & ~_FLAG_BITS
+    heap_end = library.sbrk(0)
+    if size_and_flags & _IS_MAPPED or top + top_size != heap_end:
         return 0
-    free_below = 0 if size & 1 else number(start)
-    return int(end - start + free_below)
+    free_below = 0 if size_and_flags & _BELOW_IN_USE else read_number(start)
+    return int(heap_end - start + free_below)
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Select the policies of a case: all for forward calls of ``layer``, ``default`` for most."""
+    """Select the memory policies of a case.
+
+    Forward calls of the subject ``layer`` are timed under all policies, passes with gradients under
+    none.  Further subjects are timed under ``default``, ``cure`` without a freed tensor under two
+    more.
+    """
     if factors["subject"] == "cure" and "freed" not in factors:
         return ("default", "retained", "jemalloc")
     if factors["subject"] in _ON_REQUEST:
@@ -319,7 +347,7 @@ def timed_under(factors: Factors) -> Policies:
 
 def is_counted(factors: Factors) -> bool:
     """Return whether the executed work is counted: of the layer, at some batch sizes."""
-    return factors["subject"] == "layer" and factors["batch"] in _COUNTED
+    return factors["subject"] == "layer" and factors["batch"] in _COUNTED_BATCHES
 
 
 _FACTORS: Final = (
@@ -331,6 +359,7 @@ _FACTORS: Final = (
     Factor("network", levels=("MNIST CNN", "ResNet-18")),
     Factor("mode", levels=("inference", "training")),
 )
+#: Number of processes for each memory policy.
 _PROCESSES: Final = {
     "retained": 8,
     "default": 8,

@@ -1,8 +1,8 @@
 """Handwritten digits for training: scikit-learn's (no download), or MNIST from a folder.
 
-MNIST's files have the IDX format, plain or gzipped: a magic number and sizes (big-endian), then
-unsigned bytes.  The magic number is 2,049 for labels (one size, the count) and 2,051 for images
-(three sizes: count, rows, columns); see yann.lecun.com/exdb/mnist.
+MNIST's files have the IDX format, plain or gzipped: a header of a magic number and sizes in 4 bytes
+each (big-endian), then an unsigned byte per entry.  The magic number is 2,049 for labels (one size,
+the count) and 2,051 for images (three sizes: count, rows, columns); see yann.lecun.com/exdb/mnist.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from report.core.records.files import LARGEST_UNPACKED, unpacked
 
 ByteArray: TypeAlias = NDArray[np.uint8]
 
-#: Seed of the random split into training and testing.
+#: Seed of the random split into images for training and for testing.
 SEED: Final = 0
-#: One of this many digits of scikit-learn is held out for testing.
-_DIGITS_PER_TEST_DIGIT: Final = 5
+#: One of this many images of scikit-learn is held out for testing.
+_IMAGES_PER_TEST_IMAGE: Final = 5
 #: Largest pixel value of scikit-learn's digits.
 _BRIGHTEST: Final = 16
 #: Height and width of MNIST's images in pixels; scikit-learn's digits are scaled to this size.
@@ -35,10 +35,10 @@ _SIDE: Final = 28
 
 @lru_cache(maxsize=1)
 def handwritten(folder: Path | None) -> Images:
-    """Load MNIST from ``folder``, or scikit-learn's digits in MNIST's size if it is None.
+    """Load MNIST from ``folder``; if ``folder`` is None, scikit-learn's digits in MNIST's size.
 
-    The result is cached between cases, since reading MNIST takes seconds.  Raises
-    ``MeasurementError`` for missing or damaged files.
+    The last result is cached, since reading MNIST takes seconds.  Raises ``MeasurementError`` for
+    missing or damaged files.
     """
     return digits() if folder is None else mnist(folder)
 
@@ -58,8 +58,8 @@ class Split(NamedTuple):
 class Images:
     """Labelled images for training and for testing.
 
-    ``name`` is a slug.  ``source`` (origin and processing of the images) and ``split`` (how the two
-    parts were drawn) are clauses of a sentence.
+    ``name`` is ``digits`` or ``mnist``.  ``source`` describes origin and processing of the images,
+    ``split`` how the images for testing were drawn.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Images:
 def held_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count: int) -> Images:
     """Draw ``count`` images for testing, regardless of label; the others are for training.
 
-    Both parts are in the order of the random permutation.
+    Both selections are in the order of the random permutation.
     """
     total = len(labels)
     # NumPy promises a stable random stream for RandomState, but not for default_rng.
@@ -113,8 +113,8 @@ def held_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count
 def digits() -> Images:
     """Load 1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
 
-    ``sklearn.datasets.load_digits`` has the test part of UCI's Optical Recognition of Handwritten
-    Digits.  A random fifth of these digits is held out for testing.
+    ``sklearn.datasets.load_digits`` contains the test images of UCI's Optical Recognition of
+    Handwritten Digits.  A random fifth of these images is held out for testing.
     """
     from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
@@ -125,7 +125,7 @@ def digits() -> Images:
         f"{_SIDE}×{_SIDE} by bilinear interpolation between pixel centres"
     )
     pixels = bilinear(bunch.images.astype(np.int64), _SIDE, _BRIGHTEST)
-    return held_out("digits", source, pixels, labels, len(labels) // _DIGITS_PER_TEST_DIGIT)
+    return held_out("digits", source, pixels, labels, len(labels) // _IMAGES_PER_TEST_IMAGE)
 
 
 def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArray:
@@ -135,21 +135,23 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArra
     ``torch.nn.functional.interpolate(mode="bilinear", align_corners=False)``.  Integer arithmetic
     with one rounding (half upwards) makes the result the same on all machines.
     """
-    old = images.shape[-1]
-    # In old pixels, the centre of new pixel i is at (i + 1/2) * old / size - 1/2; ``centres`` are
-    # in units of 1 / unit.  The weight of an old pixel falls linearly with the distance from it.
+    old_size = images.shape[-1]
+    # The centre of new pixel i is at (i + 1/2) * old_size / size - 1/2, measured in old pixels.
+    # Lengths are multiplied by ``unit``, so that they are integers.
     unit = 2 * size
-    centres = np.clip((2 * np.arange(size) + 1) * old - size, 0, unit * (old - 1))
-    weights = np.maximum(0, unit - np.abs(centres[:, np.newaxis] - unit * np.arange(old)))
+    centres = np.clip((2 * np.arange(size) + 1) * old_size - size, 0, unit * (old_size - 1))
+    # The weight of an old pixel falls linearly with its distance, to 0 at one old pixel.
+    weights = np.maximum(0, unit - np.abs(centres[:, np.newaxis] - unit * np.arange(old_size)))
     sums = weights @ images.astype(np.int64) @ weights.T
     divisor = unit**2 * brightest
+    # 255 * sums / divisor, rounded half upwards.
     scaled: ByteArray = ((2 * 255 * sums + divisor) // (2 * divisor)).astype(np.uint8)
     return scaled
 
 
 # ------------------------------------------------------------------------------- MNIST's own files
 
-#: Magic numbers of IDX files; the last byte is the number of sizes in the header.
+#: Magic numbers of IDX files; the last byte of each is the number of sizes in the header.
 _MAGIC: Final = {"labels": 2049, "images": 2051}
 
 #: Subfolders in which MNIST's files are searched; torchvision stores them in the second.
@@ -160,8 +162,8 @@ _FILES: Final = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
-#: Mean brightness of MNIST's training images, from PyTorch's MNIST example.  Data sets of the same
-#: format and size have another mean (Fashion-MNIST: 0.286).
+#: Mean brightness of MNIST's training images (0 black, 1 brightest), from PyTorch's MNIST example.
+#: Data sets of the same format and size have another mean (Fashion-MNIST: 0.286).
 _MNIST_MEAN: Final = 0.1307
 _TRAINING_IMAGES: Final = 60_000
 #: Bytes of each number in a header.
@@ -189,11 +191,12 @@ def mnist(folder: Path) -> Images:
             absent.append(f"no {name}")
     actual = " and ".join(absent) if folder.is_dir() else "no folder"
     _check(not absent, folder, actual, "all four files of MNIST, each plain or .gz")
-    train, test = (_read(*paths[at : at + 2]) for at in (0, 2))
+    train_images, train_labels, test_images, test_labels = paths
+    train, test = _read(train_images, train_labels), _read(test_images, test_labels)
     mean = float(train.pixels.mean()) / 255
     _check(
         len(train.pixels) != _TRAINING_IMAGES or abs(mean - _MNIST_MEAN) <= 0.001,
-        paths[0],
+        train_images,
         f"{_TRAINING_IMAGES:,} images with a mean brightness of {mean:.4f}",
         f"MNIST's {_MNIST_MEAN} (Fashion-MNIST and others come in the same format)",
     )
@@ -204,25 +207,29 @@ def mnist(folder: Path) -> Images:
 
 def _find(folder: Path, name: str) -> Path | None:
     """Find a file, plain or gzipped; some archives write ``.idx`` instead of ``-idx``."""
-    names = [n + end for n in (name, name.replace("-idx", ".idx")) for end in ("", ".gz")]
-    places = (folder / below / n for below in _SUBFOLDERS for n in names)
-    return next((place for place in places if place.is_file()), None)
+    dotted = name.replace("-idx", ".idx")
+    for subfolder in _SUBFOLDERS:
+        for candidate in (name, f"{name}.gz", dotted, f"{dotted}.gz"):
+            path = folder / subfolder / candidate
+            if path.is_file():
+                return path
+    return None
 
 
 def _read(images: Path, labels: Path) -> Split:
     """Read images and labels; raise ``MeasurementError`` if their counts differ."""
     split = Split(idx("images", images), idx("labels", labels))
-    count, wanted = len(split.labels), len(split.pixels)
-    expected = f"{wanted:,}, one for each image in {images.name}"
-    _check(count == wanted, f"{labels}: byte 4", f"a count of {count:,} labels", expected)
+    count, image_count = len(split.labels), len(split.pixels)
+    expected = f"{image_count:,}, one for each image in {images.name}"
+    _check(count == image_count, f"{labels}: byte 4", f"a count of {count:,} labels", expected)
     return split
 
 
 def idx(kind: str, path: Path) -> ByteArray:
-    """Read an IDX file of ``kind`` images ``(N, 28, 28)`` or labels ``(N,)`` from 0 to 9.
+    """Read an IDX file; ``kind`` is ``images`` ``(N, 28, 28)`` or ``labels`` ``(N,)`` from 0 to 9.
 
-    Raises ``MeasurementError`` for a file of another format, for images of another size, and for
-    an empty, truncated or overlong file.
+    Raises ``MeasurementError`` for a file that cannot be read or has another format, for images of
+    another size, for labels above 9, and for an empty, truncated or overlong file.
     """
     try:
         with path.open("rb") as stream:
@@ -234,7 +241,7 @@ def idx(kind: str, path: Path) -> ByteArray:
         raise MeasurementError(f"{path}: cannot be read ({error.strerror or error}).") from error
     magic = _MAGIC[kind]
     header = _HEADER_WORD * (1 + magic % 256)
-    # A number beyond the end of the file is 0.
+    # Numbers beyond the end of a truncated file become 0.
     number, *shape = (
         int.from_bytes(content[at : at + _HEADER_WORD]) for at in range(0, header, _HEADER_WORD)
     )
@@ -243,14 +250,15 @@ def idx(kind: str, path: Path) -> ByteArray:
     expected = f"a header of {header} bytes with a count"
     _check(all(shape), f"{path}: byte {_HEADER_WORD}", "no entry", expected)
     sides = "×".join(f"{side:,}" for side in shape[1:])
-    fits = shape[1:] in ([], [_SIDE, _SIDE])
-    _check(fits, f"{path}: byte 8", f"images of {sides} pixels", f"MNIST's {_SIDE}×{_SIDE}")
-    whole = header + prod(shape)
-    expected = f"{whole:,} bytes, as its header announces {shape[0]:,} entries"
-    _check(len(content) == whole, path, f"{len(content):,} bytes", expected)
+    is_usual_size = shape[1:] in ([], [_SIDE, _SIDE])  # labels have no sides
+    expected = f"MNIST's {_SIDE}×{_SIDE}"
+    _check(is_usual_size, f"{path}: byte 8", f"images of {sides} pixels", expected)
+    size = header + prod(shape)
+    expected = f"{size:,} bytes, as its header announces {shape[0]:,} entries"
+    _check(len(content) == size, path, f"{len(content):,} bytes", expected)
     values = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
     if kind == "labels":
-        largest = values.argmax()
-        place, actual = f"{path}: byte {header + largest:,}", f"the label {values[largest]}"
-        _check(values[largest] <= 9, place, actual, "a digit from 0 to 9")
+        index = values.argmax()
+        place, actual = f"{path}: byte {header + index:,}", f"the label {values[index]}"
+        _check(values[index] <= 9, place, actual, "a digit from 0 to 9")
     return values

@@ -3,8 +3,8 @@
 A worker decodes a JPEG file, crops a random part (8 to 100 % of the area, aspect 3:4 to 4:3),
 scales the part to a square, mirrors half of all images, and normalizes the pixels, like
 torchvision's ``RandomResizedCrop``, ``RandomHorizontalFlip``, ``ToTensor`` and ``Normalize``.
-(torchvision cannot be imported beside torch for CPUs.)  The files, in memory, are scikit-learn's
-two photographs, scaled.
+(torchvision cannot be imported with a CPU build of torch.)  The files are scikit-learn's two
+photographs, scaled; they are in memory.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from experiments.harness.study import UnavailableError
 if TYPE_CHECKING:
     import torch
 
-#: Number of worker processes (the example's default), and batches that a worker prepares ahead.
+#: Number of worker processes, the default of PyTorch's ImageNet example.
 WORKERS: Final = 4
+#: Number of batches that a worker prepares ahead.
 AHEAD: Final = 2
 #: Mean and standard deviation for normalizing pixels, about those of ImageNet.
 _MEAN, _DEVIATION = 0.45, 0.225
@@ -31,7 +32,7 @@ _MEAN, _DEVIATION = 0.45, 0.225
 
 @cache
 def photographs(side: int) -> tuple[bytes, ...]:
-    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels.
+    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels, once.
 
     Raises ``UnavailableError`` without Pillow or scikit-learn.
     """
@@ -51,7 +52,10 @@ def photographs(side: int) -> tuple[bytes, ...]:
 
 
 class RandomCrops:
-    """Data set of ``count`` random square crops of photographs, ``image`` pixels per side."""
+    """Data set of ``count`` random square crops, ``image`` pixels per side.
+
+    The photographs have ``side`` pixels on their shorter side.
+    """
 
     def __init__(self, side: int, image: int, count: int) -> None:
         self.files, self.image, self.count = photographs(side), image, count
@@ -66,17 +70,19 @@ class RandomCrops:
         from PIL import Image
 
         picture = Image.open(BytesIO(self.files[number % len(self.files)])).convert("RGB")
-        area, ratio, x, y, mirrored = torch.rand(5).tolist()
+        # Five random numbers from 0 to 1, one for each property of the crop.
+        for_area, for_aspect, for_left, for_top, for_mirror = torch.rand(5).tolist()
+        area = (0.08 + 0.92 * for_area) * picture.width * picture.height
+        aspect = math.exp((2 * for_aspect - 1) * math.log(4 / 3))
         # A crop that does not fit is cut to the picture; torchvision would draw again.
-        area = (0.08 + 0.92 * area) * picture.width * picture.height
-        ratio = math.exp((2 * ratio - 1) * math.log(4 / 3))
-        width = min(picture.width, round(math.sqrt(area * ratio)))
-        height = min(picture.height, round(math.sqrt(area / ratio)))
-        left, top = int(x * (picture.width - width)), int(y * (picture.height - height))
+        width = min(picture.width, round(math.sqrt(area * aspect)))
+        height = min(picture.height, round(math.sqrt(area / aspect)))
+        left = int(for_left * (picture.width - width))
+        top = int(for_top * (picture.height - height))
         size = self.image, self.image
         box = left, top, left + width, top + height
         picture = picture.resize(size, Image.Resampling.BILINEAR, box)
-        if mirrored < 0.5:
+        if for_mirror < 0.5:
             picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
         return (pixels.float() / 255 - _MEAN) / _DEVIATION
@@ -84,9 +90,10 @@ class RandomCrops:
 
 @contextmanager
 def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[torch.Tensor]]:
-    """Load ``count`` batches by four workers, on the cores that are not used for computing.
+    """Load ``count`` batches of crops by four workers, on the cores that do not compute.
 
-    Raises ``UnavailableError`` if no core remains for the workers.
+    torch computes on the first cores, one for each of its threads.  Raises ``UnavailableError`` if
+    no core remains for the workers, or if this system cannot assign cores.
     """
     import torch
     from torch.utils.data import DataLoader
@@ -94,10 +101,10 @@ def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[
     if not hasattr(os, "sched_setaffinity"):
         raise UnavailableError("This system cannot keep the loader off the cores that compute.")
     cores = os.sched_getaffinity(0)
-    computing = set(sorted(cores)[: torch.get_num_threads()])
-    if computing == cores:
+    computing_cores = set(sorted(cores)[: torch.get_num_threads()])
+    if computing_cores == cores:
         raise UnavailableError(
-            f"The loader needs a core of its own beside {len(computing)} computing threads."
+            f"The loader needs a core of its own beside {len(computing_cores)} computing threads."
         )
     images = RandomCrops(side, image, count * batch)
     loader: DataLoader[torch.Tensor] = DataLoader(
@@ -107,10 +114,10 @@ def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[
         prefetch_factor=AHEAD,
     )
     try:
-        os.sched_setaffinity(0, cores - computing)
-        loaded = iter(loader)  # starts the workers, which keep these cores
-        os.sched_setaffinity(0, computing)
-        yield loaded
-        del loaded  # ends the workers
+        os.sched_setaffinity(0, cores - computing_cores)
+        iterator = iter(loader)  # starts the workers, which keep these cores
+        os.sched_setaffinity(0, computing_cores)
+        yield iterator
+        del iterator  # ends the workers
     finally:
         os.sched_setaffinity(0, cores)

@@ -1,8 +1,8 @@
 """Memory of inference: batches that fit, and ways to make larger batches fit.
 
 Networks in evaluation mode with random weights and random images from a fixed seed, under
-``torch.no_grad()``.  ``sweep`` selects sets of cases and is not a factor of a case: a case in
-several sets is measured once.  Factors of a case:
+``torch.no_grad()``.  ``--set sweep=…`` selects sets of cases; a case in several sets is measured
+once.  Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` searches for the largest batch that
   runs under a real limit of ``memory_limit`` MiB (``largest_batch``).
@@ -10,12 +10,12 @@ several sets is measured once.  Factors of a case:
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   remain float32 and are cast in every call.
-- ``change``: only with a limit; the one changed allocation (``catalogue.changed``).
+- ``change``: only with a limit; the changed allocations (``catalogue.build_changed_network``).
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``: tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
-The peak of every call is measured.  Times are measured only of calls in tiles and of the whole
-call, with freed memory kept.
+The peak of every call is measured.  Times are measured only of calls in tiles and of the same call
+without tiles, with freed memory kept.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
 #: Largest batch for measurements of peaks on a CPU; 256 for all other networks.
 LARGEST_BATCH: Final = {"AlexNet": 64, "VGG-16": 8}
-#: Batches at which all precisions are combined with both layouts.
+#: Batches at which all precisions are combined with both layouts; the last only on a GPU.
 PRECISION_BATCHES: Final = (64, 256, 1024)
 #: Network, image and batch of tiled calls; the relative cost of tiles is equal in larger batches.
 TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
-#: Memory limits (MiB), in which a few to two hundred images of the network fit.
+#: Network → memory limits (MiB), into which a few to two hundred images fit.
 LIMITS: Final = {
     "ResNet-20": (16, 48),
     "ResNet-110": (16, 48),
@@ -78,14 +78,16 @@ LIMITS: Final = {
 
 #: Bytes by which a call may exceed a limit, for page rounding and memory other than tensors.
 ROOM: Final = 131_072
-#: Smallest block (B) that is mapped separately.
+#: Smallest block (B) that glibc maps separately during a search under a limit.
 _MAPPED: Final = 16_384
 #: Parameter of mallopt(3).
 _M_MMAP_THRESHOLD: Final = -3
-#: Bound on the free bytes of the heap, so that filling the heap ends even if blocks are mapped.
+#: Largest number of bytes to fill, so that filling the heap ends even if blocks are mapped.
 _LARGEST_HEAP: Final = 2**30
-#: Two batches whose peaks give the first estimate, and a batch that never fits.
-_SMALL_BATCH, _SECOND_BATCH, _IMPOSSIBLE_BATCH = 2, 4, 2**20
+#: Two batches from whose peaks the largest batch is estimated.
+_SMALL_BATCH, _SECOND_BATCH = 2, 4
+#: A batch that never fits.
+_IMPOSSIBLE_BATCH: Final = 2**20
 
 
 def inference(
@@ -93,9 +95,12 @@ def inference(
     batch: Level,
     layout: Level = "contiguous",
     precision: Level = "float32",
-    **more: Level,
+    **further: Level,
 ) -> Factors:
-    """Return the factors of one call; ``more`` are ``image``, ``execution`` and ``tile``."""
+    """Return the factors of one call; ``further`` may be ``image``, ``execution`` and ``tile``.
+
+    By default the images have the network's own size, and the call is ``eager``.
+    """
     return {
         "subject": "inference",
         "network": network,
@@ -104,11 +109,11 @@ def inference(
         "layout": layout,
         "precision": precision,
         "execution": "eager",
-        **more,
+        **further,
     }
 
 
-def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _peak_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield every network in both layouts, and on a GPU in every precision."""
     for network, batch in product(levels["network"], levels["batch"]):
         if gpu or int(batch) <= LARGEST_BATCH.get(str(network), 256):
@@ -118,7 +123,7 @@ def _peaks(levels: Levels, gpu: bool) -> Iterator[Factors]:
                 yield inference(network, batch, precision=precision)
 
 
-def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _precision_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield residual networks in every precision and layout."""
     for network, batch in product(RESNETS, PRECISION_BATCHES if gpu else PRECISION_BATCHES[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
@@ -126,7 +131,7 @@ def _precision(levels: Levels, gpu: bool) -> Iterator[Factors]:
                 yield inference(network, batch, layout, precision)
 
 
-def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _tiling_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
     """Yield the call of ``TILING`` without tiles, and with every form and size of tiles."""
     if TILING["network"] in levels["network"]:
         yield inference(**TILING)
@@ -134,21 +139,28 @@ def _tiling(levels: Levels, gpu: bool) -> Iterator[Factors]:
             yield inference(**TILING, execution=form, tile=tile)
 
 
-def _limit(levels: Levels, gpu: bool, changed: bool = False) -> Iterator[Factors]:
-    """Yield limits of the address space on a CPU; if ``changed``, with every change."""
+def _limit_cases(levels: Levels, gpu: bool, with_changes: bool = False) -> Iterator[Factors]:
+    """Yield searches under limits of the address space, on a CPU only.
+
+    The networks are unchanged, or (``with_changes``) have each of their changed allocations.
+    """
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
-            changes = catalogue.CHANGES[network] if changed else ("",)
+            changes = catalogue.CHANGES[network] if with_changes else ("",)
             for limit, layout, change in product(limits, LAYOUTS, changes):
                 case: Factors = {"subject": "limit", "network": network, "layout": layout}
                 case |= {"image": catalogue.INPUT_SHAPES[network][1], "memory_limit": limit}
-                yield {**case, "change": change} if changed else case
+                yield {**case, "change": change} if with_changes else case
 
 
+#: Set of cases → function that yields them.
 _SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
-    "peaks": _peaks, "precision": _precision, "tiling": _tiling, "limit": _limit,
-    "change": partial(_limit, changed=True),
-}  # fmt: skip
+    "peaks": _peak_cases,
+    "precision": _precision_cases,
+    "tiling": _tiling_cases,
+    "limit": _limit_cases,
+    "change": partial(_limit_cases, with_changes=True),
+}
 
 
 def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
@@ -165,21 +177,21 @@ def subject(factors: Factors) -> Subject:
     import torch
 
     name = str(factors["network"])
-    module = catalogue.changed(name, str(factors.get("change", ""))).eval()
+    module = catalogue.build_changed_network(name, str(factors.get("change", ""))).eval()
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
 
-    def tiled(built: nn.Module) -> nn.Module:
-        from experiments.networks.tiled import tiled as in_tiles
+    def tile(built: nn.Module) -> nn.Module:
+        from experiments.networks.tiled import tile_network
 
-        return in_tiles(module, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
+        return tile_network(module, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
 
     return Subject(
         module,
         torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
-        executed=tiled if "tile" in factors else None,
+        executed=tile if "tile" in factors else None,
     )
 
 
@@ -190,12 +202,12 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     with limit_memory() if session.device == "cpu" else nullcontext():
         build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
-    # The events would fill megabytes, but papers need only the peak.
+    # Series ``memory_…`` list every allocation in megabytes, but papers need only the peak.
     return {name: s for name, s in series.items() if not name.startswith("memory_")}
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Time calls in tiles, and the whole call for comparison, under the main policy."""
+    """Time calls in tiles, and the same call without tiles, under the main memory policy."""
     is_tiling = factors["subject"] == "inference" and TILING.items() <= factors.items()
     return "main" if is_tiling else "none"
 
@@ -208,29 +220,30 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
 # ------------------------------------------------------------------------------------ real limits
 #
-# Under a limit on the process's address space, an allocation fails at once.  Memory other than
-# tensors is measured before each call.  No request may reuse freed memory: large blocks are mapped
-# separately, and the heap is filled.
+# Under a limit on the process's address space, an allocation fails at once.  The limit allows for
+# the memory that the process already uses.  No request may reuse freed memory: large blocks are
+# mapped separately, and the heap is filled.
 
 
 def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
-    """Find the largest batch that runs under ``limit`` (B): ``batch_tried`` and ``batch_ran``.
+    """Find the largest batch that runs under ``limit`` (B), which includes the parameters.
 
-    Only for Linux with glibc.  The search starts from an estimate (the peaks of two small batches)
-    and ends when one image more than the largest successful batch does not fit.
+    Returns the series ``batch_tried`` and ``batch_ran`` (1 or 0 for each).  Only for Linux with
+    glibc.  The search starts from an estimate (the peaks of two small batches) and ends when one
+    image more than the largest successful batch does not fit.
     """
     import torch
 
     ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED)
-    last = torch.channels_last if subject.layout == "channels_last" else torch.contiguous_format
-    module = subject.module.to(memory_format=last)  # type: ignore[call-overload]
+    layout = torch.channels_last if subject.layout == "channels_last" else torch.contiguous_format
+    module = subject.module.to(memory_format=layout)  # type: ignore[call-overload]
     stored = sum(t.untyped_storage().nbytes() for t in (*module.parameters(), *module.buffers()))
     shape = subject.inputs.shape[1:]
-    del subject
+    del subject  # frees its inputs
 
     def call(batch: int) -> object:
         with torch.no_grad():
-            return module(torch.empty((batch, *shape), memory_format=last).normal_())
+            return module(torch.empty((batch, *shape), memory_format=layout).normal_())
 
     def runs(batch: int) -> bool:
         call(batch)  # the first call with a batch size generates kernels
@@ -249,26 +262,31 @@ def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
         series = measure_cpu(partial(Workload, partial(call, batch)), 1)
         return int(series["allocated_peak"][0])
 
-    small, second = peak(_SMALL_BATCH), peak(_SECOND_BATCH)
-    further = (limit - stored - small) * (_SECOND_BATCH - _SMALL_BATCH) // (second - small)
-    tried = _search(runs, max(1, _SMALL_BATCH + further))
-    return {"batch_tried": tuple(tried), "batch_ran": tuple(map(int, tried.values()))}
+    small_peak, second_peak = peak(_SMALL_BATCH), peak(_SECOND_BATCH)
+    # Peaks grow linearly with the batch.
+    free = limit - stored - small_peak
+    further = free * (_SECOND_BATCH - _SMALL_BATCH) // (second_peak - small_peak)
+    ran_by_batch = _search(runs, max(1, _SMALL_BATCH + further))
+    return {"batch_tried": tuple(ran_by_batch), "batch_ran": tuple(map(int, ran_by_batch.values()))}
 
 
 def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
-    """Try batches from ``batch`` on in growing steps, then by bisection, up to the exact border."""
-    tried: dict[int, bool] = {}
-    ran, refused, step = 0, _IMPOSSIBLE_BATCH, 1
-    while refused - ran > 1:
-        tried[batch] = runs(batch)
-        if tried[batch]:
-            ran, batch = batch, batch + step
+    """Try batches from ``batch`` on in growing steps, then by bisection, up to the exact border.
+
+    Returns whether each tried batch ran, in the order of trials.
+    """
+    ran_by_batch: dict[int, bool] = {}
+    largest_ran, smallest_refused, step = 0, _IMPOSSIBLE_BATCH, 1
+    while smallest_refused - largest_ran > 1:
+        ran_by_batch[batch] = runs(batch)
+        if ran_by_batch[batch]:
+            largest_ran, batch = batch, batch + step
         else:
-            refused, batch = batch, batch - step
+            smallest_refused, batch = batch, batch - step
         step *= 2
-        if not ran < batch < refused:
-            batch = (ran + refused) // 2
-    return tried
+        if not largest_ran < batch < smallest_refused:
+            batch = (largest_ran + smallest_refused) // 2
+    return ran_by_batch
 
 
 def _fill_heap() -> None:
@@ -277,9 +295,9 @@ def _fill_heap() -> None:
     library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
     end = library.sbrk(0)
     for _ in range(_LARGEST_HEAP // _MAPPED):
-        if library.sbrk(0) != end:
+        if library.sbrk(0) != end:  # the heap was full and has grown
             break
-        library.malloc(_MAPPED - 64)
+        library.malloc(_MAPPED - 64)  # just below the size that is mapped separately
 
 
 # ------------------------------------------------------------------------------------------ plan

@@ -1,4 +1,4 @@
-"""Training rates of networks, against the ceilings of the machine.
+"""Training rates of networks, compared with the ceilings (measured peak rates) of the machine.
 
 Networks for images of the ImageNet shape are trained on random images by stochastic gradient
 descent with momentum, as in PyTorch's ImageNet example.  Factors:
@@ -12,14 +12,15 @@ descent with momentum, as in PyTorch's ImageNet example.  Factors:
 - ``layout``: order of images, maps and weights in memory (NCHW or NHWC).
 - ``files``: shorter side of the loaded files in pixels, ``none`` for images in memory.
 
-ReLUs overwrite their input, as in torchvision.  The images are in memory before a step is timed.
-On a CPU every network is profiled on images of the largest size.  On images of the smallest size,
-one network is trained over all batches, and every network in each precision and each layout.  On
-a GPU all networks are trained over all batches, and their memory is measured.
+ReLUs overwrite their input, as in torchvision.  Except for ``loading``, the images are in memory
+before a step is timed.  On a CPU every network is profiled on images of the largest size.  On
+images of the smallest size, one network is trained at all batches, and every network in each
+precision and each layout at one batch.  On a GPU all networks are trained at all batches, and their
+memory is measured.
 
-With ``loading``, one core trains like a GPU, and the loader's four workers share the other cores.
-The images are so small, and most files so large, that the core is about as fast relative to the
-loader as a GPU would be.  The network ``none`` is the loader alone.
+With ``loading``, one core plays the part of a GPU that trains, and the loader's four workers share
+the other cores.  The images are so small, and most files so large, that the core is about as fast
+relative to the loader as a GPU would be.  The network ``none`` is the loader alone.
 
 On one thread PyTorch computes 1×1 convolutions without oneDNN if a batch has fewer than 16 images
 (``use_mkldnn`` in Convolution.cpp), so profiles have 16 images.
@@ -59,16 +60,19 @@ if TYPE_CHECKING:
     from torch import nn
 
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: The network that a CPU trains over all batches.
+#: The network that a CPU trains at all batches.
 SWEPT_NETWORK: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-#: Batch of profiles and of steps on loaded images; batch at which precision and layout vary.
+#: Batch of profiles and of steps on loaded images.
 PROFILE_BATCH: Final = 16
+#: Batch at which precision and layout vary, by device.
 REFERENCE_BATCH: Final = {"cpu": 32, "cuda": 128}
-#: Timed steps and warm-up steps of training on loaded images.
+#: Timed steps of training on loaded images.
 LOADED_STEPS: Final = 20
+#: Warm-up steps before them.
 LOADED_WARMUP: Final = 8
-#: Network, image and files of each case with the subject ``loading``.
+#: Network, pixels per side of an image, and files (see the module's docstring) of each case with
+#: the subject ``loading``.
 LOADED: Final = (
     ("none", 32, "320"), ("none", 32, "1080"), ("none", 224, "320"), ("ResNet-18", 32, "none"),
     ("ResNet-18", 32, "320"), ("ResNet-18", 32, "1080"), ("ResNet-50", 32, "none"),
@@ -77,22 +81,30 @@ LOADED: Final = (
 
 
 def cases(levels: Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
-    """List the cases: ``swept`` networks at all batches; precisions, layouts at ``reference``."""
-    images, batches = (tuple(map(int, levels[name])) for name in ("image", "batch"))
+    """List the cases of all subjects in ``levels``.
+
+    ``swept`` are the networks that are trained at all batches; all networks if ``levels`` contains
+    none of them.  Precision and layout vary at the batch nearest to ``reference``.
+    """
+    images = tuple(map(int, levels["image"]))
+    batches = tuple(map(int, levels["batch"]))
     layouts, precisions = levels["layout"], levels["precision"]
     reference = _nearest(reference, batches)
+    profile_batch = _nearest(PROFILE_BATCH, batches)
+    # Keys are the values of the factors ``names``; a dictionary keeps each case once, in order.
+    names = ("subject", "network", "image", "batch", "precision", "layout")
     distinct: dict[tuple[Level, ...], None] = {}
     for network in levels["network"]:
         steps: list[tuple[Level, ...]] = []
         if "float32" in precisions:
-            large = max(images), _nearest(PROFILE_BATCH, batches)
-            distinct["profile", network, *large, "float32", "contiguous"] = None
+            profile = ("profile", network, max(images), profile_batch, "float32", "contiguous")
+            distinct[profile] = None
             if network in swept or not {*swept} & {*levels["network"]}:
                 steps += [(batch, "float32", "contiguous") for batch in batches]
             steps += [(reference, "float32", layout) for layout in layouts]
         steps += [(reference, precision, "contiguous") for precision in precisions]
-        distinct |= {("training", network, min(images), *step): None for step in steps}
-    names = ("subject", "network", "image", "batch", "precision", "layout")
+        for step in steps:
+            distinct["training", network, min(images), *step] = None
     listed: list[Factors] = [dict(zip(names, values, strict=True)) for values in distinct]
     loading: Factors = {"subject": "loading", "batch": PROFILE_BATCH}
     for network, image, files in LOADED:
@@ -107,7 +119,7 @@ def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build a step of training on random images."""
+    """Build a training step on random images; for the network ``none``, nothing is called."""
     import torch
 
     size, network = int(factors["image"]), str(factors["network"])
@@ -115,7 +127,7 @@ def subject(factors: Factors) -> Subject:
     if network == "none":
         return Subject(torch.nn.Flatten(), images, mode=lambda: None)
     return Subject(
-        catalogue.network(network, in_place=True),
+        catalogue.build_network(network, in_place=True),
         images,
         mode="step",
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
@@ -127,42 +139,45 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time steps of training in this process: whole, layer by layer, or on loaded images."""
     if factors["subject"] == "training":
         return measure.measure_time(STUDY, factors, session)
-    measured = loading if factors["subject"] == "loading" else profile
-    return measured(factors, session)
+    if factors["subject"] == "loading":
+        return time_loading(factors, session)
+    return time_layers(factors, session)
 
 
-def loading(factors: Factors, session: Session) -> SeriesByQuantity:
+def time_loading(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time successive steps and their wait for images, as PyTorch's ImageNet example does.
 
     A step lasts from the end of the previous step to its own end, and copies a loaded batch.
     """
     built = measure.build_subject(STUDY, factors, session.device)
-    if callable(built.mode):
+    if callable(built.mode):  # the network ``none``
         train = timing.Workload(built.mode)
     else:
-        train = measure.training_step(built, session.device)[1]
+        _, train = measure.training_step(built, session.device)
     steps = LOADED_WARMUP + LOADED_STEPS
-    # More batches than are timed, so that all workers have work until the last timed step.
+    # Enough batches that all workers have work until the last timed step.
     count = steps + 2 * image_loader.WORKERS * image_loader.AHEAD
     with ExitStack() as stack:
         batches: Iterator[torch.Tensor] = repeat(built.inputs)
         if factors["files"] != "none":
             side, image, batch = (int(factors[name]) for name in ("files", "image", "batch"))
             batches = stack.enter_context(image_loader.batches(side, image, batch, count))
-        durations, waits, end = [], [], time.perf_counter_ns()
+        durations_s, waits_s, end = [], [], time.perf_counter_ns()
         for _ in range(steps):
             begin, images = end, next(batches)
             received = time.perf_counter_ns()
             built.inputs.copy_(images)
             train.once()
             end = time.perf_counter_ns()
-            durations.append((end - begin) / 1e9)
-            waits.append((received - begin) / 1e9)
-    timed = {"time": durations, "loading_time": waits}
-    return {name: tuple(series[LOADED_WARMUP:]) for name, series in timed.items()}
+            durations_s.append((end - begin) / 1e9)
+            waits_s.append((received - begin) / 1e9)
+    return {
+        "time": tuple(durations_s[LOADED_WARMUP:]),
+        "loading_time": tuple(waits_s[LOADED_WARMUP:]),
+    }
 
 
-def profile(factors: Factors, session: Session) -> SeriesByQuantity:
+def time_layers(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time the layers of successive steps, forward and backward, by the host's clock.
 
     Raises ``MeasurementError`` if a layer does not run once per step in both directions.
@@ -171,19 +186,21 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
     module, step = measure.training_step(built, session.device)
     step.call()  # allocates the momentum, and maps the memory
     names = [layer.name for layer in measure.layers_of_case(STUDY, factors)]
-    layers = _add_timing_hooks(module, names)
+    durations_by_direction = _add_timing_hooks(module, names)
     count = session.protocol.minimum_samples
     short_protocol = msgspec.structs.replace(session.protocol, maximum_samples=count)
     with timing.collector_off():
         series = timing.repeat_calls(step, short_protocol, timing.cpu_clock)
-    for direction, durations in layers.items():
-        if incomplete := [name for name in names if len(durations[name]) != count]:
-            recorded = f"{len(durations[incomplete[0]])} of {count} steps were recorded"
-            raise MeasurementError(
-                f"Layer {incomplete[0]} {direction}: {recorded}; the hooks in "
-                "experiments/training_roofline.py cannot time it; add a case for it there."
-            )
+    for direction, durations in durations_by_direction.items():
+        for name in names:
+            if len(durations[name]) != count:
+                raise MeasurementError(
+                    f"Layer {name} {direction}: {len(durations[name])} of {count} steps were "
+                    "recorded; the hooks in experiments/training_roofline.py cannot time it; add a "
+                    "case for it there."
+                )
         steps = zip(*(durations[name] for name in names), strict=True)
+        # All layers of the first step, then all layers of the second step, and so on.
         series[f"layer_{direction}_time"] = tuple(chain.from_iterable(steps))
     return series
 
@@ -191,10 +208,11 @@ def profile(factors: Factors, session: Session) -> SeriesByQuantity:
 def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
     """Add hooks that append each layer's forward and backward durations (s) to the returned lists.
 
-    Hooks surround the forward call of each layer, and the autograd node of the layer's result.  So
-    each time is measured at the layer, not inferred from the order or shapes of operators.
-    Conversions of weights to another precision belong to a layer in the forward pass only.  Sums
-    of gradients at branches, and autograd's work between nodes, belong to no layer.
+    The lists are by direction (``forward``, ``backward``) and layer.  Hooks surround the forward
+    call of each layer, and the autograd node of the layer's result.  So each time is measured at
+    the layer, not inferred from the order or shapes of operators.  A layer's forward time includes
+    the conversion of its weights to another precision, its backward time does not.  Sums of
+    gradients at branches, and autograd's work between nodes, belong to no layer.
     """
     starts: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
@@ -205,21 +223,21 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
     def stop_timer(durations: dict[str, list[float]], name: str, *arguments: object) -> None:
         durations[name].append((time.perf_counter_ns() - starts[name]) / 1e9)
 
-    def after_forward(name: str, part: nn.Module, inputs: object, output: torch.Tensor) -> None:
+    def after_forward(name: str, layer: nn.Module, inputs: object, output: torch.Tensor) -> None:
         stop_timer(forward, name)
         if output.grad_fn is not None:
             output.grad_fn.register_prehook(partial(start_timer, name))
             output.grad_fn.register_hook(partial(stop_timer, backward, name))
 
     for name in names:
-        part = module.get_submodule(name)
-        part.register_forward_pre_hook(partial(start_timer, name))
-        part.register_forward_hook(partial(after_forward, name))
+        layer = module.get_submodule(name)
+        layer.register_forward_pre_hook(partial(start_timer, name))
+        layer.register_forward_hook(partial(after_forward, name))
     return {"forward": forward, "backward": backward}
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Return no series: this study measures no memory on a CPU."""
+    """Return no series, since this study measures no memory on a CPU."""
     return {}
 
 

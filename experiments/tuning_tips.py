@@ -1,8 +1,10 @@
 """Which CPU tuning tips of PyTorch survive?
 
-A case is a tip of PyTorch's performance tuning guide on a network and a batch size.  As in
-``experiments compare``, one process times two further processes: the network with the tip, and the
-network without the tip.  The tip ``control`` changes nothing.
+A case applies a tip of PyTorch's performance tuning guide to a network at a batch size.  As in
+``python -m experiments compare``, one process times two further processes: the network with the
+tip, and the network without the tip.  The tip ``control`` changes nothing; ``exchanged`` changes
+nothing either, and exchanges the two processes.  Factor ``memory``: freed memory is ``returned`` to
+the system, or ``kept`` in both processes.
 """
 
 from __future__ import annotations
@@ -42,42 +44,44 @@ TIPS: Final = (
     "fused", "compiled", "bfloat16", "set_to_none", "in_place", "preallocated", "workers",
     "flush_denormal",
 )  # fmt: skip
-#: Tips that are also measured with freed memory kept on both sides.
+#: Tips that are also measured with freed memory kept in both processes.
 KEPT_TIPS: Final = (
     "control", "exchanged", "no_grad", "channels_last", "fused", "compiled", "bfloat16", "in_place",
 )  # fmt: skip
 #: Largest relative error of a correct result, in float32 and in bfloat16.
 TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
-#: Mean and standard deviation for normalising images.
+#: Mean and standard deviation for normalising images, from PyTorch's MNIST example.
 _MEAN, _DEVIATION = 0.1307, 0.3081
-#: Images from which batch norms take statistics; parts in which a loader loads a batch.
-_PREPARING_IMAGES, _PARTS = 16, 4
-#: Numbers of glibc's thresholds (malloc.h) → largest accepted value.
+#: Number of random images from which batch norms compute their statistics.
+_STATISTICS_IMAGES: Final = 16
+#: Number of parts in which a loader loads a batch.
+_LOADED_PARTS: Final = 4
+#: Parameters of mallopt(3), the mapping and trimming thresholds → largest accepted values (B).
 _THRESHOLDS: Final = {-3: 32 * 2**20, -1: 2**31 - 1}
 
 
-def network(name: str) -> nn.Module:
+def build_network(name: str) -> nn.Module:
     """Build a network without active dropout, so that equal seeds produce equal results."""
     from torch import nn
 
     from experiments.networks import catalogue, chains
 
-    module: nn.Module = chains.mnist_cnn() if name == "MNIST CNN" else catalogue.network(name)
-    for part in module.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = 0.0
+    module: nn.Module = chains.mnist_cnn() if name == "MNIST CNN" else catalogue.build_network(name)
+    for layer in module.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
     return module
 
 
-def images(name: str, batch: int, seed: int) -> Tensor:
+def draw_images(name: str, batch: int, seed: int) -> Tensor:
     """Draw a batch of random images for a network."""
     import torch
 
     return torch.randn(batch, *IMAGES[name], generator=torch.Generator().manual_seed(seed))
 
 
-def _prepared(name: str) -> nn.Module:
-    """Build a network for inference, with batch norms' statistics from random images.
+def _build_for_inference(name: str) -> nn.Module:
+    """Build a network in evaluation mode, with batch norms' statistics from random images.
 
     New batch norms would not normalize, and the signal would vanish in deep networks.
     """
@@ -85,21 +89,24 @@ def _prepared(name: str) -> nn.Module:
     from torch import nn
 
     torch.manual_seed(SEED)
-    module = network(name)
-    for part in module.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            part.momentum = 1.0
+    module = build_network(name)
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = 1.0  # the statistics are those of the last batch
     with torch.no_grad():
-        module(images(name, _PREPARING_IMAGES, SEED))
+        module(draw_images(name, _STATISTICS_IMAGES, SEED))
     return module.eval()
 
 
 def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
-    """Return the call of a network with a tip, or (not ``applied``) the call without the tip."""
+    """Return a call of a network, with the tip if ``applied``, else the comparison without it.
+
+    Sets what the tip changes in this process and in ``module``.
+    """
     import torch
 
     if applied:
-        _change(tip, module)
+        _change_process(tip, module)
     call = plain = _in_mode(torch.inference_mode, module)
     match tip, applied:
         case "no_grad", False:
@@ -109,9 +116,9 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
         case "threads", False:
             torch.set_num_threads(1)
         case "set_to_none", _:
-            call = _training(module, to_none=applied)
+            call = _training_step(module, to_none=applied)
         case "workers", _:
-            call = _loading(plain, workers=int(applied))
+            call = _call_with_loader(plain, workers=int(applied))
         case "preallocated", False:
             return lambda images: plain((images - _MEAN) / _DEVIATION)
         case "preallocated", True:
@@ -127,8 +134,8 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
     return call
 
 
-def _change(tip: str, module: Any) -> None:
-    """Apply a tip that changes the network or settings of the process."""
+def _change_process(tip: str, module: Any) -> None:
+    """Apply a tip that changes the network or settings of the process; other tips do nothing."""
     import torch
 
     match tip:
@@ -141,19 +148,22 @@ def _change(tip: str, module: Any) -> None:
         case "bfloat16":
             module.bfloat16()
         case "in_place":
-            for part in module.modules():
-                if isinstance(part, torch.nn.ReLU | torch.nn.ReLU6):
-                    part.inplace = True
+            for layer in module.modules():
+                if isinstance(layer, torch.nn.ReLU | torch.nn.ReLU6):
+                    layer.inplace = True
         case "flush_denormal":
             torch.set_flush_denormal(True)
 
 
 def _keep_freed_memory() -> None:
-    for threshold, largest in _THRESHOLDS.items():
-        ctypes.CDLL(None).mallopt(threshold, largest)
+    """Let glibc keep freed memory in this process."""
+    for parameter, largest in _THRESHOLDS.items():
+        ctypes.CDLL(None).mallopt(parameter, largest)
 
 
 def _in_mode(mode: Callable[[], Any], module: Callable[..., Any]) -> Call:
+    """Return a call of ``module`` under a mode such as ``torch.no_grad``."""
+
     def call(images: Tensor) -> Any:
         with mode():
             return module(images)
@@ -162,18 +172,22 @@ def _in_mode(mode: Callable[[], Any], module: Callable[..., Any]) -> Call:
 
 
 def _fuse_batch_norms(module: nn.Module) -> None:
+    """Fuse each batch norm into the convolution directly before it."""
     from torch import nn
     from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-    leaves = [named for named in module.named_modules() if not [*named[1].children()]]
-    for (name, layer), (norm_name, norm) in pairwise(leaves):
-        if isinstance(layer, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
-            module.set_submodule(name, fuse_conv_bn_eval(layer, norm))
-            module.set_submodule(norm_name, nn.Identity())
+    layers = [(name, child) for name, child in module.named_modules() if not [*child.children()]]
+    for (name, layer), (next_name, next_layer) in pairwise(layers):
+        if isinstance(layer, nn.Conv2d) and isinstance(next_layer, nn.BatchNorm2d):
+            module.set_submodule(name, fuse_conv_bn_eval(layer, next_layer))
+            module.set_submodule(next_name, nn.Identity())
 
 
-def _training(module: nn.Module, *, to_none: bool) -> Call:
-    """Return a training step with a rate of zero, so that the parameters do not change."""
+def _training_step(module: nn.Module, *, to_none: bool) -> Call:
+    """Return a training step with a learning rate of zero, so that the parameters do not change.
+
+    The step begins by deleting the gradients (``to_none``) or setting them to zero.
+    """
     import torch
 
     optimiser = torch.optim.SGD(module.train().parameters(), lr=0.0)
@@ -191,57 +205,67 @@ def _training(module: nn.Module, *, to_none: bool) -> Call:
     return call
 
 
-def _loading(plain: Call, workers: int) -> Call:
-    """Return a call that loads a batch in parts and computes on one thread, leaving a core free."""
+def _call_with_loader(plain: Call, workers: int) -> Call:
+    """Return a call that loads a batch in parts, and calls ``plain`` on each part.
+
+    It computes on one thread, so that a core is free for a worker process.
+    """
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
     torch.set_num_threads(1)
-    loaders = list[Any]()
+    loaders = list[Any]()  # at most one, created in the first call
 
-    def normalised(samples: list[tuple[Tensor]]) -> Tensor:
+    def normalise(samples: list[tuple[Tensor]]) -> Tensor:
         return (torch.stack([image for (image,) in samples]) - _MEAN) / _DEVIATION
 
     def call(images: Any) -> Any:
         if not loaders:
             data = TensorDataset(images.clone().share_memory_())
             options: Any = {"num_workers": workers, "persistent_workers": workers > 0}
-            size = len(images) // _PARTS
-            loaders.append(DataLoader(data, size, collate_fn=normalised, **options))
-        loaders[0].dataset.tensors[0].copy_(images)
+            size = len(images) // _LOADED_PARTS
+            loaders.append(DataLoader(data, size, collate_fn=normalise, **options))
+        loaders[0].dataset.tensors[0].copy_(images)  # in memory that the worker shares
         return torch.cat([plain(part) for part in loaders[0]])
 
     return call
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return the combinations in which the tip can change something.
+    """Return the combinations that are measured.
 
-    A network is compiled at one batch size only, since compiling takes long.
+    A network without batch norms has no case of fusing them.  A network is compiled at one batch
+    size only, since compiling takes long.  Only ``KEPT_TIPS`` are measured with memory kept.
     """
     selected = []
     for case in all_combinations(levels):
-        without_norms = case["tip"] == "fused" and case["network"] == "MNIST CNN"
-        second_batch = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
-        only_returned = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
-        if not (without_norms or second_batch or only_returned):
+        has_no_norms = case["tip"] == "fused" and case["network"] == "MNIST CNN"
+        is_second_batch = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
+        needs_returned = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
+        if not (has_no_norms or is_second_batch or needs_returned):
             selected.append(case)
     return tuple(selected)
 
 
 def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Compile once before any timing, so that later processes read the code from the disk."""
+    """Compile once before any timing, so that later processes read the code from the disk.
+
+    Other tips need nothing.  Returns no series.  Raises ``UnavailableError`` without a compiler.
+    """
     if factors["tip"] == "compiled":
         if shutil.which("g++") is None:
             raise UnavailableError("torch.compile needs a C++ compiler, but g++ is not installed")
         name = str(factors["network"])
-        call = call_of("compiled", _prepared(name), applied=True)
-        call(images(name, int(factors["batch"]), SEED))
+        call = call_of("compiled", _build_for_inference(name), applied=True)
+        call(draw_images(name, int(factors["batch"]), SEED))
     return {}
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a network with and without the tip, in two separate processes."""
+    """Time a network with and without the tip, in two separate processes.
+
+    Raises ``UnavailableError`` if the tip needs two processors and one is used.
+    """
     from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
@@ -251,18 +275,17 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     def load(function: str) -> Callable[..., Any]:
         """Return the function that draws images, or the network ``with`` or ``without`` the tip."""
         if function == "images":
-            return lambda seed: images(name, batch, seed)
+            return lambda seed: draw_images(name, batch, seed)
         if function not in ("without", "with"):
             raise LookupError(function)
         if factors["memory"] == "kept":
             _keep_freed_memory()
-        call = call_of(tip, _prepared(name), applied=function == "with")
-        call(images(name, batch, SEED))  # compiles, or starts workers
+        call = call_of(tip, _build_for_inference(name), applied=function == "with")
+        call(draw_images(name, batch, SEED))  # compiles, or starts workers
         return call
 
-    sides = ("without", "with") if tip == "exchanged" else ("with", "without")
-    names = dict(zip(("function", "against"), sides, strict=True))
-    names |= {"reference": names["against"], "inputs": "images"}
+    compared, baseline = ("without", "with") if tip == "exchanged" else ("with", "without")
+    names = {"function": compared, "against": baseline, "reference": baseline, "inputs": "images"}
     tolerance = TOLERANCE_BFLOAT16 if tip == "bfloat16" else TOLERANCE
     return measure_pair({**names, "tolerance": tolerance, "cold": False}, session, load)
 
@@ -275,10 +298,10 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
     name, batch = str(factors["network"]), int(factors["batch"])
     with torch.device("meta"):
-        module, source = network(name).eval(), torch.empty(batch, *IMAGES[name])
+        module, images = build_network(name).eval(), torch.empty(batch, *IMAGES[name])
         if factors["tip"] == "bfloat16":
-            module, source = module.bfloat16(), source.bfloat16()
-        return capture_layers(module, source)
+            module, images = module.bfloat16(), images.bfloat16()
+        return capture_layers(module, images)
 
 
 _FULL: Final = msgspec.structs.replace(
@@ -287,6 +310,7 @@ _FULL: Final = msgspec.structs.replace(
     minimum_samples=3,
     maximum_samples=20,
     case_budget_s=0.25,
+    # Records contain this text.  The judge is the process that measures.
     timer="one call a sample: the judge's time.perf_counter_ns, from its message to the answer",
     processes={"default": 8},
     budget_s=960.0,

@@ -633,9 +633,9 @@ ON_GLIBC = pytest.mark.skipif(
 #: Reads the top of the heap after calls of six images under a threshold of 2 MiB.
 READ_TOP = """
 import torch
-from experiments.conv_scaling import SMALL_BLOCKS, free_top, set_memory
+from experiments.conv_scaling import SMALL_BLOCKS, free_top, prepare_heap
 torch.set_num_threads(1)
-set_memory({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
+prepare_heap({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
 layer, images = torch.nn.Conv2d(32, 64, 3), torch.randn(6, 32, 26, 26)
 with torch.no_grad():
     print(*(free_top(layer(images)) for _ in range(5)))

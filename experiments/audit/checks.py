@@ -1,4 +1,7 @@
-"""Check a row of a table: recompute the claims, and list changes that explain a difference."""
+"""Check a row of a table: recompute the claims, and list changes that explain a difference.
+
+A claim is a number of the row that follows from other numbers of the row.
+"""
 
 import re
 import shlex
@@ -16,15 +19,16 @@ from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
 
-#: Missing quantities that a number needs; an item is a quantity, or alternatives joined by "or".
+#: Quantities without which a number cannot be computed; an item may name alternatives joined by
+#: "or".
 Missing: TypeAlias = tuple[str, ...]
-#: Numbers of a row by quantity, as totals over the row's devices.  The text of a rated quantity is
-#: a line of the data sheet.
+#: Numbers of a row by quantity, as totals over the row's devices.  Numbers from a data sheet have
+#: the line of the data sheet as text.
 Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
-#: Formulas of the forward operations per token or image.
+#: Formulas for the forward operations per token or image; usually not all can be computed.
 _WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
 
@@ -36,16 +40,23 @@ class AuditedRow(NamedTuple):
     known: Known
 
     def operations_per_item(self) -> dict[str, float]:
-        """Return the forward operations per token or image for each way of counting."""
-        results = {way: compute(way, self.known, []) for way in _WAYS_TO_COUNT}
-        return {way: float(r.value) for way, r in results.items() if isinstance(r, Rounded)}
+        """Return the forward operations per token or image for each possible way of counting."""
+        operations = {}
+        for formula in _WAYS_TO_COUNT:
+            result = compute(formula, self.known, [])
+            if isinstance(result, Rounded):
+                operations[formula] = float(result.value)
+        return operations
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula, and add the formulas of the quantities in it to ``used``."""
+    """Compute a formula, or return the missing quantities.
+
+    Formulas by which quantities in it were computed are added to the list ``used``.
+    """
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
-        value = _value(name, known, used)
+        value = _quantity(name, known, used)
         if isinstance(value, Rounded):
             numbers[name] = value
         else:
@@ -53,8 +64,12 @@ def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
     return tuple(dict.fromkeys(missing)) or evaluate(formula, numbers.__getitem__)
 
 
-def _value(name: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Return a quantity: the known number, or the first formula whose inputs are known."""
+def _quantity(name: str, known: Known, used: list[str]) -> Rounded | Missing:
+    """Return a quantity: the known number, or else by the first formula whose inputs are known.
+
+    If no formula can be computed, return the shortest list of missing quantities.  If one quantity
+    would be enough in several formulas, name these as alternatives.
+    """
     known_value = known.get(name)
     if isinstance(known_value, Cell):
         return known_value.number
@@ -63,9 +78,9 @@ def _value(name: str, known: Known, used: list[str]) -> Rounded | Missing:
     for formula in quantity.formulas if quantity else ():
         value = compute(formula, known, used)
         if isinstance(value, Rounded):
-            rated = known.get(formula)
-            source = rated.text if isinstance(rated, Cell) else ""
-            used.insert(0, f"{name} = {source or formula}")
+            rating = known.get(formula)  # a formula may be the name of a number of a data sheet
+            line = rating.text if isinstance(rating, Cell) else ""
+            used.insert(0, f"{name} = {line or formula}")
             return value
         missing.append(value)
     if name == "rate" or not missing:
@@ -73,7 +88,8 @@ def _value(name: str, known: Known, used: list[str]) -> Rounded | Missing:
     fewest = min(missing, key=len)
     if len(fewest) > 1:
         return fewest
-    return (" or ".join(dict.fromkeys(names[0] for names in missing if len(names) == 1)),)
+    alternatives = [names[0] for names in missing if len(names) == 1]
+    return (" or ".join(dict.fromkeys(alternatives)),)
 
 
 def audited_row(
@@ -81,7 +97,8 @@ def audited_row(
 ) -> AuditedRow:
     """Collect the known numbers of a row: cells, words, data sheets, theory and configuration.
 
-    ``texts`` and ``headings`` are by quantity, ``cells`` by heading.
+    ``texts`` and ``headings`` map quantities to texts and headings; ``cells`` maps headings to
+    texts.
     """
     known: dict[str, Cell | Missing] = {"devices": _exact(1), "baseline_devices": _exact(1)}
     devices = Fraction(1)
@@ -89,7 +106,8 @@ def audited_row(
         if name in texts and quantity.kind != "text":
             cell = read_cell(name, texts[name], headings.get(name, ""), devices)
             known[name] = cell or (f"{name} ({texts[name]!r} is not understood)",)
-            devices = cell.number.value if cell and name == "devices" else devices
+            if cell and name == "devices":  # the first number in audit.yaml
+                devices = cell.number.value
     passes, precision = _meaning("direction", texts), _meaning("precision", texts)
     known["passes"] = _exact(int(passes)) if isinstance(passes, str) else passes
     if isinstance(precision, str):
@@ -114,7 +132,7 @@ def _exact(number: int | Fraction) -> Cell:
 
 
 def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
-    """Return the meaning of the word that a row has for a quantity."""
+    """Return the meaning of a row's word for a quantity, such as ``2`` for a direction."""
     word, words = texts.get(name, "").casefold(), knowledge().quantities[name].words
     if word in words:
         return words[word]
@@ -123,16 +141,19 @@ def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
 
 @cache
 def _multiply_adds(name: str) -> Cell | Missing:
-    """Return the forward multiply-adds of one image by theory; never run code named by a table."""
+    """Return the forward multiply-adds of one image by theory; never run a file of code.
+
+    A table must not make its reader run code.
+    """
     from experiments.theory import theory_of
-    from experiments.theory.networks import network, users_code
+    from experiments.theory.networks import find_network, users_code
 
     try:
         if ".py" in name:
             raise UsageError(f"{name!r} is a file of code, which no table may run")
         with users_code(name):
-            named = network(name)
-            count = theory_of(named.build, (1, *named.image)).multiply_adds
+            build, image = find_network(name)
+            count = theory_of(build, (1, *image)).multiply_adds
         if count is None:
             raise UsageError(f"{name} has operators that are not known")
     except RidgepointError as error:
@@ -161,16 +182,18 @@ def _named_devices(name: str) -> list[DataSheet]:
     """Return the devices that match a name: in full, else by model, else by the first words."""
     short, sheets = name.casefold().removeprefix("nvidia "), _known_devices()
     full, key = f"nvidia {short}", "-".join(short.split())
-    exact = [sheet for sheet in sheets if sheet.name.casefold() in (short, full)]
-    models = [sheet for sheet in sheets if sheet.is_named(name) or sheet.is_named(full)]
-    return exact or models or [s for s in sheets if f"{s.key}-".startswith(f"{key}-")]
+    by_name = [sheet for sheet in sheets if sheet.name.casefold() in (short, full)]
+    by_model = [sheet for sheet in sheets if sheet.is_named(name) or sheet.is_named(full)]
+    by_first_words = [sheet for sheet in sheets if f"{sheet.key}-".startswith(f"{key}-")]
+    return by_name or by_model or by_first_words
 
 
 def _rating(device: DataSheet, operation: str) -> Cell | None:
-    """Return a device's peak of an operation, which may begin with ``_SPARSE``.
+    """Return a device's peak of an operation, or None if its data sheet states none.
 
-    NVIDIA's matrix units compute float16 as fast as bfloat16; some data sheets list only bfloat16.
-    Vendors print the capacity of memory in GiB as GB.
+    An operation that begins with ``_SPARSE`` has structured sparsity.  NVIDIA's matrix units
+    compute float16 as fast as bfloat16; some data sheets list only bfloat16.  Vendors print the
+    capacity of memory in GiB as GB.
     """
     name = operation.removeprefix(_SPARSE)
     peaks = {str(peak.operation): peak for peak in device.peaks}
@@ -181,14 +204,18 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
     if peak is None or number is None:
         return None
     unit = Fraction(peak.rate) / Fraction(peak.value)
-    unit *= Fraction(1024, 1000) ** 3 if name == "capacity" else 1
+    if name == "capacity":
+        unit *= Fraction(1024, 1000) ** 3
     doubt = "" if peak.verified else ", which nobody has verified"
     value = Rounded.printed(f"{number:.12g}").scaled(unit)
     return Cell(value, unit, f"{number:,g} {peak.unit}{doubt}")
 
 
 def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the operation of each rated quantity, for the precision of a row."""
+    """Return the operation whose peak on a data sheet is each quantity ``rated_…``.
+
+    ``rated_peak`` and ``rated_sparse`` are those in the row's precision, if it is known.
+    """
     words = knowledge().quantities["precision"].words
     operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
     if isinstance(precision := _meaning("precision", texts), str):
@@ -199,7 +226,10 @@ def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
 def _ratings(
     sheets: Iterable[DataSheet], operation: str
 ) -> dict[str, tuple[DataSheet, Cell | None]]:
-    """Return the different peaks of devices by line of the data sheet, "" for a missing line."""
+    """Return the different peaks of devices, by line of the data sheet, each with one device.
+
+    The key is empty for devices whose data sheet has no such line.
+    """
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
     for sheet in sheets:
         rating = _rating(sheet, operation)
@@ -208,11 +238,14 @@ def _ratings(
 
 
 def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
-    """Return a peak of a named device with the data sheet's line, or the missing quantity."""
+    """Return a peak of a named device with the data sheet's line, or the missing quantity.
+
+    A name that several devices match is ambiguous if their peaks differ.  Devices without this peak
+    count, since the table may mean them.
+    """
     if device is None:
         return ("device",)
     ratings = _ratings(_named_devices(device), operation).values()
-    # A device without this peak also counts, since the table may mean this device.
     if len(ratings) > 1:
         return (f"which device: {', '.join(sheet.key for sheet, _ in ratings)}",)
     for sheet, rating in ratings:
@@ -224,8 +257,9 @@ def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
 class ClaimCheck(NamedTuple):
     """Printed claim with the recomputed value and its interval, in units without prefix.
 
-    ``scale`` is the printed unit, ``limit`` the largest possible value, ``factor`` the printed
-    value over the recomputed value.  ``missing`` names quantities that the recomputation needs.
+    ``scale`` is the size of the printed unit, ``limit`` the largest possible value, ``factor`` the
+    printed value divided by the recomputed value.  ``missing`` names the quantities without which
+    no value can be recomputed.
     """
 
     claim: str
@@ -259,26 +293,35 @@ class ClaimCheck(NamedTuple):
 
 
 def checks(row: AuditedRow) -> list[ClaimCheck]:
-    """Check the claims of a row; omit inputs that can be neither recomputed nor limited."""
+    """Check the claims of a row.
+
+    A quantity that may also be an input (``quantity.input``) is omitted if it cannot be decided,
+    unless the row has no other claim.
+    """
     results, claims = [], []
     for name, quantity in knowledge().quantities.items():
         cell = row.known.get(name)
         if name in row.texts and isinstance(cell, Cell) and (quantity.formulas or quantity.limit):
-            results.append(_check(row, name, cell))
-            if results[-1].verdict != "not enough given" or not quantity.input:
-                claims.append(results[-1])
+            result = _check(row, name, cell)
+            results.append(result)
+            if result.verdict != "not enough given" or not quantity.input:
+                claims.append(result)
     return claims or results
 
 
 def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
+    """Compare a claim with its limit, and with its value from the other numbers of the row."""
     quantity, printed = knowledge().quantities[claim], cell.number
     limit = compute(quantity.limit, row.known, []) if quantity.limit else ()
     largest = limit if isinstance(limit, Rounded) else None
-    impossible = largest is not None and printed.interval.low > largest.interval.high
+    is_impossible = largest is not None and printed.interval.low > largest.interval.high
     check = ClaimCheck(
-        claim, cell.text, float(cell.scale), "impossible" if impossible else "not enough given",
-        float(largest.value) if largest else None,
-    )  # fmt: skip
+        claim=claim,
+        printed=cell.text,
+        scale=float(cell.scale),
+        verdict="impossible" if is_impossible else "not enough given",
+        limit=float(largest.value) if largest else None,
+    )
     without_claim = row._replace(known={**row.known, claim: ()})  # never from the printed claim
     formulas = list[str]()
     value: Rounded | Missing = (f"a formula of {claim}",)
@@ -289,7 +332,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
     agrees = printed.meets(value)
     explanations = () if agrees else _explanations(without_claim, claim, printed, value)
     return check._replace(
-        verdict=check.verdict if impossible else "consistent" if agrees else "differs",
+        verdict="impossible" if is_impossible else "consistent" if agrees else "differs",
         recomputed=float(value.value),
         interval=tuple(map(float, value.interval)),
         factor=float(printed.value / value.value),
@@ -299,9 +342,10 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
 
 
 def _remedy(missing: str, cells: Mapping[str, str]) -> str:
-    """Name missing quantities, with the options that supply them."""
+    """Name a missing quantity, or alternatives, with the options that supply it."""
     options = []
     for name in missing.split(" or "):
+        # Names of models such as LLaMA-7B often contain the number of parameters.
         for heading, text in cells.items() if name == "parameters" else ():
             if (cell := read_cell(name, text, "")) and cell.scale > 1:
                 options.append(shlex.join(["--column", f"{name}={heading}"]))
@@ -313,22 +357,27 @@ def _remedy(missing: str, cells: Mapping[str, str]) -> str:
 def _explanations(
     row: AuditedRow, claim: str, printed: Rounded, recomputed: Rounded
 ) -> Iterator[str]:
-    """Yield the single changes that reproduce the printed claim, the likeliest first."""
+    """Yield the single changes that reproduce the printed claim, the likeliest first.
+
+    A change applies to all claims, or only to those it names.  It replaces one quantity, or the
+    claim itself.
+    """
     for change in knowledge().changes:
         if claim not in (change.claims or (claim,)):
             continue
         for text, number in _changed_numbers(row, change, recomputed):
-            changed = compute(claim, {**row.known, change.quantity or claim: Cell(number)}, [])
-            if not isinstance(changed, Rounded) or changed.value == recomputed.value:
+            with_change = {**row.known, change.quantity or claim: Cell(number)}
+            result = compute(claim, with_change, [])
+            if not isinstance(result, Rounded) or result.value == recomputed.value:
                 continue
-            if printed.meets(changed):
+            if printed.meets(result):
                 yield text
 
 
 def _changed_numbers(
     row: AuditedRow, change: Change, recomputed: Rounded
 ) -> Iterator[tuple[str, Rounded]]:
-    """Yield the numbers of a changed quantity, with a description."""
+    """Yield descriptions of a change, each with the number that replaces the quantity."""
     if change.of_other_devices:
         operation = _rated_operations(row.texts).get(change.formula, "")
         for line, (sheet, rating) in _ratings(_known_devices(), operation).items():

@@ -26,8 +26,8 @@ _COUNT_AND_DEVICE: Final = re.compile(r"(\d+)\s*[x×]\s*(\S.*)", re.IGNORECASE)
 #: Options of ``audit`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
 file  FILE  a table as CSV, Markdown, HTML or LaTeX
---column  QUANTITY=HEADING...  which heading is a quantity, as mfu=Utilisation; may be repeated
---given  QUANTITY=VALUE...  what holds for all rows, as device=H100-SXM; may be repeated
+--column  QUANTITY=HEADING...  heading of a quantity's column, as mfu=Utilisation; may be repeated
+--given  QUANTITY=VALUE...  value that holds for all rows, as device=H100-SXM; may be repeated
 --table  COUNT [1]  which table of the file
 --json  –  print one JSON object
 --report  DIR  write the verdicts as a page and a PDF
@@ -44,7 +44,8 @@ def epilog() -> str:
 def audit(options: Namespace) -> int:
     """Print the verdict of every claim; return the exit code.
 
-    The code is 1 if a claim differs or is impossible, and 3 if no claim could be checked.
+    The code is 1 if a claim differs or is impossible, ``USELESS`` if no claim could be checked,
+    else 0.  Raises ``UsageError`` for ``--new`` without ``--as-source``.
     """
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
@@ -52,24 +53,25 @@ def audit(options: Namespace) -> int:
     results: list[tuple[int, ClaimCheck]] = []
     objects, lines = [], []
     rows = read_rows(table, options.file.parent, options.column, options.given)
-    for place, row in enumerate(rows, start=1):
-        counts, row_checks = row.operations_per_item(), checks(row)
+    for row_number, row in enumerate(rows, start=1):
+        operations, row_checks = row.operations_per_item(), checks(row)
         for check in row_checks:
-            results.append((place, check))
-            objects.append({"row": place, **check._asdict(), "operations_per_item": counts})
-            lines.append(f"row {place}, {check.as_text()}")
+            results.append((row_number, check))
+            content = {**check._asdict(), "operations_per_item": operations}
+            objects.append({"row": row_number, **content})
+            lines.append(f"row {row_number}, {check.as_text()}")
         if not row_checks:
             unparsed = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))
             names = f" (not understood: {', '.join(unparsed)})" if unparsed else ""
-            lines.append(f"row {place}: not enough given, missing: a claim{names}")
+            lines.append(f"row {row_number}: not enough given, missing: a claim{names}")
         if "config" in row.texts:
-            ways = ", ".join(f"{way} {number:.4g}" for way, number in counts.items())
+            ways = ", ".join(f"{way} {number:.4g}" for way, number in operations.items())
             lines.append(f"  forward operations per token: {ways}")
     verdicts = Counter(check.verdict for _, check in results)
     total = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()) or "no claims"
     if options.json:
-        content = msgspec.json.encode({"checks": objects, "verdicts": verdicts})
-        print(msgspec.json.format(content, indent=1).decode())
+        output = msgspec.json.encode({"checks": objects, "verdicts": verdicts})
+        print(msgspec.json.format(output, indent=1).decode())
     else:
         print(*lines, total, sep="\n")
     if options.report:
@@ -84,16 +86,17 @@ def audit(options: Namespace) -> int:
 
 
 def read_rows(
-    table: TextTable, folder: Path, named: list[str], given: list[str]
+    table: TextTable, folder: Path, columns: list[str], constants_given: list[str]
 ) -> Iterator[AuditedRow]:
-    """Yield the rows of a table, with the values that are ``given`` for all rows.
+    """Yield the rows of a table, with the values that hold for all rows.
 
-    ``folder`` contains the configurations of networks.  Numbers per device are multiplied by the
-    number of devices.
+    The last two arguments are the values of ``--column`` and ``--given``.  ``folder`` contains the
+    configurations of networks.  Numbers per device are multiplied by the number of devices.  Raises
+    ``UsageError`` for an unknown or unreadable value of an option.
     """
     headings, *rows = table
-    positions = tables.columns(headings, named_values("--column", named))
-    constants = named_values("--given", given)
+    positions = tables.columns(headings, named_values("--column", columns))
+    constants = named_values("--given", constants_given)
     for name, text in constants.items():
         tables.require_known(name, f"--given {name}", "quantity", knowledge().quantities)
         quantity = knowledge().quantities[name]
@@ -103,16 +106,17 @@ def read_rows(
             tables.require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
         elif quantity.kind != "text" and tables.read_cell(name, text, "") is None:
             raise UsageError(f"--given {name}={text} is no number with its unit.")
+    heading_by_name = {name: headings[position] for name, position in positions.items()}
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
-        counted = _COUNT_AND_DEVICE.fullmatch(texts.get("device", ""))
-        if counted and "devices" not in texts:
-            texts["devices"], texts["device"] = counted.groups()
+        count_and_device = _COUNT_AND_DEVICE.fullmatch(texts.get("device", ""))
+        if count_and_device and "devices" not in texts:
+            texts["devices"], texts["device"] = count_and_device.groups()
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
         cells = dict(zip(headings, row, strict=True))
-        yield audited_row(texts, {name: headings[p] for name, p in positions.items()}, cells)
+        yield audited_row(texts, heading_by_name, cells)
 
 
 def _write_report(
@@ -123,9 +127,9 @@ def _write_report(
     from pandas import DataFrame
 
     lines = []
-    for row, check in results:
+    for row_number, check in results:
         claim, _, verdict = check.as_text().replace("\n  ", "; ").partition(": ")
-        lines.append((row, table[row][0], claim, verdict))
+        lines.append((row_number, table[row_number][0], claim, verdict))
     headings = ["Row", table[0][0], "Claim", "Verdict, and the formulas"]
     text = DataFrame(lines, columns=headings).to_csv(index=False)
     options = ("--from=csv", "--standalone", f"--metadata=title:{title}")
@@ -138,27 +142,33 @@ def _write_report(
 
 
 def _write_source(study: str, table: TextTable) -> None:
-    """Write a table to ``data/reported`` as the numbers that a study's source reports."""
+    """Write a table to ``data/reported``, where a study reads the numbers that its source printed.
+
+    Raises ``UsageError`` if the file exists.
+    """
     path = ROOT / "data" / "reported" / f"{study}.json"
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name than {study}.")
     content = msgspec.json.decode((ROOT / "templates/study/reported.json.txt").read_bytes())
-    reported, cells = [], []
+    columns, cells_by_column = [], []
     for number, (heading, *texts) in enumerate(zip(*table, strict=True), start=1):
-        unit, decimals, numbers = _column(heading, texts)
+        unit, decimals, cells = _parse_column(heading, texts)
         key = {"key": f"column_{number}", "name": heading}
-        reported.append({**key, "unit": unit, "decimals": decimals})
-        cells.append(numbers)
+        columns.append({**key, "unit": unit, "decimals": decimals})
+        cells_by_column.append(cells)
     published = {"id": "published", "place": "Table", "title": "The published table", "note": None}
-    rows = list(zip(*cells, strict=True))
-    content |= {"study": study, "tables": [{**published, "columns": reported, "rows": rows}]}
+    rows = list(zip(*cells_by_column, strict=True))
+    content |= {"study": study, "tables": [{**published, "columns": columns, "rows": rows}]}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
     remedy = "Name the source in it, and add its entry to data/references.bib"
     print(f"Wrote {path}. {remedy}", file=sys.stderr)
 
 
-def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
-    """Return unit, decimals and numbers of a column; the texts if any text is not a number."""
+def _parse_column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
+    """Return unit, decimals and numbers of a column.
+
+    Return None, None and the texts if not all texts are numbers in the same unit.
+    """
     missing = {"missing": "the cell is empty"}
     matches = [_NUMBER_AND_UNIT.fullmatch(text) for text in texts if text]
     units = {match and match[2] for match in matches}
@@ -172,12 +182,15 @@ def _column(heading: str, texts: list[str]) -> tuple[str | None, int | None, lis
 
 
 def _begin_study(study: str, title: str, results: list[tuple[int, ClaimCheck]]) -> None:
-    """Create the files of a new study; append the source's claims as comments to its code."""
+    """Create the files of a new study; append the source's claims as comments to its code.
+
+    Raises ``UsageError`` if the files cannot be created.
+    """
     command = [sys.executable, str(ROOT / "build.py"), "--new", study, title]
     if subprocess.run(command, check=False).returncode:
         raise UsageError(f"The study {study} was not begun.")
     text = "\n\n# Claims of the source to answer, each by a value, a claim or in words:\n"
-    for row, check in results:
-        text += f"# row {row}, {check.as_text()}\n".replace("\n  ", "\n#   ")
+    for row_number, check in results:
+        text += f"# row {row_number}, {check.as_text()}\n".replace("\n  ", "\n#   ")
     with (ROOT / "report" / "studies" / study / "study.py").open("a", encoding="utf-8") as code:
         code.write(text)

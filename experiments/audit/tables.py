@@ -1,4 +1,4 @@
-"""Tables in CSV, Markdown, HTML and LaTeX files: columns, and numbers in cells."""
+"""Read tables in CSV, Markdown, HTML and LaTeX files: their columns, and numbers in cells."""
 
 import csv
 import difflib
@@ -23,23 +23,27 @@ from report.theory.rounding import Rounded
 TextTable: TypeAlias = list[tuple[str, ...]]
 _Rows: TypeAlias = Sequence[Sequence[str]]
 #: Time limit of pandoc (s).
-_LIMIT_S: Final = 60.0
-#: Table in Markdown, with its heading and rows, and the place between two cells.
+_PANDOC_LIMIT_S: Final = 60.0
+#: Table in Markdown; groups: the line of headings, and the lines of rows.
 _PIPE_TABLE: Final = re.compile(
     r"^(.*\|.*\n)(?=[ \t|:]*-)[ \t|:-]+\n((?:(?!\s*(?:```|[#>])).*\S.*(?:\n|\Z))*)", re.MULTILINE
 )
+#: Bar between two cells of a Markdown table.
 _PIPE: Final = re.compile(r"(?<!^)(?<!\\)\|(?!$)")
 #: Beginning of a table in HTML or LaTeX.
-_TABLE: Final = re.compile(r"<table\b|\\begin\{(?:tabu|longtabl|tblr)", re.IGNORECASE)
-#: Last cell of a row in HTML, whose end is omitted.
+_TABLE_START: Final = re.compile(r"<table\b|\\begin\{(?:tabu|longtabl|tblr)", re.IGNORECASE)
+#: Last cell of a row in HTML, without its end tag.
 _OPEN_CELL: Final = re.compile(r"(<(t[dh])\b(?:(?!</?t[dhr]\b)[\s\S])*)(?=</tr)", re.IGNORECASE)
+#: XPath of nested tables and merged cells in HTML.
 _MERGED: Final = (".//table//table", ".//*[@colspan]", ".//*[@rowspan]")
-#: Table in LaTeX, and its content without the types of columns.
+#: Group in braces in LaTeX, with up to two levels of groups inside.
 _GROUP: Final = r"\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+#: Table in LaTeX; groups: the environment, and the content after the types of columns.
 _ENVIRONMENT: Final = re.compile(
     r"\\begin\{(tabular[xy*]?|longtable)\}"
     rf"(?:(?<=[xy*]\}}){_GROUP})?(?:\[\w+\])?{_GROUP}([\s\S]*?)\\end\{{\1\}}"
 )
+#: Group in LaTeX with a line break.
 _LINES_IN_CELL: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\\\\(?:[^{}]|\{[^{}]*\})*\}")
 #: Comments, spaces, lines, colours and citations in LaTeX, which are no text of a cell.
 _DECORATION: Final = re.compile(
@@ -48,21 +52,25 @@ _DECORATION: Final = re.compile(
 )
 #: Space in a number with groups of three digits, as pandoc writes ``1\,200`` and ``$1,200$``.
 _SPACE_IN_NUMBER: Final = re.compile(r"(?<=\d)(?:(,)\u2006|[\u2006\u2009\u202f\xa0])(?=\d{3}\b)")
-#: Number: digits, exponent and unit.
+#: Number; groups: digits, exponent and unit.
 _NUMBER: Final = re.compile(
     r"[~≈]?\s*((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
     r"(?:\s*(?:e|[×x]\s*10\s*\^?)\s*([+-]?\d{1,2}))?\s*([^\d.,].*|)",
     re.IGNORECASE,
 )
-#: Name of a model with its number of parameters, such as ``LLaMA-7B`` or ``Llama 3.1 8B``.
+#: Name of a model, such as ``LLaMA-7B`` or ``Llama 3.1 8B``; group: its number of parameters.
 _MODEL: Final = re.compile(
     r"(?=[a-z]*[A-Z\d-])[a-zA-Z][\w.]*(?:-(?!\d[\d.]*[KMBT]\b)[\w.]+)*?(?:[ -][\d.]+)?"
     r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
 )
+#: Words after which a number is per device, in a heading or unit.
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
+#: Text in round or square brackets.
 IN_BRACKETS: Final = re.compile(r"[(\[](.*?)[)\]]")
 #: Shares that tables often print in per cent without a per cent sign.
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
+#: Without a unit, such a share above this number is read as per cent.
+_LARGEST_SHARE: Final = 2
 
 
 class Quantity(ReportedPart, frozen=True):
@@ -78,7 +86,7 @@ class Quantity(ReportedPart, frozen=True):
 
 
 class Change(ReportedPart, frozen=True):
-    """Change of one quantity that may explain a difference."""
+    """Change of one quantity that may explain a difference; see ``data/audit.yaml``."""
 
     text: str
     formula: str
@@ -88,7 +96,11 @@ class Change(ReportedPart, frozen=True):
 
 
 class Knowledge(ReportedPart, frozen=True):
-    """Content of ``data/audit.yaml``; a factor of a unit is a number or a quotient."""
+    """Content of ``data/audit.yaml``.
+
+    ``units`` maps kinds of quantities to units and their sizes; a size is a number or a quotient.
+    ``prefixes`` maps kinds (or ``all``) to prefixes of units and their factors.
+    """
 
     quantities: dict[str, Quantity]
     units: dict[str, dict[str, int | str]]
@@ -100,13 +112,16 @@ class Knowledge(ReportedPart, frozen=True):
 
 @cache
 def knowledge() -> Knowledge:
-    """Read ``data/audit.yaml``; raises ``RecordError`` if the file is damaged."""
+    """Read ``data/audit.yaml`` once; raises ``RecordError`` if the file is damaged."""
     path = ROOT / "data" / "audit.yaml"
     return read_strictly(path, Knowledge, "fix it, or restore it with git", path.parent)
 
 
 class Cell(NamedTuple):
-    """Number in units without prefix; ``scale`` is the size of the printed unit."""
+    """Number of a cell in units without prefix.
+
+    ``scale`` is the size of the printed unit, ``text`` the text of the cell.
+    """
 
     number: Rounded
     scale: Fraction = Fraction(1)
@@ -114,9 +129,16 @@ class Cell(NamedTuple):
 
 
 def read_table(path: Path, number: int = 1) -> TextTable:
-    """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read."""
+    """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read.
+
+    Tables are counted from 1; those without rows below the headings do not count.
+    """
+    tables = []
     try:
-        tables = [table for rows in _tables(path) if len(table := _nonempty(rows)) > 1]
+        for rows in _read_tables(path):
+            table = _nonempty(rows)
+            if len(table) > 1:
+                tables.append(table)
         if number > len(tables):
             raise ValueError(f"{len(tables)} tables have rows, so --table {number} is none")
         _require_equal_widths(tables[number - 1])
@@ -125,8 +147,12 @@ def read_table(path: Path, number: int = 1) -> TextTable:
     return tables[number - 1]
 
 
-def _tables(path: Path) -> Sequence[_Rows]:
-    """Read all tables of a file; raise ``ValueError`` for merged cells or another format."""
+def _read_tables(path: Path) -> Sequence[_Rows]:
+    """Read all tables of a file.
+
+    Raises ``ValueError`` for another format, merged cells, rows of different widths in Markdown,
+    and tables that pandoc does not understand.
+    """
     text, ending = path.read_text("utf-8-sig"), path.suffix.lower()
     if ending == ".csv":
         return [list(csv.reader(text.splitlines(), skipinitialspace=True))]
@@ -150,35 +176,40 @@ def _tables(path: Path) -> Sequence[_Rows]:
     tables = []
     for table in body.iter("table"):
         tables.append([list(map(_text, row)) for row in table.iter("tr")])
-    if (count := len(_TABLE.findall(text))) != len(tables):
+    if (count := len(_TABLE_START.findall(text))) != len(tables):
         raise ValueError(f"pandoc understands {len(tables)} of {count} tables; write simple rows")
     return tables
 
 
 def _latex_as_html(text: str) -> str:
-    """Convert the tables of LaTeX; a command that pandoc does not know remains as text."""
-    parts = re.findall(r"\\(?:re)?newcommand\b.*", text)
+    """Convert the tables of LaTeX; a command that pandoc does not know remains as text.
+
+    Raises ``ValueError`` for a cell of several lines.
+    """
+    # Definitions of commands, then each table as a simple one with left-aligned columns.
+    fragments = re.findall(r"\\(?:re)?newcommand\b.*", text)
     for _, rows in _ENVIRONMENT.findall(text):
         if lines := _LINES_IN_CELL.search(rows):
             raise ValueError(f"several lines are in a cell, {lines[0]!r}; write one")
         width = len(re.split(r"(?<!\\)&", rows.partition("\\\\")[0]))
-        parts.append(f"\\begin{{tabular}}{{{'l' * width}}}{rows}\\end{{tabular}}")
-    content = pandoc("\n\n".join(parts), "--from=latex+raw_tex", "--to=json")
+        fragments.append(f"\\begin{{tabular}}{{{'l' * width}}}{rows}\\end{{tabular}}")
+    content = pandoc("\n\n".join(fragments), "--from=latex+raw_tex", "--to=json")
+    # HTML has no raw LaTeX, so unknown commands become code.
     for raw, code in (("RawInline", "Code"), ("RawBlock", "CodeBlock")):
         content = content.replace(f'"{raw}","c":["latex",', f'"{code}","c":[["",[],[]],')
     return pandoc(content, "--from=json", "--to=html")
 
 
 def pandoc(text: str, *options: str) -> str:
-    """Convert a text by pandoc, which may read no files; raises ``UsageError``."""
-    finished = run([pandoc_path(), "--sandbox", *options], ROOT, _LIMIT_S, stdin=text)
+    """Convert a text by pandoc, which may read no files; raises ``UsageError`` if it fails."""
+    finished = run([pandoc_path(), "--sandbox", *options], ROOT, _PANDOC_LIMIT_S, stdin=text)
     if finished.returncode:
         raise UsageError(f"pandoc cannot convert the text: {finished.stderr.strip()}")
     return finished.stdout
 
 
 def _text(cell: Element) -> str:
-    """Return the text of a cell; spaces for tags, so that digits of two numbers never join."""
+    """Return the text of a cell, with spaces in place of tags, so that no two numbers join."""
     return _SPACE_IN_NUMBER.sub(r"\1", " ".join(cell.itertext())).replace("\N{MINUS SIGN}", "-")
 
 
@@ -200,71 +231,83 @@ def _require_equal_widths(rows: _Rows) -> None:
             raise ValueError(f"{cells}; write out merged and missing cells")
 
 
-def columns(headings: tuple[str, ...], named: Mapping[str, str]) -> dict[str, int]:
-    """Return the position of each quantity's column; ``named`` maps quantities to headings.
+def columns(headings: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, int]:
+    """Return the position of each quantity's column.
 
-    Raises ``UsageError`` if a heading has two meanings, or two headings have the same meaning.
+    ``chosen`` maps quantities to headings, as the user chose by ``--column``.  Raises
+    ``UsageError`` for an unknown choice, if a heading has two meanings, or if two headings have the
+    same meaning.
     """
-    for name, heading in named.items():
+    for name, heading in chosen.items():
         require_known(name, f"--column {name}", "quantity", knowledge().quantities)
         require_known(heading, f"--column {name}", "heading", headings)
-    positions = {name: headings.index(heading) for name, heading in named.items()}
+    positions = {name: headings.index(heading) for name, heading in chosen.items()}
     for position, heading in enumerate(headings):
-        if heading in named.values():
+        if heading in chosen.values():
             continue
-        meanings = [name for name in _meanings(heading) if name not in named]
+        meanings = [name for name in _meanings(heading) if name not in chosen]
         if len(meanings) > 1 or positions.keys() & set(meanings):
             options = " or ".join(f'--column {name}="{heading}"' for name in meanings)
             remedy = f"give {options}, or --column with another heading"
-            raise UsageError(f"The heading {heading!r} does not say what it is alone; {remedy}.")
+            raise UsageError(f"The heading {heading!r} has no single meaning; {remedy}.")
         positions |= dict.fromkeys(meanings, position)
     return positions
 
 
 def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> None:
-    """Raise ``UsageError`` with the most similar known words if ``word`` is not known."""
+    """Raise ``UsageError`` with the most similar known words if ``word`` is not known.
+
+    ``option`` and ``kind`` say in the message what the user typed and what the word is.
+    """
     words = tuple(known)
     if word not in words:
-        near = difflib.get_close_matches(word, words, cutoff=0.5) or words
-        raise UsageError(f"{option}: no such {kind}; possible are {', '.join(near)}.")
+        similar = difflib.get_close_matches(word, words, cutoff=0.5) or words
+        raise UsageError(f"{option}: no such {kind}; possible are {', '.join(similar)}.")
 
 
 def _meanings(heading: str) -> list[str]:
-    """Return the quantities that a heading names by its words outside brackets."""
+    """Return the quantities that a heading may name by its words outside brackets.
+
+    If the unit in brackets fits only one of these quantities, return this quantity alone.
+    """
     bare = _PER_DEVICE.sub("", IN_BRACKETS.sub("", heading))
     words = " ".join(re.findall(r"[a-z]+", bare.casefold()))
-    by_name, by_unit = [], []
+    by_name, by_name_and_unit = [], []
     for name, quantity in knowledge().quantities.items():
         scale = _scale_of_heading(heading, quantity.kind)
         if words in (name.replace("_", " "), *quantity.headings) and scale != 0:
             by_name.append(name)
-            by_unit += [name] if scale else []
-    return by_unit if len(by_unit) == 1 else by_name
+            if scale:
+                by_name_and_unit.append(name)
+    return by_name_and_unit if len(by_name_and_unit) == 1 else by_name
 
 
 def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1)) -> Cell | None:
-    """Read a number with its unit, from the cell or else the heading; None without a unit.
+    """Read a number of the quantity ``name`` with its unit, from the cell or else the heading.
 
-    A number per device is multiplied by the number of ``devices``.
+    A number per device is multiplied by the number of ``devices``.  Returns None for zero, for a
+    text that is not a number, and for an unknown or missing unit.
     """
     kind = knowledge().quantities[name].kind
     model = _MODEL.fullmatch(text) if name == "parameters" else None
     match = _NUMBER.fullmatch(model[1] if model else text)
     if match is None or kind == "text":
         return None
-    digits, exponent, written = match.groups()
+    digits, exponent, cell_unit = match.groups()
     number = Rounded.printed(digits.replace(",", ""))
-    unit = _PER_DEVICE.sub("", written).strip()
+    unit = _PER_DEVICE.sub("", cell_unit).strip()
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
     if scale is None and kind == "rate":  # 26k is 26,000 in the heading's unit
         scale = _scale(unit, "count")
     if scale is None and not unit and kind in knowledge().unitless:
-        scale = Fraction(1, 100 if name in _PERCENTAGES and number.value > 2 else 1)
+        is_percentage = name in _PERCENTAGES and number.value > _LARGEST_SHARE
+        scale = Fraction(1, 100 if is_percentage else 1)
     if not scale or not number.value:
         return None
-    if kind in knowledge().counts and not unit and scale == 1 and number.value.denominator == 1:
+    is_whole = number.value.denominator == 1
+    if kind in knowledge().counts and not unit and scale == 1 and is_whole:
         number = Rounded.exact(number.value)
-    if _PER_DEVICE.search(heading + written):
+    if _PER_DEVICE.search(heading + cell_unit):
         scale *= devices
     return Cell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)
 
@@ -272,16 +315,18 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
     """Return the size of a heading's unit: in brackets or, except for counts, as a word.
 
-    The size is 0 if brackets contain something else although the kind has units.
+    The size is None if the heading has no unit, and 0 if its brackets contain something else
+    although the kind has units.
     """
-    counted = kind in knowledge().counts
+    is_count = kind in knowledge().counts
     in_brackets = IN_BRACKETS.findall(_PER_DEVICE.sub("", heading))
-    for text in (*in_brackets, *([] if counted else [heading, *heading.split()])):
+    candidates = in_brackets if is_count else [*in_brackets, heading, *heading.split()]
+    for text in candidates:
         scale = _scale(_PER_DEVICE.sub("", text).strip(), kind)
         if scale is not None:
             return scale
-    unknown = any(map(str.strip, in_brackets)) and not counted and kind not in ("text", "share")
-    return Fraction(0) if unknown else None
+    has_units = not is_count and kind not in ("text", "share")
+    return Fraction(0) if has_units and any(map(str.strip, in_brackets)) else None
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:

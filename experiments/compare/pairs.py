@@ -1,9 +1,10 @@
 """Time a function and the baseline in two separate processes, and check every result.
 
 The measuring process imports no code of users.  It shares memory and a socket with each function's
-process.  These processes inherit no files or memory of each other, and only one runs at a time.
-Two further processes make arguments and compute expected results.  Every call has new arguments.
-A call is timed from the message to the answer; by then the results are in shared memory.
+process.  The functions' processes share no files or memory with each other, and only one of them
+runs at a time.  Two further processes create arguments (``maker``) and compute the expected results
+(``oracle``).  Every call has new arguments.  A call is timed from the message with its arguments to
+the answer; by then the results are in shared memory.
 """
 
 import ctypes
@@ -37,25 +38,34 @@ from report.core.records.record import Factors, SeriesByQuantity
 
 #: Alignment of arrays (B), like that of allocators.
 _ALIGNMENT: Final = 64
-#: Library of an array; tensors of bfloat16, a type that NumPy lacks, are shared as integers.
+#: Type of an array: NumPy's, torch's, or torch's with bfloat16.  NumPy has no bfloat16, so tensors
+#: of this type are shared as 16-bit integers.
 Kind: TypeAlias = Literal["numpy", "torch", "bfloat16"]
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-#: Longest time of a call (s), and longest message (B).
-_CALL_LIMIT_S, _MESSAGE_LIMIT_B = 300.0, 100_000
+#: Longest time of a call (s).
+_CALL_LIMIT_S: Final = 300.0
+#: Longest message (B).
+_MESSAGE_LIMIT_B: Final = 100_000
 #: Number of empty calls; their median time is the shortest possible time of a call.
 _EMPTY_CALLS: Final = 9
-#: Relative tolerances of processor time and of clocks, and absolute tolerance of both (s).
-_TIME_TOLERANCE, _CLOCK_TOLERANCE, _TICKS_S = 0.15, 0.05, 0.05
+#: Relative tolerance for the processor time of a function.
+_PROCESSOR_TIME_TOLERANCE: Final = 0.15
+#: Relative tolerance between the measuring process's clock and the system's clock.
+_CLOCK_TOLERANCE: Final = 0.05
+#: Absolute tolerance of both comparisons (s): a few ticks of the system's clock, of 10 ms each.
+_TICKS_S: Final = 0.05
 #: Option of Linux's prctl that makes a process the parent of its orphaned descendants.
-_SUBREAPER: Final = 36
-#: Largest number and size (B) of random blocks; glibc allocates blocks of this size from the heap.
-_MOST_BLOCKS, _LARGEST_BLOCK_B = 1000, 100_000
+_PR_SET_CHILD_SUBREAPER: Final = 36
+#: Upper limit for the random number of blocks that vary the heap of a process.
+_MOST_BLOCKS: Final = 1000
+#: Largest size of these blocks (B); glibc allocates blocks of up to 128 KiB from the heap.
+_LARGEST_BLOCK_B: Final = 100_000
 #: Prefix of failures for which the compared function is not responsible.
 _NO_COMPARISON: Final = "no comparison: "
 
 
 class Array(msgspec.Struct, frozen=True):
-    """Array at ``offset`` in shared memory; ``strides`` and ``size`` are in bytes."""
+    """Array in shared memory; ``strides``, ``offset`` and ``size`` are in bytes."""
 
     kind: Kind
     dtype: str
@@ -65,11 +75,11 @@ class Array(msgspec.Struct, frozen=True):
     size: int
 
     def view(self, memory: Bytes) -> Any:
-        """Return an array of NumPy without copying."""
+        """Return a NumPy array that shares ``memory``; bfloat16 appears as 16-bit integers."""
         return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
 
     def numbers(self, memory: Bytes) -> Any:
-        """Return an array of NumPy, which is a copy in float32 if the type is bfloat16."""
+        """Return a NumPy array of the numbers; bfloat16 is copied to float32."""
         array = self.view(memory)
         if self.kind == "bfloat16":  # the upper half of a float32
             return (array.astype(np.uint32) << 16).view(np.float32)
@@ -79,26 +89,29 @@ class Array(msgspec.Struct, frozen=True):
 #: Argument or result: an array, or a plain value, which is sent in the message.
 Value: TypeAlias = Array | bool | int | float | str | None
 Values: TypeAlias = tuple[Value, ...]
-_PLAIN: Final = (bool, int, float, str, type(None))
-#: Function that loads a function by name; raises ``LookupError`` if the function does not exist.
+_PLAIN_TYPES: Final = (bool, int, float, str, type(None))
+#: Callable that loads a function by name; raises ``LookupError`` if the function does not exist.
 Loader: TypeAlias = Callable[[str], Callable[..., Any]]
-#: Results and number of page faults of a call, or its error.
+#: Answer to a call: its results and number of page faults, or the text of its error.
 Answer: TypeAlias = tuple[Values, int] | str
 
 
 def write_values(values: object, memory: Bytes) -> Values:
     """Copy the arrays of a value, or of a tuple or list of values, into ``memory``.
 
-    Raises ``TypeError`` for objects, and if the memory is too small.
+    Returns the plain values, and for each array its place in memory.  Raises ``TypeError`` for
+    other objects, and if the memory is too small.
     """
     written: Values = ()
     for value in values if isinstance(values, tuple | list) else (values,):
-        is_plain = type(value) in _PLAIN  # NumPy's float64 is a float too
+        # Compare types exactly: NumPy's float64, which is written as an array, is also a float.
+        is_plain = type(value) in _PLAIN_TYPES
         written += (value if is_plain else _write_array(value, memory, end_of(written)),)
     return written
 
 
 def _write_array(value: Any, memory: Bytes, offset: int) -> Array:
+    """Copy an array of NumPy or torch into ``memory`` at ``offset`` (B)."""
     torch: Any = sys.modules.get("torch")
     kind: Kind = "numpy"
     if torch is not None and isinstance(value, torch.Tensor):
@@ -108,7 +121,7 @@ def _write_array(value: Any, memory: Bytes, offset: int) -> Array:
     source = np.asarray(value)
     if source.dtype.hasobject:
         raise TypeError(f"{type(value).__name__} is no array of numbers")
-    # With order "K", the copy has the axis order of the source, without gaps.
+    # With order "K", the strides keep the axis order of the source, without gaps.
     strides = np.empty_like(source, order="K").strides
     array = Array(kind, source.dtype.str, source.shape, strides, offset, source.nbytes)
     array.view(memory)[...] = source
@@ -116,15 +129,15 @@ def _write_array(value: Any, memory: Bytes, offset: int) -> Array:
 
 
 def end_of(values: Values) -> int:
-    """Return the offset of the first aligned byte after all arrays."""
+    """Return the offset (B) of the first aligned byte after all arrays."""
     ends = [value.offset + value.size for value in values if isinstance(value, Array)]
-    return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT
+    return -(-max(ends, default=0) // _ALIGNMENT) * _ALIGNMENT  # rounded up
 
 
 def read_value(value: Value, memory: Bytes, *, double: bool = False) -> Any:
-    """Return a plain value, or a view as an array of the library (NumPy or PyTorch) of the writer.
+    """Return a plain value, or a view of ``memory`` as the NumPy array or tensor that was written.
 
-    With ``double``, floating-point numbers are copied in double precision.
+    With ``double``, an array of floating-point numbers is copied in double precision instead.
     """
     if not isinstance(value, Array):
         return value
@@ -140,12 +153,16 @@ def read_value(value: Value, memory: Bytes, *, double: bool = False) -> Any:
 
 
 def numbers_of(values: Values, memory: Bytes) -> list[Any]:
-    """Return arrays of either library, and plain values, as arrays of NumPy."""
+    """Return all values as NumPy arrays."""
     return [v.numbers(memory) if isinstance(v, Array) else np.asarray(v) for v in values]
 
 
 def result_fault(outputs: Sequence[Any], expected: Sequence[Any], tolerance: float) -> str | None:
-    """Explain the first wrong array of a result; None if all arrays are right."""
+    """Explain the first wrong array of a result; return None if all arrays are right.
+
+    An array is right if its shape is as expected and no element's relative error exceeds
+    ``tolerance``.
+    """
     if len(outputs) != len(expected):
         return f"it returned {len(outputs)} results, not {len(expected)}"
     for number, (output, right) in enumerate(zip(outputs, expected, strict=True), 1):
@@ -161,10 +178,11 @@ def result_fault(outputs: Sequence[Any], expected: Sequence[Any], tolerance: flo
 
 
 def _relative_error(output: Any, right: Any) -> Any:
-    """Return the error of each element, relative to the larger of two magnitudes.
+    """Return the relative error of each element of ``output``; ``right`` is the expected array.
 
-    These are the expected element, and the root mean square of all expected elements.  Elements
-    that are not floating-point numbers must be equal; otherwise the error is infinite.
+    The error is divided by the magnitude of the expected element, or by the root mean square of all
+    expected elements if that is larger.  Elements that are not floating-point numbers must be
+    equal; otherwise the error is infinite.  NaN is right where NaN is expected.
     """
     unequal = np.where(output == right, 0.0, np.inf)
     if right.dtype.kind not in "fc":
@@ -178,10 +196,12 @@ def _relative_error(output: Any, right: Any) -> Any:
 
 
 def _serve(load: Loader, name: str, double: bool, connection: socket.socket, memory: Bytes) -> None:
-    """Answer calls of a function until the other end shuts down; None is an empty call.
+    """Answer calls of a function until the measuring process closes the connection.
 
-    With ``double``, the function is called with arguments in double precision.
+    A message holds the arguments of a call, or None for an empty call.  With ``double``, the
+    function is called with arguments in double precision.
     """
+    # Close all files except the standard streams (0 to 2) and the connection.
     os.closerange(3, connection.fileno())
     os.closerange(connection.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     blocks, function = scattered_blocks(), None
@@ -209,10 +229,11 @@ def _serve(load: Loader, name: str, double: bool, connection: socket.socket, mem
 def scattered_blocks() -> list[bytearray]:
     """Allocate blocks of random sizes and free a random half, so that heap layouts vary.
 
-    The layout decides if a heap returns freed pages to the system in every call or in no call.  One
-    layout in all processes would favour one side in all pairs; random layouts average out.
+    The layout decides whether a heap returns freed pages to the system in every call or in none.
+    The same layout in all processes would favour one function in all pairs; with random layouts
+    this effect averages out.
     """
-    generator = secrets.SystemRandom()  # a copied state would repeat in all processes
+    generator = secrets.SystemRandom()  # forked processes would share the state of ``random``
     count = generator.randrange(_MOST_BLOCKS)
     blocks = [bytearray(int(_LARGEST_BLOCK_B ** generator.random())) for _ in range(count)]
     generator.shuffle(blocks)
@@ -220,19 +241,23 @@ def scattered_blocks() -> list[bytearray]:
 
 
 def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
-    """Load ``KIND_FUNCTION`` or ``KIND`` from the same file, else a function without effect."""
+    """Load the setup or teardown (``kind``) of the function ``name`` from the function's file.
+
+    It is called ``KIND_FUNCTION`` or ``KIND``; without either, return a function without effect.
+    """
     file, colon, function = name.rpartition(":")
     for hook in (f"{kind}_{function}", kind):
         with suppress(LookupError):
             return load(f"{file}{colon}{hook}")
-    return tuple
+    return lambda: None
 
 
 @dataclass(frozen=True)
 class FunctionProcess:
-    """Process of a function, and its answered calls; ``label`` begins messages of failures.
+    """Process of a function, with the times of its answered calls.
 
-    ``memory`` has two rows of bytes: arguments, and results.
+    ``label`` is the beginning of error messages.  ``memory`` has two rows of bytes, which are
+    shared with the process: arguments in row 0, results in row 1.
     """
 
     label: str
@@ -244,47 +269,50 @@ class FunctionProcess:
     def call(self, arguments: Values | None, place: str = "") -> Values:
         """Let the process run until it answers; return the results of the call.
 
-        If the call fails, raises ``UnavailableError`` with the ``place`` of the call.
+        Arguments of None make an empty call.  If the call fails, raises ``UnavailableError`` with
+        ``place``, which says which call it was.
         """
-        sent, message = msgspec.msgpack.encode(arguments), b""
+        request, reply = msgspec.msgpack.encode(arguments), b""
         answer: Answer = f"its process ended, or was silent for {_CALL_LIMIT_S:.0f} s"
         start = time.perf_counter_ns()
         with suppress(OSError):  # the process has ended, or does not answer in time
             os.kill(self.process.pid, signal.SIGCONT)
-            self.socket.send(sent)
-            message = self.socket.recv(_MESSAGE_LIMIT_B)
-        wall = (time.perf_counter_ns() - start) / 1e9
+            self.socket.send(request)
+            reply = self.socket.recv(_MESSAGE_LIMIT_B)
+        wall_s = (time.perf_counter_ns() - start) / 1e9
         os.kill(self.process.pid, signal.SIGSTOP)
-        if message:
-            answer = msgspec.msgpack.decode(message, type=Answer)
+        if reply:
+            answer = msgspec.msgpack.decode(reply, type=Answer)
         if isinstance(answer, str):
             raise UnavailableError(f"{self.label}failed{place}: {answer}")
         results, page_faults = answer
-        self.calls.append(CallTime(wall, page_faults))
+        self.calls.append(CallTime(wall_s, page_faults))
         return results
 
     def family(self) -> list[psutil.Process]:
-        """Return the process and all its children."""
+        """Return the process and all its descendants."""
         return [self.process, *self.process.children(recursive=True)]
 
     def processor_s(self) -> float:
-        """Return the processor time of the process and its children (s) as the system counts it."""
-        used = 0.0
+        """Return the processor time (s) of the process and its descendants so far."""
+        used_s = 0.0
         for member in self.family():
-            with suppress(psutil.Error):
-                used += sum(member.cpu_times()[:4])  # includes ended children
-        return used
+            with suppress(psutil.Error):  # a descendant has just ended
+                # User and system time of the process, and of its ended children.
+                used_s += sum(member.cpu_times()[:4])
+        return used_s
 
 
 @contextmanager
 def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator[FunctionProcess]:
-    """Start a process of a function; on exit, end the process and its children.
+    """Start a process that calls the function ``name``; on exit, end it and its descendants.
 
-    The process is stopped between calls.  Arguments and results may each take an eighth of the
+    The process is stopped between calls.  Arguments and results may each fill an eighth of the
     available memory; pages are mapped only when written.  Raises ``UnavailableError`` if the
     function cannot be loaded or set up.
     """
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1)  # so that this process can wait for its children
+    # So that the measuring process can wait for all descendants of the new process.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     pages = limits.available_memory() // 8 // mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * pages * mmap.PAGESIZE)
     rows = np.frombuffer(memory, np.uint8).reshape(2, -1)
@@ -296,7 +324,7 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
     function = FunctionProcess(label, psutil.Process(pid), connection, rows)
     try:
         function.call(None, ": it could not be prepared")
-        function.calls.clear()
+        function.calls.clear()  # this call included loading and setup
         yield function
         with suppress(OSError):  # the process has ended
             os.kill(pid, signal.SIGCONT)
@@ -307,15 +335,16 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
         for member in function.family():
             with suppress(OSError):  # a child has ended and was already waited for
                 os.kill(member.pid, signal.SIGKILL)
-                os.waitpid(member.pid, 0)  # so that its processor time counts as this run's
+                os.waitpid(member.pid, 0)  # so that its processor time is added to this process's
 
 
 def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQuantity:
     """Time alternate calls of a function and the baseline.
 
-    ``factors`` name the function, the baseline, the reference and the function that creates inputs;
-    ``load`` loads all four.  The order of function and baseline is reversed with each process and
-    with each call.  Raises ``UnavailableError`` at the first wrong result.
+    ``factors`` names the function, the baseline, the reference and the function that creates
+    inputs; ``load`` loads all four.  Function and baseline swap order with each process and with
+    each pair of calls.  Raises ``UnavailableError`` if a call fails or its result is wrong, if
+    arguments repeat, if results never vary, if too many threads ran, or if clocks disagree.
     """
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
@@ -329,11 +358,11 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
         for _ in range(_EMPTY_CALLS):
             oracle.call(None)
         round_trips, _ = zip(*oracle.calls, strict=True)
-        started = [enter(start(label, load, name)) for label, name in sides[order]]
-        moved = _Pair(factors, session, maker, oracle).call_alternately(started)
-    series: SeriesByQuantity = {"round_trip_time": round_trips, "call_bytes": (moved,)}
+        ordered_sides = [enter(start(label, load, name)) for label, name in sides[order]]
+        call_bytes = _Pair(factors, session, maker, oracle).call_alternately(ordered_sides)
+    series: SeriesByQuantity = {"round_trip_time": round_trips, "call_bytes": (call_bytes,)}
     warmup = session.protocol.warmup_calls
-    for prefix, side in zip(("", "baseline_"), started[order], strict=True):
+    for prefix, side in zip(("", "baseline_"), ordered_sides[order], strict=True):
         times, page_faults = zip(*side.calls[warmup:], strict=True)
         series |= {f"{prefix}time": times, f"{prefix}page_faults": page_faults}
     return series
@@ -341,7 +370,10 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
 
 @dataclass
 class _Pair:
-    """Calls of a pair, with arguments by ``maker`` and results that ``oracle`` expects."""
+    """Calls of function and baseline.
+
+    ``maker`` creates the arguments of each call, ``oracle`` computes the expected results.
+    """
 
     factors: Factors
     session: Session
@@ -351,31 +383,33 @@ class _Pair:
     result_digests: set[int] = field(default_factory=set)
 
     def call_alternately(self, sides: list[FunctionProcess]) -> int:
-        """Call both functions until the time is spent; return the bytes that a call moves.
+        """Call both functions until the time is spent; return the bytes of one call.
 
-        Raises ``UnavailableError`` if a function used too many threads, or clocks disagree.
+        These are the bytes of its arguments and results.  Raises ``UnavailableError`` as
+        ``measure_pair`` does.
         """
-        order, moved = [*sides], list[int]()
-        clock, system = time.perf_counter(), os.times().elapsed
-        used = [side.processor_s() for side in sides]
+        order, call_bytes = [*sides], list[int]()
+        # A preloaded library may change the first clock; the second is read by a system call.
+        clock_start, system_start = time.perf_counter(), os.times().elapsed
+        used_before = [side.processor_s() for side in sides]
 
         def call_both() -> None:
-            moved.extend(map(self._call, order))
+            call_bytes.extend(map(self._call, order))
             order.reverse()
 
         for _ in range(self.session.protocol.warmup_calls):
             call_both()
         repeat_calls(Workload(call_both), self.session.protocol, cpu_clock)
-        # The system's clock is read by a system call, not by a library.
-        clock, system = time.perf_counter() - clock, os.times().elapsed - system
-        if abs(clock - system) > _CLOCK_TOLERANCE * system + _TICKS_S:
+        clock_s, system_s = time.perf_counter() - clock_start, os.times().elapsed - system_start
+        if abs(clock_s - system_s) > _CLOCK_TOLERANCE * system_s + _TICKS_S:
             raise UnavailableError(
-                f"{_NO_COMPARISON}{clock:.1f} s by the measuring process's clock were "
-                f"{system:.1f} s by the system's; unset LD_PRELOAD"
+                f"{_NO_COMPARISON}{clock_s:.1f} s by the measuring process's clock were "
+                f"{system_s:.1f} s by the system's; unset LD_PRELOAD"
             )
-        for side, before in zip(sides, used, strict=True):
-            (times, _), used_s = zip(*side.calls, strict=True), side.processor_s() - before
-            if fault := thread_fault(used_s, sum(times), self.session.threads):
+        for side, before_s in zip(sides, used_before, strict=True):
+            used_s = side.processor_s() - before_s
+            wall_s = sum(call.wall for call in side.calls)
+            if fault := thread_fault(used_s, wall_s, self.session.threads):
                 place = f"(process {self.session.process})"
                 raise UnavailableError(f"{side.label}too many threads {place}: {fault}")
         if len(self.result_digests) == 1:
@@ -383,7 +417,7 @@ class _Pair:
                 f"{_NO_COMPARISON}{self.factors['reference']} returned the same for all arguments, "
                 "so that a function that computes nothing would be right; make other arguments"
             )
-        return moved[-1]
+        return call_bytes[-1]
 
     def _call(self, side: FunctionProcess) -> int:
         """Time and check a call with new arguments; return the bytes of arguments and results."""
@@ -401,14 +435,16 @@ class _Pair:
         self.argument_digests.add(digest)
         self.result_digests.add(_digest(expected, oracle.memory[1]))
         side.memory[0, : content.size] = content
-        # Overwrite the results of the previous call; new results may have a type twice as wide.
+        # Overwrite the results of the previous call, which a function could return again.  The
+        # factor 2 is for functions that return a type twice as wide as the oracle's.
         side.memory[1, : 2 * end_of(expected)] = 0xFF
-        if self.factors["cold"]:
+        if self.factors["cold"]:  # empty the caches of all cores
             with ThreadPoolExecutor(self.session.threads) as pool:
                 list(pool.map(np.sum, [_larger_than_caches()] * self.session.threads))
         place = f" (call {len(side.calls) + 1} of process {self.session.process}, seed {seed})"
         results = side.call(arguments, place)
-        outputs, right = numbers_of(results, side.memory[1]), numbers_of(expected, oracle.memory[1])
+        outputs = numbers_of(results, side.memory[1])
+        right = numbers_of(expected, oracle.memory[1])
         reason = result_fault(outputs, right, float(self.factors["tolerance"]))
         if not np.array_equal(side.memory[0, : content.size], content):
             reason = "it changed its arguments"
@@ -418,13 +454,16 @@ class _Pair:
 
 
 def _digest(values: Values, memory: Bytes) -> int:
-    """Return a hash of values; their arrays are in ``memory``."""
+    """Return a hash of values with the content of their arrays in ``memory``."""
     return hash((repr(values), memory[: end_of(values)].tobytes()))
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
-    """Explain that a function used more processors than ``threads``; None if it did not."""
-    if used_s <= (1 + _TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
+    """Explain that a function used more than ``threads`` processors; return None if it did not.
+
+    ``used_s`` is its processor time, ``wall_s`` the wall time of its calls.
+    """
+    if used_s <= (1 + _PROCESSOR_TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"
 
@@ -432,5 +471,6 @@ def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
 @cache
 def _larger_than_caches() -> Any:
     """Allocate an array far larger than all caches; reading the array empties the caches."""
-    size = limits.available_memory() // 4
-    return np.ones(working_sets(processor.caches(), 1, runtime.cores_available(), size)[-1] // 8)
+    limit = limits.available_memory() // 4
+    *_, size = working_sets(processor.caches(), 1, runtime.cores_available(), largest=limit)
+    return np.ones(size // 8)  # in float64, of 8 bytes each

@@ -1,4 +1,4 @@
-"""``python -m experiments compare``: compare functions with a baseline, as a study."""
+"""``python -m experiments compare``: measure functions and a baseline, and print verdicts."""
 
 import os
 import re
@@ -32,10 +32,11 @@ from report.core.records.store import Stored, digest, read_attachments
 from report.instruments import case_operators, comparison
 from report.instruments.comparison import NAME
 
-#: Environment variable with the folder of the compared files; records do not name the folder.
+#: Name of the environment variable with the folder of the compared files.  Records do not contain
+#: the folder, so the variable passes it to the measuring processes.
 FOLDER: Final = "RIDGEPOINT_COMPARED"
-#: Digits of a source file's digest in the factors of a case; the attachment has the full digest.
-_DIGITS: Final = 12
+#: Hexadecimal digits of a source file's SHA-256 in the factors of a case.
+_DIGEST_DIGITS: Final = 12
 _FULL: Final = msgspec.structs.replace(
     FULL,
     case_budget_s=1.0,
@@ -68,10 +69,14 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions with a baseline and print verdicts; return 1 if a comparison failed."""
-    request, observer = request_of(options), Observer(debug=options.debug)
-    if pinned := pin_to_one_kind():
-        observer.note(pinned)
+    """Compare functions with a baseline and print verdicts; return 1 if a comparison failed.
+
+    With ``--dry-run``, print only the forecast and return 0.
+    """
+    request = request_of(options)
+    observer = Observer(debug=options.debug)
+    if note := pin_to_one_kind():
+        observer.note(note)
     if not request.resume:
         forecast_comparison(request, observer, may_fail=bool(options.all))
     if options.dry_run:
@@ -90,59 +95,67 @@ def compare(options: Namespace) -> int:
 
 
 def request_of(options: Namespace) -> Request:
-    """Convert the options into a request, and set ``FOLDER``; raises ``UsageError``.
+    """Convert the options into a request, and set the environment variable ``FOLDER``.
 
-    The last case compares the baseline with itself.
+    The last case compares the baseline with itself.  Raises ``UsageError`` for CUDA, for too few
+    pairs, and if no function is named.
     """
     if not worker.can_fork(options.device):
         raise UsageError(f"--device {options.device}: {NAME} measures on CPUs alone, under Linux.")
     if options.pairs is not None and options.pairs < FEWEST_PROCESSES:
         raise UsageError(f"--pairs {options.pairs}: fewer than {FEWEST_PROCESSES} decide nothing.")
-    functions, against = list(options.functions), options.against
+    functions = list(options.functions)
     if options.all:
-        files, _, function = options.all.rpartition(":")
-        paths = sorted(Path(Path(files).anchor).glob(files.lstrip("/")))
-        if not paths:
+        pattern, _, function = options.all.rpartition(":")
+        files = sorted(Path(Path(pattern).anchor).glob(pattern.lstrip("/")))
+        if not files:
             raise UsageError(f"--all {options.all}: no file has such a name; correct the pattern.")
-        functions += [f"{path}:{function}" for path in paths]
+        functions += [f"{file}:{function}" for file in files]
     if not functions:
         raise UsageError("No function is named; give FILE.py:FUNCTION, or --all PATTERN.")
-    inputs = options.inputs or f"{against.rpartition(':')[0]}:make"
-    typed = (against, inputs, options.reference or against, *functions)
-    paths = [Path(place).resolve() for place in typed]
+    inputs = options.inputs or f"{options.against.rpartition(':')[0]}:make"
+    reference = options.reference or options.against
+    typed_names = (options.against, inputs, reference, *functions)
+    paths = [Path(name).resolve() for name in typed_names]  # still end in ":FUNCTION"
     folder = Path.cwd()  # so that the record's command can be repeated where it was typed
     if not all(path.is_relative_to(folder) for path in paths):
         folder = Path(os.path.commonpath([path.parent for path in paths]))
     os.environ[FOLDER] = str(folder)
     names = [path.relative_to(folder).as_posix() for path in paths]
-    conditions: Factors = dict(zip(("against", "inputs", "reference"), names, strict=False))
+    against, inputs, reference, *functions = names
+    conditions: Factors = {"against": against, "inputs": inputs, "reference": reference}
     conditions |= {name: getattr(options, name) for name in ("tolerance", "margin", "cold")}
-    compared = dict.fromkeys(names[3:])
-    compared.pop(names[0], None)
-    levels: dict[str, tuple[Level, ...]] = {"function": (*compared, names[0])}
+    compared = dict.fromkeys(functions)  # without duplicates
+    compared.pop(against, None)
+    levels: dict[str, tuple[Level, ...]] = {"function": (*compared, against)}
     words = [NAME, *compared]
     for name, level in conditions.items():
         levels[name] = (level,)
         if level is not False:
             words += [f"--{name}"] if level is True else [f"--{name}", str(level)]
+    common_options = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
     return Request(
         study=NAME,
         levels=levels,
         words=tuple(words),
-        typed=dict(zip(names, typed, strict=True)),
+        typed=dict(zip(names, typed_names, strict=True)),
         changes={"processes": {"retained": options.pairs}} if options.pairs else {},
-        **{n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__},
+        **common_options,
     )
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return a case for each function, with digests of the function's and the baseline's source."""
+    """Return a case for each function, with digests of the function's and the baseline's file.
+
+    Raises ``UsageError`` if ``levels`` is empty: the study has no functions of its own.
+    """
     if not levels:
         raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
     selected = all_combinations(levels)
     for case in selected:
-        for name, compared in (("source", "function"), ("against_source", "against")):
-            case[name] = digest(_path(str(case[compared])).read_bytes())[:_DIGITS]
+        for digest_factor, factor in (("source", "function"), ("against_source", "against")):
+            content = _path(str(case[factor])).read_bytes()
+            case[digest_factor] = digest(content)[:_DIGEST_DIGITS]
     return selected
 
 
@@ -152,25 +165,27 @@ def _path(name: str) -> Path:
 
 
 def from_file(name: str) -> Callable[..., Any]:
-    """Load the function ``FILE.py:FUNCTION`` below ``FOLDER``; raises ``LookupError``."""
-    return runtime.function_of(_module(_path(name)), name.rpartition(":")[2])
+    """Load the function ``FILE.py:FUNCTION``; raises ``LookupError`` if the file has none."""
+    return runtime.function_of(_import_once(_path(name)), name.rpartition(":")[2])
 
 
-#: Import a file once, so that a function and its setup share global variables.
-_module: Final = cache(runtime.import_file)
+#: Cached, so that a function and its setup share global variables.
+_import_once: Final = cache(runtime.import_file)
 
 
 def _times(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Time the function and the baseline of a case."""
     from experiments.compare.pairs import measure_pair
 
     return measure_pair(factors, session, from_file)
 
 
 def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
-    """Return the modules to import: the measurement, and torch if a file of a function needs it."""
-    names = (str(factors[name]) for name in ("function", "against", "inputs", "reference"))
-    has_torch = any(b"torch" in _path(name).read_bytes() for name in names)
-    return (*(["torch"] if has_torch else []), "experiments.compare.pairs")
+    """Return the modules to import: the measurement, and torch if a compared file mentions it."""
+    for factor in ("function", "against", "inputs", "reference"):
+        if b"torch" in _path(str(factors[factor])).read_bytes():
+            return ("torch", "experiments.compare.pairs")
+    return ("experiments.compare.pairs",)
 
 
 def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
@@ -180,10 +195,10 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     name = str(factors["function"])
     stem = "-".join((*re.findall("[a-z0-9]+", name.lower()), digest(name.encode())[:6]))
     operators = capture_function(factors, from_file)
-    file, content = case_operators.PATTERN.replace("*", stem), case_operators.pack(operators)
+    file_name = case_operators.PATTERN.replace("*", stem)
     return (
         CaseFile(f"source-{stem}.py", f"source of {name}", _path(name).read_bytes()),
-        CaseFile(file, case_operators.MEANING, content),
+        CaseFile(file_name, case_operators.MEANING, case_operators.pack(operators)),
     )
 
 

@@ -26,7 +26,7 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "MobileNetV2": _IMAGENET,
 }
 
-#: Network → the possible changes of one allocation (see ``changed``).
+#: Network → the changes of its allocations for which ``build_changed_network`` is called.
 CHANGES: Final[dict[str, tuple[str, ...]]] = {
     "ResNet-20": ("in_place", "nested"),
     "ResNet-110": ("in_place", "nested"),
@@ -35,19 +35,19 @@ CHANGES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def changed(name: str, change: str = "") -> nn.Sequential:
-    """Build a network with one changed allocation; unchanged if ``change`` is empty.
+def build_changed_network(name: str, change: str = "") -> nn.Sequential:
+    """Build a network that allocates its outputs differently; as usual if ``change`` is empty.
 
     With ``in_place`` ReLU overwrites its input.  With ``nested`` the blocks of each stage form a
     chain, as in torchvision; the chain's call holds the stage's input until the stage ends.
     """
-    from experiments.networks.residual import nested
+    from experiments.networks.residual import nest_stages
 
-    module = network(name, in_place=change == "in_place")
-    return nested(module) if change == "nested" else module
+    module = build_network(name, in_place=change == "in_place")
+    return nest_stages(module) if change == "nested" else module
 
 
-def network(name: str, *, in_place: bool = False) -> nn.Sequential:
+def build_network(name: str, *, in_place: bool = False) -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
     ``in_place`` lets ReLU overwrite its input, as in torchvision.  Raises ``ValueError`` for an
@@ -59,18 +59,18 @@ def network(name: str, *, in_place: bool = False) -> nn.Sequential:
 
     from experiments.networks import chains, residual
 
-    kind, _, depth = name.partition("-")
-    if kind == "ResNet":
-        build = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
-        module = build(int(depth))
+    builders = {
+        "LeNet-5": chains.lenet5,
+        "AlexNet": chains.alexnet,
+        "VGG-16": chains.vgg16,
+        "MobileNetV2": residual.mobilenet_v2,
+    }
+    if name in builders:
+        module = builders[name]()
     else:
-        module = {
-            "LeNet": chains.lenet5,
-            "AlexNet": chains.alexnet,
-            "VGG": chains.vgg16,
-            "MobileNetV2": residual.mobilenet_v2,
-        }[kind]()
-    for part in module.modules():
-        if isinstance(part, nn.ReLU | nn.ReLU6):
-            part.inplace = in_place
+        build = residual.cifar_resnet if INPUT_SHAPES[name] == _CIFAR else residual.resnet
+        module = build(int(name.removeprefix("ResNet-")))
+    for layer in module.modules():
+        if isinstance(layer, nn.ReLU | nn.ReLU6):
+            layer.inplace = in_place
     return module

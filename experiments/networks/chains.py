@@ -15,15 +15,15 @@ from experiments.networks.residual import CLASSES
 
 #: Outputs of the hidden linear layers of AlexNet and VGG-16.
 _HIDDEN: Final = 4096
-#: VGG-16: convolutions and channels of the five stages.
-_STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
+#: Stages of VGG-16: number of convolutions, and their output channels.
+_VGG_STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 
 def mnist_cnn() -> nn.Sequential:
     """Build the MNIST CNN: ``(N, 1, 28, 28)`` to log-probabilities ``(N, 10)``.
 
     It has 1,199,882 parameters.  The second convolution, on ``(N, 32, 26, 26)``, does most of the
-    work.  Unlike in PyTorch's example, every operation is a module and so has a name.
+    work.  Unlike in PyTorch's example, every operation is a module, so that hooks see it.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -46,8 +46,8 @@ def mnist_cnn() -> nn.Sequential:
 def lenet5(channels: int = 1) -> nn.Sequential:
     """Build LeNet-5: ``(N, channels, 32, 32)`` to scores ``(N, 10)``.
 
-    It has 61,706 parameters with one channel.  As in tutorials, the second convolution is connected
-    to all maps, pooling is a plain average, and the last layer is linear.
+    It has 61,706 parameters with one channel.  As is common today and unlike in the original, the
+    second convolution reads all channels, pooling is a plain average, and the last layer is linear.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
@@ -98,20 +98,20 @@ def vgg16() -> nn.Sequential:
 
     The 3 × 3 convolutions of a stage keep height and width; the pooling after them halves both.
     """
-    parts = OrderedDict[str, nn.Module]()
+    layers = OrderedDict[str, nn.Module]()
     in_channels = 3
-    for stage, (count, channels) in enumerate(_STAGES, start=1):
+    for stage, (count, channels) in enumerate(_VGG_STAGES, start=1):
         for number in range(1, count + 1):
-            parts[f"conv{stage}_{number}"] = nn.Conv2d(in_channels, channels, 3, padding=1)
-            parts[f"relu{stage}_{number}"] = nn.ReLU()
+            layers[f"conv{stage}_{number}"] = nn.Conv2d(in_channels, channels, 3, padding=1)
+            layers[f"relu{stage}_{number}"] = nn.ReLU()
             in_channels = channels
-        parts[f"pool{stage}"] = nn.MaxPool2d(2)
-    parts.update(_classifier(512 * 7 * 7))
-    return nn.Sequential(parts)
+        layers[f"pool{stage}"] = nn.MaxPool2d(2)
+    layers.update(_classifier(512 * 7 * 7))
+    return nn.Sequential(layers)
 
 
 def _classifier(features: int) -> dict[str, nn.Module]:
-    """Return the three linear layers for a flattened map of ``features`` elements per image."""
+    """Return the layers after the convolutions, whose output has ``features`` numbers per image."""
     return {
         "flatten": nn.Flatten(),
         "dropout1": nn.Dropout(0.5),

@@ -18,9 +18,10 @@ from torch.nn import functional
 
 #: Classes of ImageNet.
 CLASSES: Final = 1000
-#: Ratio of a bottleneck's output channels to the channels of its 3 × 3 convolution.
+#: Output channels of a bottleneck block, divided by the channels of its 3 × 3 convolution.
 EXPANSION: Final = 4
-#: Rows of MobileNetV2's table 2: expansion, output channels, blocks, stride of the first block.
+#: Stages of MobileNetV2 (table 2 of the paper): expansion of the channels inside a block, output
+#: channels, number of blocks, stride of the first block.
 _MOBILENET_STAGES: Final = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -31,17 +32,18 @@ _MOBILENET_STAGES: Final = (
     (6, 320, 1, 1),
 )
 
-Parts: TypeAlias = Iterator[tuple[str, nn.Module]]
+#: Names and modules, in the order of their calls.
+NamedModules: TypeAlias = Iterator[tuple[str, nn.Module]]
 
 
 def resnet(depth: int) -> nn.Sequential:
     """Build a ResNet: ``(N, 3, H, W)``, H = W = 224 in the paper, to scores ``(N, 1000)``.
 
-    Depth 18 has basic blocks and 11,689,512 parameters; depth 50 has bottlenecks and 25,557,032
-    parameters.  The shortcut into a new stage is a projection (option B).
+    ``depth`` is 18 (basic blocks, 11,689,512 parameters) or 50 (bottleneck blocks, 25,557,032
+    parameters).  The shortcut into a new stage is a projection (option B of the paper).
     """
-    stages = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]
-    block, expansion = (_bottleneck, EXPANSION) if depth == 50 else (basic, 1)
+    stages = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}[depth]  # blocks of each stage
+    block, expansion = (_bottleneck_block, EXPANSION) if depth == 50 else (basic_block, 1)
     return nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, 64, 7, 2)),
@@ -64,7 +66,7 @@ def cifar_resnet(depth: int) -> nn.Sequential:
     """
     if depth < 8 or depth % 6 != 2:
         raise ValueError(f"a residual network for CIFAR-10 has 6n + 2 layers, not {depth}")
-    block = partial(basic, shortcut=option_a, last="relu2")
+    block = partial(basic_block, shortcut=option_a_shortcut, last="relu2")
     return nn.Sequential(
         OrderedDict[str, nn.Module](
             **dict(_convolution("{}", 3, 16, 3)),
@@ -97,17 +99,17 @@ def mobilenet_v2() -> nn.Sequential:
     )
 
 
-def nested(module: nn.Sequential) -> nn.Sequential:
-    """Group the blocks of each stage of a residual network in a nested chain."""
-    parts = OrderedDict[str, nn.Module]()
-    for name, part in module.named_children():
+def nest_stages(module: nn.Sequential) -> nn.Sequential:
+    """Group the blocks of each stage of a residual network in a chain of their own."""
+    children = OrderedDict[str, nn.Module]()
+    for name, child in module.named_children():
         stage, _, block = name.partition("_block")
         if block:
-            chain = parts.setdefault(stage, nn.Sequential())
-            chain.add_module(f"block{block}", part)
+            chain = children.setdefault(stage, nn.Sequential())
+            chain.add_module(f"block{block}", child)
         else:
-            parts[name] = part
-    return nn.Sequential(parts)
+            children[name] = child
+    return nn.Sequential(children)
 
 
 # ---------------------------------------------------------------------------------------- blocks
@@ -122,18 +124,22 @@ class Add(nn.Module):
 
 
 class Residual(nn.Module):
-    """Residual block: a chain of layers, a shortcut around the chain, and a layer on the sum."""
+    """Residual block: a chain of layers, a shortcut around the chain, and a layer on the sum.
+
+    Without ``shortcut``, the block's input is added to the chain's result; without ``last``, the
+    sum is the block's output.  Children are in this order, with the addition before ``last``.
+    """
 
     def __init__(
         self,
-        parts: Iterable[tuple[str, nn.Module]],
+        chain: Iterable[tuple[str, nn.Module]],
         shortcut: nn.Module | None = None,
         last: tuple[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
         ending = ("shortcut", shortcut or nn.Identity()), ("add", Add())
-        for name, part in (*parts, *ending, last or ("last", nn.Identity())):
-            self.add_module(name, part)
+        for name, child in (*chain, *ending, last or ("last", nn.Identity())):
+            self.add_module(name, child)
 
     @property
     def trunk(self) -> list[nn.Module]:
@@ -145,24 +151,24 @@ class Residual(nn.Module):
         """Layer on the sum."""
         return [*self.children()][-1]
 
-    def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """Return ``after(trunk(source) + shortcut(source))``.
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Return ``after(trunk(inputs) + shortcut(inputs))``.
 
-        ``result`` is reassigned at each step, so that an intermediate tensor is freed at once.  In
-        nested calls, a call would hold its argument one step longer.
+        ``result`` is reassigned at each step, so that an intermediate tensor is freed at once.
+        ``nn.Sequential`` would hold the chain's input until the chain ends.
         """
-        result = source
-        for part in self.trunk:
-            result = part(result)
-        result = self.add(result, self.shortcut(source))
+        result = inputs
+        for layer in self.trunk:
+            result = layer(result)
+        result = self.add(result, self.shortcut(inputs))
         return self.after(result)  # type: ignore[no-any-return]
 
 
 class OptionAShortcut(nn.Module):
     """Shortcut without parameters into a stage with more channels and smaller images.
 
-    It selects every ``stride``-th row and column, and adds channels of zeros, half at the front and
-    half at the end (option A of He et al., CVPR 2016, section 4.2).
+    It selects every ``stride``-th row and column, and adds channels of zeros, half before and half
+    after the existing channels (option A of He et al., CVPR 2016, section 4.2).
     """
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
@@ -171,9 +177,9 @@ class OptionAShortcut(nn.Module):
         self.stride = stride
         self.zeros = (added // 2, added - added // 2)
 
-    def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """Map ``(N, C, H, W)`` to ``(N, C', H / stride, W / stride)``, rounded up."""
-        selected = source[:, :, :: self.stride, :: self.stride]
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Map ``(N, channels_in, H, W)`` to ``(N, channels_out, ⌈H / stride⌉, ⌈W / stride⌉)``."""
+        selected = inputs[:, :, :: self.stride, :: self.stride]
         return functional.pad(selected, (0, 0, 0, 0, *self.zeros))
 
 
@@ -182,8 +188,11 @@ def _blocks(
     channels: Sequence[int],
     block: Callable[[int, int, int], nn.Module],
     expansion: int = 1,
-) -> Parts:
-    """Yield blocks by stage; the first block of each later stage halves height and width."""
+) -> NamedModules:
+    """Yield ``counts[i]`` blocks of ``channels[i]`` channels, times ``expansion``, for stage i.
+
+    The first block of each stage after the first halves height and width.
+    """
     in_channels = channels[0]
     for stage, (count, width) in enumerate(zip(counts, channels, strict=True), start=1):
         for number in range(1, count + 1):
@@ -192,65 +201,66 @@ def _blocks(
             in_channels = width * expansion
 
 
-def _projection(in_channels: int, channels: int, stride: int) -> nn.Module | None:
+def _projection_shortcut(in_channels: int, channels: int, stride: int) -> nn.Module | None:
     """Return a 1 × 1 convolution, or None if the block keeps channels, height and width."""
     if stride == 1 and in_channels == channels:
         return None
     return nn.Sequential(OrderedDict(_convolution("{}1", in_channels, channels, 1, stride)))
 
 
-def option_a(in_channels: int, channels: int, stride: int) -> nn.Module | None:
-    """Return a shortcut that adds channels of zeros, or None if the block keeps channels."""
+def option_a_shortcut(in_channels: int, channels: int, stride: int) -> nn.Module | None:
+    """Return a shortcut that adds channels of zeros, or None if their number stays the same."""
     return None if in_channels == channels else OptionAShortcut(in_channels, channels, stride)
 
 
-def basic(
+def basic_block(
     in_channels: int,
     width: int,
     stride: int,
-    shortcut: Callable[[int, int, int], nn.Module | None] = _projection,
+    shortcut: Callable[[int, int, int], nn.Module | None] = _projection_shortcut,
     last: str = "last",
 ) -> Residual:
-    """Return a block of two 3 × 3 convolutions."""
-    parts = (
+    """Return a block of two 3 × 3 convolutions; ``last`` names the ReLU after the addition."""
+    chain = (
         *_convolution("{}1", in_channels, width, 3, stride),
         ("relu1", nn.ReLU()),
         *_convolution("{}2", width, width, 3),
     )
-    return Residual(parts, shortcut(in_channels, width, stride), (last, nn.ReLU()))
+    return Residual(chain, shortcut(in_channels, width, stride), (last, nn.ReLU()))
 
 
-def _bottleneck(in_channels: int, width: int, stride: int) -> Residual:
-    """Return a block of 1 × 1, 3 × 3 and 1 × 1 convolutions with the stride in the second.
+def _bottleneck_block(in_channels: int, width: int, stride: int) -> Residual:
+    """Return a block of 1 × 1, 3 × 3 and 1 × 1 convolutions; the 3 × 3 convolution has the stride.
 
-    In the paper the first convolution has the stride.  Frameworks use the second, for higher
-    accuracy at more work (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
+    In the paper, the first convolution has the stride.  Frameworks moved the stride to the second,
+    for higher accuracy at more work (NVIDIA DeepLearningExamples, ResNet-50 v1.5).
     """
     out_channels = EXPANSION * width
-    parts = (
+    chain = (
         *_convolution("{}1", in_channels, width, 1),
         ("relu1", nn.ReLU()),
         *_convolution("{}2", width, width, 3, stride),
         ("relu2", nn.ReLU()),
         *_convolution("{}3", width, out_channels, 1),
     )
-    return Residual(parts, _projection(in_channels, out_channels, stride), ("last", nn.ReLU()))
+    shortcut = _projection_shortcut(in_channels, out_channels, stride)
+    return Residual(chain, shortcut, ("last", nn.ReLU()))
 
 
-def _mobile_blocks() -> Parts:
+def _mobile_blocks() -> NamedModules:
     """Yield MobileNetV2's blocks; blocks that keep channels, height and width have a shortcut."""
     in_channels = 32
-    for stage, (expansion, channels, count, first) in enumerate(_MOBILENET_STAGES, start=1):
+    for stage, (expansion, channels, count, first_stride) in enumerate(_MOBILENET_STAGES, start=1):
         for number in range(1, count + 1):
-            stride = first if number == 1 else 1
-            parts = _inverted(in_channels, channels, expansion, stride)
+            stride = first_stride if number == 1 else 1
+            chain = _mobile_layers(in_channels, channels, expansion, stride)
             has_shortcut = stride == 1 and in_channels == channels
-            block = Residual(parts) if has_shortcut else nn.Sequential(OrderedDict(parts))
+            block = Residual(chain) if has_shortcut else nn.Sequential(OrderedDict(chain))
             yield f"stage{stage}_block{number}", block
             in_channels = channels
 
 
-def _inverted(in_channels: int, channels: int, expansion: int, stride: int) -> Parts:
+def _mobile_layers(in_channels: int, channels: int, expansion: int, stride: int) -> NamedModules:
     """Yield an expansion to more channels, a depthwise convolution and a linear projection."""
     hidden = in_channels * expansion
     if expansion != 1:
@@ -263,8 +273,11 @@ def _inverted(in_channels: int, channels: int, expansion: int, stride: int) -> P
 
 def _convolution(
     name: str, in_channels: int, channels: int, kernel: int, stride: int = 1, groups: int = 1
-) -> Parts:
-    """Yield a convolution and its batch norm; with stride 1 the padding keeps height and width."""
+) -> NamedModules:
+    """Yield a convolution without bias and its batch norm; ``{}`` in ``name`` stands for both.
+
+    Kernels have odd size; with stride 1, the padding keeps height and width.
+    """
     padding = (kernel - 1) // 2
     yield (
         name.format("conv"),

@@ -1,10 +1,11 @@
 """Convolutions computed tile by tile, each tile from a part of the image with a halo.
 
-A tile is a rectangle of a chain's *output*.  The required part of each feature map (map) is
-computed backwards through the chain: along an axis, n outputs of a convolution with kernel k and
-stride s need (n - 1) s + k inputs.  A part is padded with zeros only where it touches the border of
-a map, so that the tile equals the same rectangle of the untiled result.  Only the chain's input and
-output exist as whole maps.  Kernels, strides and paddings are the same along both axes.
+A tile is a rectangle of the *output* of a chain of layers.  A map is the input or output of a
+layer.  The required part of each map is computed backwards through the chain: along an axis, n
+outputs of a convolution with kernel k and stride s need (n - 1) s + k inputs.  A part is padded
+with zeros only where it touches the border of a map, so that the tile equals the same rectangle of
+the untiled result.  Only the chain's input and output exist as whole maps.  Kernels, strides and
+paddings are the same along both axes.
 """
 
 import copy
@@ -25,7 +26,7 @@ Extents: TypeAlias = tuple[int, int]
 #: Rectangle of a map: rows and columns.
 Region: TypeAlias = tuple[range, range]
 Compute: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-#: Required part of an input, and the function that computes a tile from this part.
+#: Required region of an input, and the function that computes a tile from this region.
 TilePlan: TypeAlias = tuple[Region, Compute]
 
 #: Modules whose output at a position depends only on the input at the same position.
@@ -41,7 +42,7 @@ def _cut(tensor: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
 
 
 def _geometry(module: nn.Conv2d) -> tuple[int, int, int]:
-    """Return kernel, stride and padding along an axis."""
+    """Return kernel, stride and padding, which are the same along both axes."""
     return module.kernel_size[0], module.stride[0], int(module.padding[0])
 
 
@@ -53,16 +54,16 @@ class Tiled(nn.Module):
         self.chain = nn.Sequential(*modules)
         self.tile = tile
 
-    def forward(self, source: torch.Tensor) -> torch.Tensor:
-        """Return the chain's result on ``(N, C, H, W)``, equal up to the order of summation."""
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Apply the chain to ``(N, C, H, W)``; rounding may differ from the untiled result."""
         chain = tuple(self.chain)
-        maps = _maps(chain, (source.shape[2], source.shape[3]))
+        maps = _maps(chain, (inputs.shape[2], inputs.shape[3]))
         whole_input, whole_output = _whole(maps[0]), _whole(maps[-1])
         result: torch.Tensor | None = None
         height, width = maps[-1]
         for wanted in product(self._spans(height), self._spans(width)):
             needed, compute = _plan(chain, maps, wanted)
-            part = compute(_cut(source, whole_input, needed))
+            part = compute(_cut(inputs, whole_input, needed))
             if result is None:
                 result = _empty(part, maps[-1])
             _cut(result, whole_output, wanted).copy_(part)
@@ -70,16 +71,18 @@ class Tiled(nn.Module):
         return result
 
     def _spans(self, extent: int) -> list[range]:
-        """Divide an axis into tiles; the last one may be smaller."""
+        """Divide an axis of ``extent`` elements into tiles; the last one may be smaller."""
         return [range(extent)[start : start + self.tile] for start in range(0, extent, self.tile)]
 
 
 def _whole(extents: Extents) -> Region:
+    """Return the region that covers a whole map."""
     height, width = extents
     return range(height), range(width)
 
 
 def _empty(part: torch.Tensor, extents: Extents) -> torch.Tensor:
+    """Allocate a whole map with the type, device and memory layout of a part of it."""
     last = part.is_contiguous(memory_format=torch.channels_last) and not part.is_contiguous()
     layout = torch.channels_last if last else torch.contiguous_format
     shape = (*part.shape[:2], *extents)
@@ -109,7 +112,7 @@ def _extents(module: nn.Module, extents: Extents) -> Extents:
 
 
 def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region) -> TilePlan:
-    """Plan the region ``wanted`` of a chain's output; ``maps`` come from ``_maps``."""
+    """Plan the region ``wanted`` of a chain's output; ``maps`` is the result of ``_maps``."""
     steps: list[Compute] = []
     for module, extents in zip(reversed(modules), reversed(maps[:-1]), strict=True):
         wanted, step = _plan_module(module, extents, wanted)
@@ -124,7 +127,7 @@ def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region)
 
 
 def _plan_module(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
-    """Plan the region ``wanted`` of a module's output; ``extents`` are the input's."""
+    """Plan the region ``wanted`` of a module's output; the input has size ``extents``."""
     match module:
         case nn.Conv2d():
             rows, top, bottom = _window(module, wanted[0], extents[0])
@@ -160,37 +163,40 @@ def _convolve(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> 
 
 
 def _shortcut(block: Residual, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """Compute the shortcut for the region ``wanted`` of a block's output."""
+    """Compute the shortcut for the region ``wanted`` of a block's output.
+
+    ``part`` is the region ``held`` of the block's input.
+    """
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
     rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
     return block.shortcut(_cut(part, held, (rows, columns)))  # type: ignore[no-any-return]
 
 
-def tiled(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
-    """Tile a residual network of ``experiments.networks.residual``.
+def tile_network(network: nn.Sequential, form: Form, tile: int) -> nn.Sequential:
+    """Tile a network built by ``cifar_resnet``; tiles of an output have ``tile`` pixels per side.
 
     - ``tiled_layers``: tiles each convolution alone, in a copy of the network.
-    - ``tiled_blocks``: tiles the first three modules as one chain, and each block.
-    - ``tiled_stages``: tiles the first three modules with stage 1 as a chain, and each later stage.
+    - ``tiled_blocks``: tiles the three modules before the first block as one chain, and each block.
+    - ``tiled_stages``: tiles these three modules and stage 1 as one chain, and each later stage.
     """
     if form == "tiled_layers":
-        twin = copy.deepcopy(network)
-        blocks = [module for module in twin.modules() if isinstance(module, Residual)]
-        for module in [twin, *blocks]:
+        tiled = copy.deepcopy(network)
+        blocks = [module for module in tiled.modules() if isinstance(module, Residual)]
+        for module in [tiled, *blocks]:
             for name, child in module.named_children():
                 if isinstance(child, nn.Conv2d):
                     setattr(module, name, Tiled([child], tile))
-        return twin
-    parts = dict(network.named_children())
-    tail = [parts.pop(name) for name in ("pool", "flatten", "fc")]
+        return tiled
+    children = dict(network.named_children())
+    untiled = [children.pop(name) for name in ("pool", "flatten", "fc")]
     groups: dict[str, list[nn.Module]] = {}
-    for name, module in parts.items():
+    for name, module in children.items():
         groups.setdefault(_group(name, form), []).append(module)
-    return nn.Sequential(*(Tiled(group, tile) for group in groups.values()), *tail)
+    return nn.Sequential(*(Tiled(group, tile) for group in groups.values()), *untiled)
 
 
 def _group(name: str, form: Form) -> str:
-    """Return the name of the group of modules that are tiled together with a module."""
+    """Return the name of the group in which a module is tiled."""
     if not name.startswith("stage"):
         return "stage1" if form == "tiled_stages" else "first"
     return name.partition("_")[0] if form == "tiled_stages" else name

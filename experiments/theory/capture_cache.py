@@ -1,8 +1,8 @@
 """Disk cache of captured networks, so that a repeated command does not run the network's code.
 
 An entry is a file in the user's cache folder.  The file's name is a hash of the request, the
-installed distributions and the machine.  The entry lists the files outside site-packages that the
-program had imported or read, with hashes.  An entry with a changed file is invalid.
+installed distributions and the machine.  The entry lists, with hashes, the files outside
+site-packages that the program had imported or read.  If one of them changes, the entry is invalid.
 """
 
 import hashlib
@@ -26,22 +26,23 @@ from experiments.machine.processor import host
 from experiments.machine.runtime import cores_available
 from report.theory.network import Theory
 
-#: Captures a network at a batch (None: the inputs' own), and checks that its operators scale by a
-#: call at a second batch, the probe (None: no check).
+#: Function that captures a network at a batch (None: the inputs' own batch).  The second argument,
+#: the probe, is another batch at which the network is called to check that its operators scale
+#: (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
 #: Most entries in the folder; the oldest entries are deleted first.
 _CAPACITY: Final = 200
-#: Start of this program; a file changed later may differ from the code that was imported.
+#: Start of this program (s since 1970); a file that changes later may differ from imported code.
 _STARTED: Final = time.time()
 #: Path prefixes of files that cannot change a capture.
-_IGNORED: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib") + os.sep)
+_IGNORED_PATHS: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib") + os.sep)
 #: Prefixes of the environment variables that PyTorch reads.
-_VARIABLES: Final = (
+_VARIABLE_PREFIXES: Final = (
     "ATEN", "CUDA", "DNNL", "GOMP", "KMP", "MKL", "NVIDIA", "OMP", "ONEDNN", "PYTORCH", "TORCH",
 )  # fmt: skip
-#: Files read since the first capture.
-_read_files: Final = set[str]()
+#: Files opened for reading since ``_watch_files`` was called.
+_opened_files: Final = set[str]()
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -51,8 +52,11 @@ class _Entry(msgspec.Struct, frozen=True):
     theory: Theory
 
 
-def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
-    """Return ``capture_at`` with a disk cache; ``request`` has all arguments of the capture."""
+def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
+    """Return ``capture_at`` with a disk cache.
+
+    ``request`` must contain everything that ``capture_at`` depends on except its arguments.
+    """
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})
@@ -61,6 +65,7 @@ def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
             return theory
         _watch_files()
         theory = capture_at(batch, probe)
+        # Without an entry, the next command captures again.
         with suppress(OSError, OverflowError, TypeError, msgspec.MsgspecError):
             _write(path, replace(theory, captured=None))
         return theory
@@ -71,13 +76,13 @@ def cached(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
 def _folder() -> Path:
     """Return the folder of entries, or an unwritable path for a user without a home folder."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    with suppress(RuntimeError):  # no home
+    with suppress(RuntimeError):  # raised by expanduser without a home folder
         folder = folder.expanduser()
     return (folder if folder.is_absolute() else Path(os.devnull)) / "ridgepoint" / "captures"
 
 
 def _key(request: Mapping[str, object]) -> str:
-    """Hash a request with everything but files on which the result depends."""
+    """Hash a request with everything on which the result depends, apart from files."""
     distributions: list[str] = []
     for folder in sys.path:
         distributions += [path.name for path in Path(folder).glob("*.*-info")]
@@ -87,7 +92,7 @@ def _key(request: Mapping[str, object]) -> str:
         "distributions": sorted(distributions),
         "python": [sys.version, sys.path, str(Path.cwd())],
         "machine": [platform.node(), host().flags, cores_available()],
-        "variables": [[name, value] for name, value in variables if name.startswith(_VARIABLES)],
+        "variables": [pair for pair in variables if pair[0].startswith(_VARIABLE_PREFIXES)],
     }
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
@@ -98,12 +103,16 @@ def _read(path: Path) -> Theory | None:
         entry = msgspec.msgpack.decode(zlib.decompress(path.read_bytes()), type=_Entry)
     except (OSError, zlib.error, msgspec.MsgspecError):
         return None
-    unchanged = all(_hash(file) == digest for file, digest in entry.files.items())
-    return entry.theory if unchanged else None
+    is_valid = all(_hash(file) == digest for file, digest in entry.files.items())
+    return entry.theory if is_valid else None
 
 
 def _write(path: Path, theory: Theory) -> None:
-    """Write an entry atomically, unless a file changed or decoding fails; delete old entries."""
+    """Write an entry atomically, and delete the oldest entries above the capacity.
+
+    Writes nothing if a file changed since the program's start, or if the entry cannot be decoded to
+    an equal theory.
+    """
     files = {file: _hash(file) for file in _files()}
     if any(digest and Path(file).stat().st_mtime > _STARTED for file, digest in files.items()):
         return
@@ -129,37 +138,40 @@ def _watch_files() -> None:
 
 
 def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
+    """Handle an audit event: remember the path of a file that is opened for reading only."""
     if event != "open":
         return
     path, _, flags = arguments
-    if isinstance(path, str | bytes) and isinstance(flags, int) and not flags & os.O_ACCMODE:
-        _read_files.add(str(Path(os.fsdecode(path)).absolute()))
+    is_read_only = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY
+    if isinstance(path, str | bytes) and is_read_only:
+        _opened_files.add(str(Path(os.fsdecode(path)).absolute()))
 
 
 def _files() -> set[str]:
-    """Return the sources of imported modules and other files read, without Python's libraries."""
-    paths = set(_read_files)
+    """Return the sources of imported modules and the other files read that affect captures."""
+    paths = set(_opened_files)
     for module in tuple(sys.modules.values()):
         path = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(path, str):
             paths.add(str(Path(path).absolute()))
-    return {_source(path) for path in paths if _affects_captures(path)}
+    return {_source_of(path) for path in paths if _affects_captures(path)}
 
 
 def _affects_captures(path: str) -> bool:
-    """Return whether captures can depend on a file; installed distributions are in the key."""
-    installed = "/site-packages/" in path or "/dist-packages/" in path
+    """Return whether captures can depend on a file; installed distributions are in ``_key``."""
+    is_installed = "/site-packages/" in path or "/dist-packages/" in path
     is_entry = Path(path).parent == _folder()
-    return not (installed or is_entry or path.startswith(_IGNORED))
+    return not (is_installed or is_entry or path.startswith(_IGNORED_PATHS))
 
 
-def _source(path: str) -> str:
+def _source_of(path: str) -> str:
     """Return the source file of a compiled Python file, and any other path unchanged."""
     is_compiled = path.endswith(".pyc") and Path(path).parent.name == "__pycache__"
     return importlib.util.source_from_cache(path) if is_compiled else path
 
 
 def _hash(path: str) -> str:
+    """Return a file's SHA-256, or an empty text if the file cannot be read."""
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest() if Path(path).is_file() else ""
     except OSError:

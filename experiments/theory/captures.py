@@ -1,6 +1,6 @@
-"""Requests for captures of networks, and the theory of captured networks; imports no torch.
+"""Arguments of a network's capture, and the theory of a captured network.
 
-A theory is refused if torch's own FLOP counter disagrees.
+A theory is refused if torch's own FLOP counter disagrees.  Importing this module imports no torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-#: Returns the module; called on the meta device, so that parameters use no memory.
+#: Function that builds a network; called on the meta device, so that parameters use no memory.
 Build: TypeAlias = "Callable[[], nn.Module]"
 Optimizer: TypeAlias = Literal["sgd", "momentum", "adam", "adamw", "adafactor"]
 Update: TypeAlias = Literal["single", "foreach", "fused"]
@@ -32,12 +32,14 @@ class CapturePolicy:
     """Choices that change the memory of a network; all but ``autocast`` are about training steps.
 
     - ``autocast``: type in which operators compute if autocast considers this type safe;
-    - ``update``: ``single`` (parameters one by one), ``foreach`` (lists), ``fused`` (one kernel);
-    - ``accumulate``: number of batches before an update;
+    - ``optimizer``: the optimiser that updates the parameters;
+    - ``update``: how it does so, ``single`` (parameters one by one), ``foreach`` (as lists) or
+      ``fused`` (one kernel); None is PyTorch's default;
+    - ``accumulate``: number of batches before an update, 1 to 1000;
     - ``checkpoint``: names of modules whose activations the backward pass computes again;
     - ``gradients_only``: differentiate the result also by the inputs, without loss and update.
 
-    Raises ``UsageError`` for an impossible choice.
+    Raises ``UsageError`` if ``accumulate`` is out of range, and for Adafactor's missing ``fused``.
     """
 
     autocast: str | None = None
@@ -53,8 +55,8 @@ class CapturePolicy:
         if (self.optimizer, self.update) == ("adafactor", "fused"):
             raise UsageError("PyTorch has no fused Adafactor; choose single or foreach.")
 
-    def updating(self, gpu: bool) -> Update:
-        """Return ``update``, or PyTorch's default if it is None."""
+    def update_on(self, gpu: bool) -> Update:
+        """Return ``update``, or PyTorch's default on a GPU or CPU if ``update`` is None."""
         in_lists = gpu and self.optimizer != "adafactor"
         return self.update or ("foreach" if in_lists else "single")
 
@@ -64,7 +66,10 @@ DEFAULT: Final = CapturePolicy()
 
 @dataclass(frozen=True)
 class Input:
-    """Shape, element type, layout and batch axes of one argument of a network."""
+    """Shape, element type, layout and batch axes of one argument of a network.
+
+    The extent of a batch axis is the number of images or other samples.
+    """
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -86,26 +91,29 @@ class Input:
         return tensor
 
 
-def at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
-    """Return the inputs with another batch; batch axes of another extent stay unchanged."""
+def inputs_at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
+    """Return the inputs with another batch; None leaves them unchanged.
+
+    A batch axis whose extent is not the batch of the first input with a batch stays unchanged.
+    """
     if batch is None:
         return inputs
-    old = next((source.batch for source in inputs if source.batch), None)
-    changed = []
-    for source in inputs:
-        shape = [
-            batch if axis in source.batch_axes and extent == old else extent
-            for axis, extent in enumerate(source.shape)
-        ]
-        changed.append(replace(source, shape=tuple(shape)))
-    return changed
+    old_batch = next((item.batch for item in inputs if item.batch), None)
+    new_inputs = []
+    for item in inputs:
+        shape = list(item.shape)
+        for axis, extent in enumerate(item.shape):
+            if axis in item.batch_axes and extent == old_batch:
+                shape[axis] = batch
+        new_inputs.append(replace(item, shape=tuple(shape)))
+    return new_inputs
 
 
 class Capture(NamedTuple):
     """Theory of a captured network, with values that check the theory.
 
-    ``flops`` maps the index of an operator to the FLOPs by torch's own counter.  ``probe`` has the
-    operators of a forward pass at a second batch, if any.
+    ``flops`` maps the index of an operator to its FLOPs by torch's own counter.  ``probe`` contains
+    the operators of a forward pass at a second batch; empty if there was none.
     """
 
     theory: Theory
@@ -129,8 +137,9 @@ def capture_theory(
 ) -> Theory:
     """Capture a network and return its theory on this CPU, or on a GPU with ``allocator`` options.
 
-    ``batch`` replaces the batch of the inputs.  With a ``roof`` the theory includes the least time.
-    A forward pass at the batch ``probe`` decides whether the operators scale with the batch.
+    ``batch`` replaces the batch of the inputs.  With a ``roof`` (peak rates of a device) the theory
+    includes the least time.  If ``probe`` is a batch, a forward pass at this batch decides whether
+    the operators scale with the batch.
 
     Raises ``MeasurementError`` for a network that cannot be captured, or whose work is in doubt.
     """
@@ -138,11 +147,11 @@ def capture_theory(
 
     captured = capture(
         build,
-        at_batch(inputs, batch),
+        inputs_at_batch(inputs, batch),
         train=train,
         allocator=allocator,
         policy=policy,
-        probe=() if probe is None else at_batch(inputs, probe),
+        probe=() if probe is None else inputs_at_batch(inputs, probe),
     )
     theory = agreed_theory(captured)
     is_scalable = probe is None or scales_to(theory.network, captured.probe, probe)
@@ -152,9 +161,10 @@ def capture_theory(
 
 
 def agreed_theory(captured: Capture) -> Theory:
-    """Return the theory of a capture.
+    """Return the theory of a capture, with which torch's own counter agrees.
 
-    Raises ``MeasurementError`` for the first operator whose FLOPs differ from torch's count.
+    Raises ``MeasurementError`` for the first operator whose FLOPs differ from torch's count, and
+    for products of complex numbers.
     """
     theory = captured.theory
     _refuse_complex(theory)
@@ -170,9 +180,10 @@ def agreed_theory(captured: Capture) -> Theory:
 
 
 def _refuse_complex(theory: Theory) -> None:
-    """Raise ``MeasurementError`` for products of complex numbers, which have no agreed count.
+    """Raise ``MeasurementError`` for multiply-adds of complex numbers, which have no agreed count.
 
-    PyTorch computes a complex convolution as three real ones, but a complex product as one product.
+    PyTorch computes a complex convolution as three real convolutions, but a complex matrix product
+    as one operation.
     """
     complex_storages: set[int] = set()
     for operator, work in zip(theory.network.operators, theory.work, strict=True):
@@ -190,16 +201,18 @@ def _refuse_complex(theory: Theory) -> None:
 
 
 def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
-    """Return the possible true FLOPs for a value of torch's counter.
+    """Return the FLOPs that an operator may have if torch's counter returns ``flops``.
 
     Until pytorch#183405 is fixed, the counter (``conv_backward_flop`` of torch 2.13) ignores the
-    groups of a convolution in the weight gradient, and counts too many FLOPs.
+    groups of a convolution in the weight gradient: it counts ``groups`` times too many FLOPs.
     """
     groups = operator.settings.get("groups", 1)
     if operator.base_name != "convolution_backward" or not isinstance(groups, int) or groups == 1:
         return (flops,)
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)
-    counted = (1 if mask[0] else 0) + (groups if mask[1] else 0)  # input and weight gradient
-    computed = sum(1 for is_computed in mask[:2] if is_computed)
+    has_input_gradient, has_weight_gradient = map(bool, mask[:2])
+    # In units of the true FLOPs of one gradient.
+    counted = has_input_gradient + has_weight_gradient * groups
+    computed = has_input_gradient + has_weight_gradient
     return flops, flops * computed // counted if counted else flops

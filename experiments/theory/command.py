@@ -10,13 +10,13 @@ from typing import Final
 
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
-from experiments.theory.capture_cache import cached
+from experiments.theory.capture_cache import with_disk_cache
 from experiments.theory.captures import CapturePolicy, Input, capture_theory
 from experiments.theory.networks import (
     FORMS,
+    find_network,
     named_limit,
     named_roof,
-    network,
     users_code,
     with_layout,
 )
@@ -25,13 +25,14 @@ from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, parse_options
 from report.theory.network import Theory, fits
 
-#: An input of the command line, with an optional type: ``int64:N,128``.
+#: Value of ``--input``: a shape with an optional type, such as ``int64:N,128``.
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
-#: Options that are fields of ``CapturePolicy``, and other options on which a capture depends.
+#: Options that are fields of ``CapturePolicy``.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
+#: Other options on which a capture depends.
 _CAPTURE_OPTIONS: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
-#: The options of ``theory``, as the command line reads them.
+#: Options of ``theory`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = f"""\
 network  NETWORK?  {FORMS}, which returns the module
 --input  [TYPE:]N,C,H,W...  shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated;
@@ -62,7 +63,11 @@ network  NETWORK?  {FORMS}, which returns the module
 
 
 def theory(options: argparse.Namespace) -> int:
-    """Print the theory of a network; raise ``MeasurementError`` if an operator is unknown."""
+    """Print the theory of a network, or the largest batch that fits; return the exit code 0.
+
+    With ``--capture``, write the operators of the studies' networks instead.  After printing,
+    raises ``MeasurementError`` if the work or the peak of an operator is unknown.
+    """
     if options.capture:
         from experiments.theory.operators import write_networks
 
@@ -85,22 +90,22 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function from a batch to the theory of the named network.
+    """Return a function of batch and probe that returns the theory of the named network.
 
     Captures are cached on disk; the network is imported only for a capture that is not cached.
     """
     allocator = allocator_options(device, options.allocator)
     roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
     policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY_OPTIONS})
-    network_by_name = cache(network)
+    find_once = cache(find_network)
 
     def capture_at(batch: int | None, probe: int | None) -> Theory:
-        build, image = network_by_name(options.network)
+        build, image = find_once(options.network)
         return capture_theory(
             with_layout(build, options.dtype, options.channels_last),
             inputs_of(options, image),
-            batch,
-            probe,
+            batch=batch,
+            probe=probe,
             train=options.train,
             allocator=allocator,
             policy=policy,
@@ -109,15 +114,16 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
     request = {name: getattr(options, name) for name in (*_CAPTURE_OPTIONS, *_POLICY_OPTIONS)}
     request["allocator"] = allocator
     request["gpu"] = device == "cuda" and import_torch().cuda.is_available()
-    captured = cached(capture_at, request)
+    cached_capture_at = with_disk_cache(capture_at, request)
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
-        return replace(captured(batch, probe), roof=roof)
+        return replace(cached_capture_at(batch, probe), roof=roof)
 
     return theory_at
 
 
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
+    """Raise ``MeasurementError`` if the network's work, or its peak memory on a GPU, is unknown."""
     if theory.refused:
         raise MeasurementError(
             f"{network}: {', '.join(theory.refused)}: the work of this operator is unknown, and "
@@ -126,14 +132,15 @@ def _refuse_unknown_work(theory: Theory, network: str) -> None:
     if theory.unlike_gpu:
         raise MeasurementError(
             f"{network}: {', '.join(theory.unlike_gpu)}: a GPU runs other kernels for it, so its "
-            "peak is unknown; ask where PyTorch has a GPU, or leave out --device cuda."
+            "peak is unknown; run this command where PyTorch has a GPU, or leave out --device cuda."
         )
 
 
 def allocator_options(device: str, text: str | None) -> Options | None:
-    """Return options of a GPU's allocator, by default from the environment; None on a CPU.
+    """Parse options of a GPU's allocator, by default from the environment; None on a CPU.
 
-    Raises ``UsageError`` if the allocator is off, ``StudyError`` for an option not modelled.
+    Raises ``UsageError`` for options on a CPU and if the environment turns the allocator off, and
+    ``StudyError`` for an option that is not modelled.
     """
     if device == "cpu":
         if text is not None:
@@ -150,9 +157,10 @@ def allocator_options(device: str, text: str | None) -> Options | None:
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
-    """Return the inputs named by the command line, by default the network's own ``image`` shape.
+    """Return the inputs that the command line describes, by default images of the shape ``image``.
 
-    Raises ``UsageError`` if no shape is known.
+    ``image`` (channels, height, width) is the network's own, or empty if unknown.  Raises
+    ``UsageError`` if no shape is known, and for an impossible shape or type.
     """
     if not options.input:
         if not image and options.image is None:
@@ -180,7 +188,11 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
 def inputs_of_shapes(
     shapes: Sequence[Sequence[int | str]], types: Sequence[str], channels_last: bool, batch: int = 1
 ) -> list[Input]:
-    """Return inputs of these shapes; ``N`` is the batch, or without ``N`` the first extent."""
+    """Return inputs of these shapes, with ``batch`` in place of each ``N``.
+
+    Axes of ``N`` are batch axes.  Without ``N`` in any shape, the first axis of each input is one.
+    ``channels_last`` applies to inputs of four axes.
+    """
     names_batch = any("N" in shape for shape in shapes)
     inputs = []
     for shape, dtype in zip(shapes, types, strict=True):

@@ -33,6 +33,7 @@ from report.theory.roofline import Roof, sheet_roof
 if TYPE_CHECKING:
     from experiments.theory.captures import Build
 
+#: Examples of the possible names of networks, for messages.
 FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 
 
@@ -45,9 +46,10 @@ class NamedNetwork(NamedTuple):
 
 @contextmanager
 def users_code(network: str) -> Iterator[None]:
-    """Redirect all output of a network's code to the standard error, apart from results.
+    """Redirect output of a network's code to standard error; standard output is for results.
 
-    Raises ``MeasurementError`` for any exception of this code, also for ``SystemExit``.
+    Raises ``MeasurementError`` for any exception of this code, also for ``SystemExit``, except
+    ``RidgepointError`` and ``KeyboardInterrupt``, which are passed on.
     """
     with (
         os.fdopen(os.dup(2), "w", errors="replace") as stream,
@@ -63,22 +65,26 @@ def users_code(network: str) -> Iterator[None]:
             raise MeasurementError(f"{network}: its code ended in {words_of(error)}.") from error
 
 
-def network(name: str) -> NamedNetwork:
+def find_network(name: str) -> NamedNetwork:
     """Return the builder of the network ``name``, with the shape of its images.
 
     Raises ``UsageError`` for an unknown name, ``MeasurementError`` for a missing package.
     """
-    source, _, member = name.rpartition(":")
-    if source.endswith(".py") and member:
-        return _of_file(Path(source), member)
-    finders = {"torchvision": _of_torchvision, "timm": _of_timm, "study": _of_studies}
-    if source not in finders or not member:
+    origin, _, member = name.rpartition(":")
+    if origin.endswith(".py") and member:
+        return _find_in_file(Path(origin), member)
+    finders = {
+        "torchvision": _find_in_torchvision,
+        "timm": _find_in_timm,
+        "study": _find_in_studies,
+    }
+    if origin not in finders or not member:
         raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
-    return finders[source](member)
+    return finders[origin](member)
 
 
 def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
-    """Return ``build`` with parameters of another type and layout."""
+    """Return a builder that converts the module of ``build`` to a type and memory layout."""
 
     def build_with_layout() -> Any:
         import torch
@@ -89,8 +95,8 @@ def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
     return build_with_layout
 
 
-def _require(*packages: str) -> None:
-    """Import torch, after a check for missing packages, since importing torch takes seconds."""
+def _import_torch_after_checking(*packages: str) -> None:
+    """Import torch; before these seconds, raise ``MeasurementError`` if a package is missing."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MeasurementError(
@@ -99,10 +105,10 @@ def _require(*packages: str) -> None:
     import_torch()
 
 
-def _of_file(path: Path, function: str) -> NamedNetwork:
+def _find_in_file(path: Path, function: str) -> NamedNetwork:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file.")
-    _require()
+    import_torch()  # before the file does, with its threads and precision fixed
     module = import_file(path)
     try:
         return NamedNetwork(function_of(module, function), ())
@@ -110,19 +116,19 @@ def _of_file(path: Path, function: str) -> NamedNetwork:
         raise UsageError(f"{error}; name a function that returns a module.") from None
 
 
-def _of_studies(name: str) -> NamedNetwork:
-    _require()
+def _find_in_studies(name: str) -> NamedNetwork:
+    import_torch()
     from experiments.networks import catalogue
 
     if name not in catalogue.INPUT_SHAPES:
         names = ", ".join(catalogue.INPUT_SHAPES)
         raise UsageError(f"No study has a network {name!r}; possible are {names}.")
-    return NamedNetwork(partial(catalogue.network, name), catalogue.INPUT_SHAPES[name])
+    return NamedNetwork(partial(catalogue.build_network, name), catalogue.INPUT_SHAPES[name])
 
 
-def _of_torchvision(name: str) -> NamedNetwork:
-    _require("torchvision")
-    _let_torchvision_import()
+def _find_in_torchvision(name: str) -> NamedNetwork:
+    _import_torch_after_checking("torchvision")
+    _declare_torchvision_operators()
     from torchvision import models  # type: ignore[import-untyped]
 
     if name not in models.list_models():
@@ -130,7 +136,7 @@ def _of_torchvision(name: str) -> NamedNetwork:
     return NamedNetwork(partial(models.get_model, name, weights=None))
 
 
-def _of_timm(name: str) -> NamedNetwork:
+def _find_in_timm(name: str) -> NamedNetwork:
     timm = import_timm()
     if not timm.is_model(name):
         raise UsageError(f"timm has no network {name!r}.")
@@ -140,20 +146,20 @@ def _of_timm(name: str) -> NamedNetwork:
 
 
 def import_timm() -> Any:
-    """Import timm, also with a CPU build of torch."""
-    _require("timm", "torchvision")
-    _let_torchvision_import()
+    """Import timm, also with a CPU build of torch; raises ``MeasurementError`` if it is missing."""
+    _import_torch_after_checking("timm", "torchvision")
+    _declare_torchvision_operators()
     import timm  # type: ignore[import-untyped]
 
     return timm
 
 
-@cache  # holds the library: its definitions disappear when it is freed
-def _let_torchvision_import() -> Any:
-    """Declare two operators of torchvision's compiled library where the library does not load.
+@cache  # keeps the library alive: its definitions disappear when it is freed
+def _declare_torchvision_operators() -> Any:
+    """Declare two operators of torchvision's compiled library if the library cannot be loaded.
 
-    There is no torchvision for a CPU build of torch, and the general build cannot load its library
-    with such a torch.  torchvision's networks use neither operator.
+    ``import torchvision`` fails without these operators, although its networks use neither.  The
+    general build of torchvision cannot load its library with a CPU build of torch.
     """
     import torch
 
@@ -171,7 +177,7 @@ def _let_torchvision_import() -> Any:
 
 
 class MemoryLimit(NamedTuple):
-    """Memory of a device or machine in bytes, with the device's name and whether it is a GPU."""
+    """Memory (B) of a device or machine, its name, and whether it is a GPU."""
 
     bytes: int
     name: str
@@ -179,12 +185,13 @@ class MemoryLimit(NamedTuple):
 
 
 def named_limit(name: str) -> MemoryLimit:
-    """Parse a memory limit: a size (``8GB``), a device of ``devices.yaml``, or ``record:FILE``.
+    """Parse a memory limit: a size (``8GB``), a GPU of ``devices.yaml``, or ``record:FILE``.
 
-    Raises ``UsageError`` for any other name.
+    A record stands for its GPU, or for the machine if it has no GPU.  Raises ``UsageError`` for any
+    other name.
     """
     if name.startswith("record:"):
-        environment = _record(name, name.removeprefix("record:")).record.environment
+        environment = _read_record(name, name.removeprefix("record:")).record.environment
         gpu = environment.gpu
         size = gpu.memory_bytes if gpu else environment.memory_bytes
         return MemoryLimit(size, environment.label, gpu is not None)
@@ -197,7 +204,7 @@ def named_limit(name: str) -> MemoryLimit:
 def named_roof(name: str, dtype: str) -> Roof:
     """Return the peak rates of a device of ``data/devices.yaml``, or of the record in a file.
 
-    Raises ``UsageError`` if the peak of arithmetic in ``dtype`` is unknown.
+    Raises ``UsageError`` if the peak of arithmetic in ``dtype``, or of memory, is unknown.
     """
     if name.endswith(ENDING):
         return _measured_roof(Path(name), dtype)
@@ -206,7 +213,11 @@ def named_roof(name: str, dtype: str) -> Roof:
 
 
 def _rates_of_device(option: str, name: str, *operations: str) -> tuple[Any, ...]:
-    """Return name and rates of a device in ``data/devices.yaml``; raise if a rate is unknown."""
+    """Return a device's name and its rates of ``operations`` in ``data/devices.yaml``.
+
+    ``name`` may be the beginning of a device's key.  Raises ``UsageError`` with the possible
+    devices if the device or one of its rates is unknown.
+    """
     devices = read_devices(ROOT / "data" / "devices.yaml")
     rates = {}
     for sheet in devices.devices:
@@ -227,7 +238,8 @@ def _rates_of_device(option: str, name: str, *operations: str) -> tuple[Any, ...
     return device.name, *rates[device.key]
 
 
-def _record(option: str, file: str) -> Stored:
+def _read_record(option: str, file: str) -> Stored:
+    """Read a record; ``option`` begins the message of the ``UsageError`` for a missing file."""
     path = Path(file).resolve()
     if not path.is_file():
         raise UsageError(f"{option}: there is no such file.")
@@ -235,8 +247,8 @@ def _record(option: str, file: str) -> Stored:
 
 
 def _measured_roof(path: Path, dtype: str) -> Roof:
-    stored = _record(f"--device-peaks {path}", str(path))
-    record = stored.record
+    """Return the measured peak rates of a record; raise ``UsageError`` without measured peaks."""
+    record = _read_record(f"--device-peaks {path}", str(path)).record
     peak = bounding_rate(record, "matrix_product", dtype)
     bandwidth = bounding_rate(record, "copy")
     if peak is None or bandwidth is None:

@@ -4,8 +4,8 @@ A fake tensor has a device, a shape and a layout, but no elements.  It dispatche
 this device, and is freed when a real tensor would be freed.
 
 The recorder is a dispatch mode below automatic differentiation, so that it sees every operator
-with arguments and results.  It numbers storages in the order of their first use.  Weak references
-tell when a storage is freed.
+with arguments and results.  It numbers storages in the order of their first use, and holds weak
+references that notify it when a storage is freed.
 
 Autograd sums several gradients of one tensor in place, if nothing else holds the first gradient
 (``can_accumulate_inplace`` in ``torch/csrc/autograd/input_buffer.cpp``).  For fake tensors it
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 #: Namespaces of operators that compute nothing: they ask for a device or mark a profile.
 _NO_COMPUTATION: Final = frozenset({"prim", "profiler"})
 _ADDITION: Final = "add.Tensor"
-#: Advice if a dimension other than the batch grows.
+#: End of messages if a dimension other than the batch grows.
 _BATCH_ADVICE: Final = "write N where the batch stands, such as --input 128,N,512"
-#: Attention with a user's function of scores; the first arguments are query, key and value.
-_ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
+#: Operators of attention that call a user's function of the scores.
+_FLEX_ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 _aten: Final = torch.ops.aten
 
 
@@ -65,9 +65,10 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 
 class FakeMode(FakeTensorMode):
-    """PyTorch's mode for fake tensors; also refuses mixed types that real kernels refuse.
+    """PyTorch's mode for fake tensors; also refuses types of elements that real kernels refuse.
 
-    ``unseen`` is the name of an operator called in another thread, which no recorder sees.
+    ``unseen`` is the name of an operator called in another thread, which no recorder sees; empty if
+    there was none.
     """
 
     supports_higher_order_operators = True
@@ -79,8 +80,9 @@ class FakeMode(FakeTensorMode):
         self.unseen = ""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # The recorder sees operators in autograd's threads, where a node is being computed.
         if get_ident() != self._thread and torch._C._current_autograd_node() is None:
-            self.unseen = str(func)  # autograd's threads have a node; the recorder sees them
+            self.unseen = str(func)
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         if func is _aten._nnpack_available.default:  # called when PyTorch selects a convolution
@@ -95,7 +97,7 @@ class FakeMode(FakeTensorMode):
                 )
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
-            # PyTorch infers the input's axis order; the CPU kernel writes the contiguous order.
+            # PyTorch infers a result in the input's axis order; the CPU kernel returns contiguous.
             normalised, *statistics = result
             with torch._C._DisableTorchDispatch():
                 bare = torch.empty(normalised.shape, dtype=normalised.dtype, device="meta")
@@ -122,8 +124,8 @@ def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
         return replacements[id(tensor)]
 
     originals = []  # kept alive, so that no new tensor gets the id of an old tensor
-    for part in module.modules():
-        for table in (part._parameters, part._buffers, vars(part)):
+    for member in module.modules():
+        for table in (member._parameters, member._buffers, vars(member)):
             for name, value in list(table.items()):
                 if isinstance(value, torch.Tensor):
                     originals.append(value)
@@ -131,7 +133,7 @@ def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
 
 
 def _is_permuted_on_cpu(tensor: Any) -> bool:
-    """Return whether a tensor without gaps is neither contiguous nor channels last."""
+    """Return whether a CPU tensor without gaps is neither contiguous nor channels last."""
     channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
     return (
         isinstance(tensor, FakeTensor)
@@ -154,7 +156,8 @@ def _are_real(types: set[torch.dtype]) -> bool:
     return types.isdisjoint((torch.bool, torch.complex64, torch.complex128))
 
 
-#: Operator → test whether its kernel computes these types; PyTorch also infers results for others.
+#: Operator → test of the element types that its kernel computes; for fake tensors of other types,
+#: PyTorch would infer a result instead of raising an error.
 _TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
     _aten.mm.default: _are_equal,
     _aten.addmm.default: _are_equal,
@@ -171,10 +174,10 @@ _TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
 
 @dataclass
 class _StorageNumbers:
-    """Numbers of storages, which are indices into ``sizes`` (bytes).
+    """Numbers of storages, which are indices into ``sizes`` (B).
 
-    ``numbers`` maps addresses of live storages to numbers.  ``freed`` has original and present
-    number (see ``merge``) of newly freed storages.
+    ``numbers`` maps addresses of live storages to numbers.  ``freed`` contains, for each storage
+    freed since ``take_freed``, its first number and its present number (see ``merge``).
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -212,7 +215,7 @@ class _StorageNumbers:
 
 
 class Recorder(TorchDispatchMode):
-    """Dispatch mode that records every operator called while the mode is active."""
+    """Dispatch mode that records every operator that ``step`` calls while the mode is active."""
 
     supports_higher_order_operators = True
 
@@ -230,7 +233,7 @@ class Recorder(TorchDispatchMode):
         #: Batch of the inputs if growth with the batch is checked, else 0.
         self.batch = 0
         self._step = step
-        self._names = {id(part): name for part, name in module_names(step.module).items()}
+        self._names = {id(member): name for member, name in module_names(step.module).items()}
         #: Names of the modules that are being called, outermost first.
         self._module_stack: list[str] = []
         #: Sequence number of autograd's nodes → module called from this number on, ascending.
@@ -243,40 +246,41 @@ class Recorder(TorchDispatchMode):
     def begin(self, inputs: Sequence[torch.Tensor], *, records: bool = True) -> None:
         """Number the storages of parameters and buffers (in ``Module.to``'s order), then of inputs.
 
-        A buffer can be freed if the call replaces the buffer.
+        Buffers are watched, since a call that replaces a buffer frees the old one.
         """
         for tensor in _tensors_in_apply_order(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
-        self._inputs = tuple(self._tensor(tensor, watch=False) for tensor in inputs)
+        self._inputs = tuple(self._describe(tensor, watch=False) for tensor in inputs)
         self.restart(())
         self.records = records
 
     def restart(self, state: Iterable[torch.Tensor]) -> None:
-        """Move all operators to the history; ``state`` are the tensors left by the first step.
+        """Move all operators to the history, and record from here on.
 
-        Gradients in the state can be freed.
+        ``state`` are the tensors that the first step left, such as gradients, which can be freed.
         """
         self._storages.take_freed()
         self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
         self.records, self.forward_count = True, 0
-        self._state = tuple(self._tensor(tensor) for tensor in state)
+        self._state = tuple(self._describe(tensor) for tensor in state)
         parameters = self._step.module.named_parameters(remove_duplicate=False)
-        self._parameters = {name: self._tensor(p, watch=False) for name, p in parameters}
+        self._parameters = {name: self._describe(p, watch=False) for name, p in parameters}
         buffers = self._step.module.named_buffers(remove_duplicate=False)
-        self._buffers = {name: self._tensor(buffer) for name, buffer in buffers}
+        self._buffers = {name: self._describe(buffer) for name, buffer in buffers}
+        #: Identity of a parameter → name of the first module that has it.
         self._owners: dict[int, str] = {}
-        for part in self._step.module.modules():
-            for parameter in part._parameters.values():
-                self._owners.setdefault(id(parameter), self._names[id(part)])
+        for member in self._step.module.modules():
+            for parameter in member._parameters.values():
+                self._owners.setdefault(id(parameter), self._names[id(member)])
 
     @contextmanager
     def tracking_modules(self) -> Iterator[None]:
-        """Track which module is being called."""
+        """Track which module is being called; unknown modules count as their caller."""
 
         def enter(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             name = self._names.get(id(module))
-            self._module_stack.append(self._module() if name is None else name)
+            self._module_stack.append(self._current_module() if name is None else name)
             note_module()
             if self.batch and getattr(module, "batch_first", None) is False:
                 self._refuse_growing_sequence(module, arguments)
@@ -286,6 +290,7 @@ class Recorder(TorchDispatchMode):
             note_module()
 
         def note_module() -> None:
+            """Remember the module in whose call autograd will create its next nodes."""
             number = torch._C._autograd._get_sequence_nr()
             module = self._module_stack[-1] if self._module_stack else operations.LOSS
             self._modules_by_node.append((number, module))
@@ -297,7 +302,7 @@ class Recorder(TorchDispatchMode):
             yield
 
     def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """Raise ``MeasurementError`` if a module's sequences grow instead of the batch."""
+        """Raise ``MeasurementError`` if the sequence axis of a module holds the batch."""
         for tensor in tensors_in(arguments[:1]):
             if tensor.dim() != 3:
                 continue
@@ -305,7 +310,7 @@ class Recorder(TorchDispatchMode):
             if length % self.batch == 0 and batch % self.batch != 0:
                 raise MeasurementError(
                     f"{self._module_stack[-1] or type(module).__name__} takes the sequence first, "
-                    f"so that its length would grow in place of the batch; {_BATCH_ADVICE}."
+                    f"so that its length would grow instead of the batch; {_BATCH_ADVICE}."
                 )
 
     def __torch_dispatch__(
@@ -315,31 +320,35 @@ class Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call an operator and record the call."""
+        """Call an operator and record the call.
+
+        Raises ``MeasurementError`` for an operator that calls a function, and above the limit.
+        """
         keywords, phase = kwargs or {}, self._step.phase
-        if isinstance(func, HigherOrderOperator) and func.name() not in _ATTENTION:
+        if isinstance(func, HigherOrderOperator) and func.name() not in _FLEX_ATTENTION:
             raise MeasurementError(
                 f"The network cannot be captured: {func.name()} calls a function whose operators "
                 "cannot be recorded; call the function itself."
             )
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
-            return args[0].fake_device  # called thousands of times
+            return args[0].fake_device  # a shortcut, since it is called thousands of times
         if func.namespace in _NO_COMPUTATION:
             return func(*args, **keywords)
-        if func is torch.ops.aten._local_scalar_dense.default and phase == "update":
+        if func is _aten._local_scalar_dense.default and phase == "update":
             return 1.0  # a norm or a count that scales an optimiser's step
-        freed = self._freed() if self.records else ()
+        freed = self._take_freed() if self.records else ()
         result = func(*args, **keywords)
         if phase == "forward":
-            self._count_forward(_name(func))
+            self._count_forward(_operator_name(func))
         if self.records:
             self._record(func, args, keywords, result, freed)
         return result
 
-    def _freed(self) -> tuple[int, ...]:
+    def _take_freed(self) -> tuple[int, ...]:
         """Return the storages freed after the last operator.
 
-        If the last operator was a sum of gradients, record it as written into an operand first.
+        If the last operator added to a gradient that was freed right after, change the recorded
+        operator: it wrote the sum into this gradient (see the module's docstring).
         """
         freed = self._storages.take_freed()
         last = self.operators[-1] if self.operators else None
@@ -370,36 +379,39 @@ class Recorder(TorchDispatchMode):
         result: Any,
         freed: tuple[int, ...],
     ) -> None:
+        """Record a call with its arguments and result, and the storages freed before the call."""
         phase = self._step.phase
         schema = () if isinstance(func, HigherOrderOperator) else func._schema.arguments
+        # Without a schema, it is attention, whose first arguments have these names.
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
         arguments = {**dict(zip(names, args, strict=False)), **keywords}
         for name, value in arguments.items():
-            tensors = tuple(self._tensor(tensor) for tensor in tensors_in(value))
+            tensors = tuple(self._describe(tensor) for tensor in tensors_in(value))
             if not tensors:
                 settings[name] = _convert_setting(value)
                 continue
             reads[name] = tensors
+            # Of a list of tensors and None, also record which items are None.
             if isinstance(value, list) and any(item is None for item in value):
                 settings[name] = tuple(None if item is None else True for item in value)
         first_new = len(self._storages.sizes)
-        writes = tuple(self._tensor(tensor) for tensor in tensors_in(result))
+        writes = tuple(self._describe(tensor) for tensor in tensors_in(result))
         allocated = tuple(range(first_new, len(self._storages.sizes)))
         if counter := flop_registry.get(getattr(func, "_overloadpacket", func)):
             self.flops[len(self.operators)] = counter(*args, **keywords, out_val=result)
         if phase == "backward":
             self._gradients |= set(allocated)
-        updates = []  # arguments that the operator writes in place
+        updates = []  # names of arguments that the operator writes in place
         for argument in schema:
             is_written = argument.alias_info is not None and argument.alias_info.is_write
             if is_written and argument.name in reads:
                 updates.append(argument.name)
         self.operators.append(
             Operator(
-                name=_name(func),
-                module=self._module(),
+                name=_operator_name(func),
+                module=self._current_module(),
                 phase=phase,
                 reads=reads,
                 settings=settings,
@@ -419,7 +431,7 @@ class Recorder(TorchDispatchMode):
                 f"{name}: it loops over the batch, or a sequence grows instead; {_BATCH_ADVICE}."
             )
 
-    def _module(self) -> str:
+    def _current_module(self) -> str:
         """Return the name of the module to which the current operator belongs.
 
         In the backward pass, this is the module during whose call autograd recorded the current
@@ -438,7 +450,11 @@ class Recorder(TorchDispatchMode):
         earlier = bisect(self._modules_by_node, node._sequence_nr(), key=itemgetter(0))
         return self._modules_by_node[earlier - 1][1] if earlier else operations.LOSS
 
-    def _tensor(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
+    def _describe(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
+        """Convert a tensor for the record; with ``watch``, record when its storage is freed.
+
+        Raises ``MeasurementError`` for an unknown type of elements and for sparse tensors.
+        """
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in ITEM_BYTES or tensor.layout != torch.strided:
             raise MeasurementError(
@@ -461,16 +477,19 @@ class Recorder(TorchDispatchMode):
         )
 
 
-def _name(func: Any) -> str:
+def _operator_name(func: Any) -> str:
     return str(func).removeprefix("aten.")
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name, or with up to three names if it is used repeatedly."""
+    """Return every module with its name, or with all its names if it is used repeatedly.
+
+    Names beyond three are only counted.
+    """
     names: dict[nn.Module, list[str]] = {}
-    for name, part in module.named_modules(remove_duplicate=False):
-        names.setdefault(part, []).append(name)
-    return {part: _join_names(part_names) for part, part_names in names.items()}
+    for name, member in module.named_modules(remove_duplicate=False):
+        names.setdefault(member, []).append(name)
+    return {member: _join_names(member_names) for member, member_names in names.items()}
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -488,6 +507,7 @@ def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _convert_setting(value: object) -> OperatorSetting:
+    """Convert an argument without tensors; a type or a device becomes its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

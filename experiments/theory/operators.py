@@ -1,8 +1,8 @@
 """Capture the operators of any network on tensors without memory; imports torch.
 
 A network runs on fake tensors (device, shape and layout, but no elements) under a recorder that
-sees every operator.  The same Python code holds real and fake tensors, so that the recorder sees
-the same storages freed between two operators as in a real call.  Nothing is computed or allocated.
+sees every operator.  Python code holds fake tensors as long as it would hold real ones, so the
+recorder sees storages freed between the same operators.  Nothing is computed or allocated.
 """
 
 import gzip
@@ -27,7 +27,12 @@ from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.timing import collector_off
 from experiments.networks.capture import capture_layers
-from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, changed, network
+from experiments.networks.catalogue import (
+    CHANGES,
+    INPUT_SHAPES,
+    build_changed_network,
+    build_network,
+)
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
 from experiments.theory.networks import with_layout
 from experiments.theory.operator_recorder import (
@@ -58,12 +63,12 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: Networks whose layers papers use, but not their operators.
+#: Networks of which papers use the layers, but not the operators.
 _WITHOUT_OPERATORS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: Network → captured image sizes besides the network's own size.
-_MORE_IMAGES: Final = {"ResNet-20": (224,), **dict.fromkeys(_WITHOUT_OPERATORS, (64,))}
+#: Network → further image sizes (pixels per side) to capture, besides the network's own size.
+_FURTHER_SIZES: Final = {"ResNet-20": (224,), **dict.fromkeys(_WITHOUT_OPERATORS, (64,))}
 #: A forward pass may call twice as many operators as the probe, plus this number.
-_LEEWAY: Final = 1000
+_EXTRA_OPERATORS: Final = 1000
 
 
 def capture(
@@ -79,44 +84,44 @@ def capture(
 
     A training step has a forward pass, loss, backward pass and update.  The loss is the cross
     entropy if the result is a matrix of scores, else the sum of the means of all results.  The
-    network runs on the ``probe`` (the inputs at a small batch), then twice on the inputs.  The
-    second run is captured; the first allocates the optimiser's state.  A third forward pass must
-    call the same operators.  With ``allocator`` options the operators are those of a GPU, as far as
-    known without a GPU.
+    network first runs on the ``probe`` (the inputs at a small batch) if there is one, then twice on
+    the inputs.  The second run is captured; the first allocates the optimiser's state.  A third
+    forward pass must call the same operators.  With ``allocator`` options the operators are those
+    of a GPU, as far as known without a GPU.
 
-    Raises ``MeasurementError`` if the network needs the values of tensors, cannot run on these
-    inputs, calls many more operators than on the probe, calls other operators in the third pass,
-    or computes in other threads.
+    Raises ``MeasurementError`` if the network cannot be built, is quantised, needs the values of
+    tensors, cannot run on these inputs, calls many more operators than on the probe, calls other
+    operators in the third pass, or computes in other threads.
     """
     gpu = allocator is not None
-    device = _device(gpu, policy)
-    module, compiled = _eager(build_module(build).train(train))
+    device = _fake_device(gpu, policy)
+    module, compiled = _without_compile(build_module(build).train(train))
     _checkpoint(module, policy.checkpoint)
-    step = ReplayedStep(module, policy, gpu, train)
-    recorder, probe_recorder = _record(step, inputs, probe, device)
+    step = ReplayedStep(module, policy, gpu=gpu, trains=train)
+    recorder, probe_recorder = _record_step(step, inputs, probe, device)
     theory = Theory(
         network=recorder.network(),
         conditions=_conditions(allocator),
         history=recorder.history,
-        other_on_gpu=() if device.type == "cuda" else _recurrent(module),
+        other_on_gpu=() if device.type == "cuda" else _recurrent_modules(module),
         compiled=compiled,
-        classes={name: type(part).__name__ for part, name in module_names(module).items()},
+        classes={name: type(member).__name__ for member, name in module_names(module).items()},
     )
     return Capture(theory, recorder.flops, tuple(probe_recorder.operators))
 
 
-def _record(
+def _record_step(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
     """Run a step on fake tensors; return the recorders of the step and of the probe."""
     mode = FakeMode()
-    recorder, probe_recorder, third = Recorder(step), Recorder(step), Recorder(step)
+    recorder, probe_recorder, third_recorder = Recorder(step), Recorder(step), Recorder(step)
     try:
-        _materialise(step.module, inputs)
+        _initialise_lazy_modules(step.module, inputs)
         make_fake(step.module, mode, device)
         meta = torch.device("meta")
-        tensors = [FakeTensor(mode, source.tensor(meta), device) for source in inputs]
-        probe_tensors = [FakeTensor(mode, source.tensor(meta), device) for source in probe]
+        tensors = [FakeTensor(mode, item.tensor(meta), device) for item in inputs]
+        probe_tensors = [FakeTensor(mode, item.tensor(meta), device) for item in probe]
         with (
             mode,
             torch.compiler.set_stance("force_eager"),
@@ -124,23 +129,27 @@ def _record(
             _use_gpu_operators(step.gpu, device),
         ):
             if probe_tensors:
-                step.probe(probe_tensors, probe_recorder)
-                limit = 2 * len(probe_recorder.operators) + _LEEWAY
+                step.record_forward(probe_tensors, probe_recorder)
+                limit = 2 * len(probe_recorder.operators) + _EXTRA_OPERATORS
                 recorder.forward_limit = step.policy.accumulate * limit
                 recorder.batch = inputs[0].batch
             step.record(tensors, recorder)
-            step.probe(tensors, third)
-        _refuse_unseen(mode, recorder.operators, third.operators)
+            step.record_forward(tensors, third_recorder)
+        _refuse_unseen(mode, recorder.operators, third_recorder.operators)
     except MeasurementError:
         raise
     except Exception as error:
-        at = f" after {recorder.operators[-1].name}" if recorder.operators else ""
-        raise MeasurementError(f"The network cannot be captured{at}: {_reason(error)}") from error
+        place = f" after {recorder.operators[-1].name}" if recorder.operators else ""
+        reason = _explain(error)
+        raise MeasurementError(f"The network cannot be captured{place}: {reason}") from error
     return recorder, probe_recorder
 
 
 def _conditions(allocator: Options | None) -> Conditions:
-    """Return the conditions under which PyTorch runs on this CPU or a GPU with ``allocator``."""
+    """Describe this CPU, and a GPU's ``allocator`` if there is one, as far as memory depends on it.
+
+    ``block`` is the width of the CPU's vectors in elements, ``tiles`` whether it has AMX.
+    """
     return Conditions(
         threads=torch.get_num_threads(),
         block=vector_block(torch.backends.cpu.get_cpu_capability()),
@@ -150,13 +159,17 @@ def _conditions(allocator: Options | None) -> Conditions:
 
 
 def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
-    """Raise ``MeasurementError`` if operators ran in other threads or change between calls."""
+    """Raise ``MeasurementError`` if operators ran in other threads or change between calls.
+
+    ``second`` are the operators of the captured step, ``third`` of one more forward pass.
+    """
     if mode.unseen:
         raise MeasurementError(
             f"The network calls {mode.unseen} in a thread of its own, where no operator is seen; "
             "call it in the thread of the forward pass."
         )
     forward = [operator for operator in second if operator.phase == "forward"]
+    # A step has several forward passes if it accumulates the gradients of several batches.
     passes = max(1, round(len(forward) / max(1, len(third))))
     for operator, repeated in zip_longest(forward, [*third] * passes):
         if not (operator and repeated and signature(operator) == signature(repeated)):
@@ -167,11 +180,11 @@ def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[O
             )
 
 
-def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
+def _fake_device(gpu: bool, policy: CapturePolicy) -> torch.device:
     """Return the device of the fake tensors.
 
-    Without CUDA, PyTorch has no backward pass on a fake GPU; a CPU stands in.  Raises
-    ``MeasurementError`` if the CPU would run other operators.
+    Without CUDA, PyTorch has no backward pass on a fake GPU, so a fake CPU is used.  Raises
+    ``MeasurementError`` for autocast in this case, since a CPU would call other operators.
     """
     has_gpu = gpu and torch.cuda.is_available()
     if gpu and not has_gpu and policy.autocast:
@@ -183,20 +196,21 @@ def _device(gpu: bool, policy: CapturePolicy) -> torch.device:
 
 
 def _use_gpu_operators(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
-    """Call a GPU's operators on CPU tensors, for functions that have other operators on a CPU."""
+    """Replace functions that call other operators on a CPU, if a fake CPU represents a GPU."""
     if not gpu or device.type == "cuda":
         return nullcontext()
-    gpu_functions = {"dropout": _dropout, "scaled_dot_product_attention": _attention}
+    gpu_functions = {"dropout": _gpu_dropout, "scaled_dot_product_attention": _gpu_attention}
     return patch.multiple(nn.functional, **gpu_functions)
 
 
-def _dropout(
-    source: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+def _gpu_dropout(
+    input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> torch.Tensor:
-    return torch.native_dropout(source, p, True)[0] if training and 0 < p < 1 else source
+    """Call the fused operator, which a GPU calls; parameters are those of ``dropout``."""
+    return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
 
 
-def _attention(
+def _gpu_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -206,66 +220,76 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Call memory-efficient attention, which all GPUs have; flash attention saves as many bytes."""
-    trained = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+    """Call memory-efficient attention, which all GPUs have; flash attention saves as many bytes.
+
+    The parameters are those of ``scaled_dot_product_attention``.
+    """
+    trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
-    attended, *_ = call(query, key, value, attn_mask, trained, dropout_p, is_causal, scale=scale)
-    return attended  # type: ignore[no-any-return]
+    result, *_ = call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)
+    return result  # type: ignore[no-any-return]
 
 
 def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
-    """Let the backward pass recompute the activations of the modules ``names``."""
-    parts = dict(module.named_modules())
+    """Let the backward pass recompute the activations of the modules ``names``.
+
+    Raises ``MeasurementError`` if a module does not exist.
+    """
+    members = dict(module.named_modules())
     for name in names:
-        if name not in parts or not name:
+        if name not in members or not name:
             names_of_children = ", ".join(child for child, _ in module.named_children())
             raise MeasurementError(
                 f"The network has no module {name!r}; it consists of {names_of_children}."
             )
-        part = parts[name]
-        part.forward = partial(  # type: ignore[method-assign]
-            checkpoint, part.forward, use_reentrant=False, preserve_rng_state=False
+        member = members[name]
+        member.forward = partial(  # type: ignore[method-assign]
+            checkpoint, member.forward, use_reentrant=False, preserve_rng_state=False
         )
 
 
-def _eager(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
+def _without_compile(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the module without ``torch.compile``, and the names of compiled modules.
 
     Raises ``MeasurementError`` for quantised modules, since their weights are not parameters.
     """
     compiled = ["the network"] if hasattr(module, "_orig_mod") else []
     module = getattr(module, "_orig_mod", module)
-    for name, part in list(module.named_modules()):
-        if type(part).__module__.startswith("torch.ao.nn.quantized"):
+    for name, member in list(module.named_modules()):
+        if type(member).__module__.startswith("torch.ao.nn.quantized"):
             raise MeasurementError(
                 f"{name or 'The network'} is quantised, so that no operator shows its weights; "
                 "give the network before it is quantised."
             )
-        if part._compiled_call_impl is not None:
-            part._compiled_call_impl = None
+        if member._compiled_call_impl is not None:
+            member._compiled_call_impl = None
             compiled.append(name or "the network")
-        for child, inner in list(part.named_children()):
-            if hasattr(inner, "_orig_mod"):
-                setattr(part, child, inner._orig_mod)
-                compiled.append(f"{name}.{child}".strip("."))
+        for child_name, child in list(member.named_children()):
+            if hasattr(child, "_orig_mod"):
+                setattr(member, child_name, child._orig_mod)
+                compiled.append(f"{name}.{child_name}".strip("."))
     return module, tuple(compiled)
 
 
-def _materialise(module: nn.Module, inputs: Sequence[Input]) -> None:
-    """Initialise lazy modules by a first call on the meta device."""
+def _initialise_lazy_modules(module: nn.Module, inputs: Sequence[Input]) -> None:
+    """Call the module once if it has lazy parameters, on the device where it was built."""
     tensors = (*module.parameters(), *module.buffers())
     if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
         with torch.no_grad():
-            module(*(source.tensor(tensors[0].device) for source in inputs))
+            module(*(item.tensor(tensors[0].device) for item in inputs))
 
 
-def _recurrent(module: nn.Module) -> tuple[str, ...]:
-    kinds = (nn.RNNBase, nn.RNNCellBase)
-    parts = module.named_modules()
-    return tuple(name or type(part).__name__ for name, part in parts if isinstance(part, kinds))
+def _recurrent_modules(module: nn.Module) -> tuple[str, ...]:
+    """Return the names of recurrent layers, for which a GPU calls other operators."""
+    names = []
+    for name, member in module.named_modules():
+        if isinstance(member, nn.RNNBase | nn.RNNCellBase):
+            names.append(name or type(member).__name__)
+    return tuple(names)
 
 
-def _reason(error: Exception) -> str:
+def _explain(error: Exception) -> str:
+    """Return the reason why a network cannot run on fake tensors, with advice if there is any."""
     if isinstance(error, DataDependentOutputException):
         return "it asks for the value of a tensor; leave out .item() and conditions on values."
     if isinstance(error, DynamicOutputShapeException):
@@ -287,7 +311,7 @@ def _reason(error: Exception) -> str:
 def build_module(build: Build) -> nn.Module:
     """Build the module on the meta device, or in memory if its code needs values.
 
-    Raises ``MeasurementError`` if ``build`` fails.
+    Raises ``MeasurementError`` if ``build`` fails on both.
     """
     try:
         with torch.device("meta"):
@@ -297,7 +321,7 @@ def build_module(build: Build) -> nn.Module:
     try:
         return build()
     except Exception as error:
-        raise MeasurementError(f"The network cannot be built: {_reason(error)}") from error
+        raise MeasurementError(f"The network cannot be built: {_explain(error)}") from error
 
 
 # ----------------------------------------------------------------------------------------- calls
@@ -305,7 +329,11 @@ def build_module(build: Build) -> nn.Module:
 
 @dataclass
 class ReplayedStep:
-    """Call in evaluation mode, or training step if ``trains``, repeated to capture the second."""
+    """Call of a module in evaluation mode or, if ``trains``, a training step; run repeatedly.
+
+    ``gpu`` selects PyTorch's defaults on a GPU.  ``phase`` is the phase of the present run,
+    ``gradient`` the gradient from which the backward pass begins if there is no loss.
+    """
 
     module: nn.Module
     policy: CapturePolicy
@@ -315,14 +343,14 @@ class ReplayedStep:
     phase: Phase = "forward"
     gradient: torch.Tensor | None = None
 
-    def probe(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Record a forward pass."""
+    def record_forward(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
+        """Record a forward pass alone."""
         recorder.begin(tensors)
         with recorder:
             self.forward(tensors)
 
     def record(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Run the first step, into the recorder's history on a GPU; then record the second step."""
+        """Run two steps and record the second; on a GPU, the recorder's history has the first."""
         recorder.begin(tensors, records=self.gpu)
         with recorder:
             self.prepare(tensors)
@@ -331,19 +359,19 @@ class ReplayedStep:
             self.run(tensors)
 
     def prepare(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run a first step, which allocates gradients, optimiser state and a GPU's cache."""
+        """Create the optimiser, and run a first step, which allocates gradients and its state."""
         if self.trains and not self.policy.gradients_only:
             trained = [p for p in self.module.parameters() if p.requires_grad]
-            method = self.policy.updating(self.gpu)
-            option = {} if method == "single" else {method: True}
-            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **option)
+            method = self.policy.update_on(self.gpu)
+            options = {} if method == "single" else {method: True}
+            self.optimizer = _OPTIMIZERS[self.policy.optimizer](trained, **options)
         self.run(tensors)
 
     def state(self) -> Iterator[torch.Tensor]:
-        """Yield optimiser state and gradients on the device; step counts may be on the CPU."""
+        """Yield the tensors of optimiser state and the gradients, except step counts on a CPU."""
         for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
-                on_cpu = self.gpu and name == "step" and self.policy.updating(self.gpu) != "fused"
+                on_cpu = self.gpu and name == "step" and self.policy.update_on(self.gpu) != "fused"
                 if isinstance(value, torch.Tensor) and not on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
@@ -381,7 +409,7 @@ class ReplayedStep:
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
     def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run forward, then backward from a gradient of ones, which is kept for the next call."""
+        """Run forward, then backward from a gradient of ones, which further runs use again."""
         for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())
@@ -393,32 +421,38 @@ class ReplayedStep:
 
 
 def _loss(result: object) -> torch.Tensor:
-    """Return a scalar loss, from which the backward pass begins."""
+    """Return the cross entropy of a matrix of scores, else the sum of the means of all results.
+
+    Raises ``MeasurementError`` if no result has floating-point numbers.
+    """
     if isinstance(result, torch.Tensor) and result.dim() == 2:
         labels = torch.zeros(result.shape[0], dtype=torch.int64, device=result.device)
         return nn.functional.cross_entropy(result, labels)
-    parts = [tensor.mean() for tensor in tensors_in(result) if tensor.is_floating_point()]
-    if not parts:
+    means = [tensor.mean() for tensor in tensors_in(result) if tensor.is_floating_point()]
+    if not means:
         raise MeasurementError("The network returns no tensor of floats, so it cannot be trained.")
-    return torch.stack(parts).sum()
+    return torch.stack(means).sum()
 
 
 # ---------------------------------------------------------------------------- networks of papers
 
 
 def write_networks() -> None:
-    """Capture every network of the papers, and write a file per network and image size."""
+    """Capture every network of the papers, and write a file per network and image size.
+
+    Raises ``MeasurementError`` if operators do not grow in proportion to the batch.
+    """
     layouts: tuple[Layout, ...] = get_args(Layout)
-    unchanged = []  # variants of the unmodified network
+    unchanged_variants = []
     for layout in layouts:
-        unchanged += [Variant(layout, "float32"), Variant(layout, "bfloat16")]
-    for name, (channels, extent, _) in INPUT_SHAPES.items():
-        for size in (extent, *_MORE_IMAGES.get(name, ())):
+        unchanged_variants += [Variant(layout, "float32"), Variant(layout, "bfloat16")]
+    for name, (channels, own_size, _) in INPUT_SHAPES.items():
+        for size in (own_size, *_FURTHER_SIZES.get(name, ())):
             with torch.device("meta"):
                 inputs = torch.empty((1, channels, size, size))
-                layers = capture_layers(network(name).eval(), inputs)
-            variants = [] if name in _WITHOUT_OPERATORS else list(unchanged)
-            if size == extent:
+                layers = capture_layers(build_network(name).eval(), inputs)
+            variants = [] if name in _WITHOUT_OPERATORS else list(unchanged_variants)
+            if size == own_size:
                 for layout, change in product(layouts, CHANGES.get(name, ())):
                     variants.append(Variant(layout, "float32", change))
             networks = {}
@@ -433,16 +467,20 @@ def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
 
     Raises ``MeasurementError`` if the operators do not grow in proportion to the batch.
     """
-    captured = at_batch(name, image, variant, CAPTURED_BATCH)
-    if CapturedNetwork(captured).at(3) != at_batch(name, image, variant, 3):
+    captured = capture_variant(name, image, variant, CAPTURED_BATCH)
+    if CapturedNetwork(captured).at(3) != capture_variant(name, image, variant, 3):
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
     return captured
 
 
-def at_batch(name: str, image: int, variant: Variant, batch: int) -> Network:
-    """Capture an inference of ``batch`` images by a variant of a network."""
+def capture_variant(name: str, image: int, variant: Variant, batch: int) -> Network:
+    """Capture a call of a network on ``batch`` square images with ``image`` pixels per side.
+
+    ``variant`` sets layout, precision and changed allocations.
+    """
     channels, channels_last = INPUT_SHAPES[name][0], variant.layout == "channels_last"
-    source = Input((batch, channels, image, image), channels_last=channels_last)
+    inputs = [Input((batch, channels, image, image), channels_last=channels_last)]
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
-    build = with_layout(partial(changed, name, variant.change), "float32", channels_last)
-    return capture(build, [source], policy=policy).theory.network
+    build = partial(build_changed_network, name, variant.change)
+    build_in_layout = with_layout(build, "float32", channels_last)
+    return capture(build_in_layout, inputs, policy=policy).theory.network

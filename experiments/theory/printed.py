@@ -12,7 +12,7 @@ from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
 from report.theory.network import Fits, Row, Theory, least_bytes
 from report.theory.roofline import Roof
 
-#: Most rows in the table of modules; modules with most multiply-adds are shown.
+#: Most rows in the table of modules; the modules with the most multiply-adds are shown.
 _MOST_MODULES: Final = 40
 #: Characters per line of the text below the tables.
 _WIDTH: Final = 100
@@ -21,7 +21,10 @@ _GIGA: Final = 1e9
 
 
 def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
-    """Write a theory, or the batches that fit ``limit``, as one JSON object or as text."""
+    """Write a theory, or the batches that fit, as one JSON object or as text.
+
+    ``limit`` names the memory into which the batches fit; it is not used for a theory.
+    """
     if isinstance(result, Theory):
         return _theory_as_json(result) if json else _theory_as_tables(result)
     return _fits_as_json(result, limit) if json else _fits_as_text(result, limit)
@@ -58,6 +61,7 @@ def _inputs(theory: Theory) -> list[dict[str, Any]]:
 
 
 def _memory(theory: Theory) -> dict[str, Any]:
+    """Return the entries of JSON about memory; those about the peak are None if it is unknown."""
     peak = theory.peak
     cuda = theory.cuda
     return {
@@ -74,7 +78,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
 
 
 def _fits_as_json(frontier: Fits, limit: str) -> str:
-    """Write one JSON object: limit, largest batches, and predictions around them."""
+    """Write one JSON object: the limit, the largest batches, and predictions next to them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
         | _memory(theory)
@@ -88,7 +92,11 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
 
 
 def _fits_as_text(frontier: Fits, limit: str) -> str:
-    """Write the largest batches, and the peak memory by category just below and above them."""
+    """Write the largest batches, and the peak memory by category next to them.
+
+    Up to the batch ``certain``, the whole peak is known and fits; up to ``largest``, its known part
+    fits.
+    """
     certain, largest = frontier.certain, frontier.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
     lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors"]
@@ -119,23 +127,27 @@ def _fields(row: Row) -> dict[str, object]:
 
 
 def _theory_as_tables(theory: Theory) -> str:
+    """Write tables of modules (those with the most work) and of operators, and the sums."""
     by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
-    modules = by_work[:_MOST_MODULES]
-    shown = [row for row in theory.by_module if row in modules]
-    shown = [replace(row, name=theory.title(row.name)) for row in shown]
-    parts = [_table("Module", shown), _table("Operators", theory.by_kind)]
+    largest = by_work[:_MOST_MODULES]
+    modules = []
+    for row in theory.by_module:  # in the order of execution
+        if row in largest:
+            modules.append(replace(row, name=theory.title(row.name)))
+    tables = [_table("Module", modules), _table("Operators", theory.by_kind)]
     sums = [f"{name}: {value}" for name, value in theory.sums]
     if roof := theory.roof:
         rates = f"{roof.peak.value / 1e12:.4g} TFLOP/s and {roof.bandwidth.value / 1e9:.4g} GB/s"
         sums.append(f"Roof: {roof.device} ({roof.source}), {rates}")
     wrapped = (textwrap.fill(line, _WIDTH, subsequent_indent="  ") for line in sums)
-    return "\n\n".join([*parts, "\n".join(wrapped)])
+    return "\n\n".join([*tables, "\n".join(wrapped)])
 
 
-def _table(first: str, rows: Sequence[Row]) -> str:
-    cells = [{first: row.name} | row.cells for row in rows]
-    header = tuple(cells[0]) if cells else (first,)
-    lines = [header, *(tuple(row.values()) for row in cells)]
+def _table(name_heading: str, rows: Sequence[Row]) -> str:
+    """Write a heading and a line per row; ``name_heading`` is above the column of names."""
+    cells = [{name_heading: row.name} | row.cells for row in rows]
+    headings = tuple(cells[0]) if cells else (name_heading,)
+    lines = [headings, *(tuple(row.values()) for row in cells)]
     widths = []
     for column in zip(*lines, strict=True):
         widths.append(max(len(cell) for cell in column))
@@ -143,6 +155,7 @@ def _table(first: str, rows: Sequence[Row]) -> str:
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    """Align the name to the left and the numbers to the right."""
     name, *numbers = line
     cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
     return "  ".join([name.ljust(widths[0]), *cells]).rstrip()
@@ -163,7 +176,7 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
 
 
 def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
-    """Draw a theory (memory over operators, roofline), or the peak over the batch."""
+    """Draw memory over operators, and with a roof a roofline; or the peak over the batch."""
     if isinstance(result, Fits):
         return {"fits": _draw_peaks(result, limit)}
     roofline = {"roofline": _draw_roofline(result, result.roof)} if result.roof else {}
@@ -171,12 +184,13 @@ def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
 
 
 def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
+    """Draw the least peak at each predicted batch, and a line at the memory limit."""
     batches = sorted(frontier.predicted)
-    sizes = tuple(least_bytes(frontier.predicted[batch]) / _MEGA for batch in batches)
-    height = frontier.limit / _MEGA
-    line = Band(limit, height, height, height, style_number=1)
+    sizes_mb = tuple(least_bytes(frontier.predicted[batch]) / _MEGA for batch in batches)
+    limit_mb = frontier.limit / _MEGA
+    line = Band(limit, limit_mb, limit_mb, limit_mb, style_number=1)
     x = tuple(float(batch) for batch in batches)
-    peaks = Points("Peak at least", x, sizes, joined=True)
+    peaks = Points("Peak at least", x, sizes_mb, joined=True)
     return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
 
 
@@ -199,7 +213,7 @@ def _draw_memory(theory: Theory) -> Drawing:
 
 
 def _draw_roofline(theory: Theory, roof: Roof) -> Drawing:
-    """Draw the attainable rate over the intensity, for kinds of operators with multiply-adds."""
+    """Draw the attainable rate over the intensity of each kind of operator with multiply-adds."""
     counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), style_number=number)

@@ -1,4 +1,4 @@
-"""Capture the operators of cases whose layers a record cannot describe."""
+"""Capture the operators of cases whose layers a record cannot describe, and of users' functions."""
 
 import sys
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from report.instruments.case_operators import MEANING, NO_TENSORS, CaseOperators
 
 
 def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
-    """Add the operators of a case to its result, as a file of the record."""
+    """Add a file with the operators of a case to its result, if the case was measured."""
     if result.outcome.status != "ok":
         return result
     content = pack(capture_case(study, result.outcome.factors))
@@ -33,7 +33,7 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
     subject = build_subject(study, factors, "meta")
     channels_last = subject.layout == "channels_last"
     dtype = str(subject.inputs.dtype).removeprefix("torch.")
-    source = Input(tuple(subject.inputs.shape), dtype, channels_last)
+    inputs = [Input(tuple(subject.inputs.shape), dtype, channels_last)]
     network, reason = None, None
     policy = CapturePolicy(
         autocast=subject.precision if subject.precision in ("bfloat16", "float16") else None,
@@ -47,8 +47,8 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
             return build_subject(study, factors, "meta").module
 
         train = subject.mode != "forward"
-        built = with_layout(build, "float32", channels_last)
-        network = capture_theory(built, [source], train=train, policy=policy).network
+        build_in_layout = with_layout(build, "float32", channels_last)
+        network = capture_theory(build_in_layout, inputs, train=train, policy=policy).network
     except MeasurementError as error:
         reason = str(error)
     return CaseOperators(
@@ -59,8 +59,8 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
 def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]) -> CaseOperators:
     """Capture the operators of a user's function, or the reason why no capture is possible.
 
-    ``factors`` names the ``function``, and under ``inputs`` the function that returns its arguments
-    for a seed.  ``load`` imports a function by name.
+    ``factors["function"]`` names the function, ``factors["inputs"]`` the function that returns its
+    arguments for a seed.  ``load`` imports a function by name.
     """
     torch: Any = sys.modules.get("torch")  # imported only by the user's files
     if torch is None:
@@ -71,7 +71,7 @@ def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]
     reason = None
     try:
         arguments = load(str(factors["inputs"]))(0)
-        shapes = []
+        inputs = []
         tensors = arguments if isinstance(arguments, tuple | list) else (arguments,)
         for tensor in tensors:
             if not isinstance(tensor, torch.Tensor):
@@ -80,10 +80,10 @@ def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]
             channels_last = False
             if tensor.ndim == 4 and not tensor.is_contiguous():
                 channels_last = tensor.is_contiguous(memory_format=torch.channels_last)
-            shapes.append(Input(tuple(tensor.shape), dtype, channels_last))
+            inputs.append(Input(tuple(tensor.shape), dtype, channels_last))
         module: Any = torch.nn.Module()
         module.forward = load(str(factors["function"]))
-        network = capture_theory(lambda: module, shapes).network
+        network = capture_theory(lambda: module, inputs).network
     except BaseException as error:  # users' code may raise anything
         reason = words_of(error)
     version = str(torch.__version__)

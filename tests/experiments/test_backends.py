@@ -148,7 +148,7 @@ def test_other_numbers_of_calls_compute_the_same_iteration(name: str, calls: int
     result = iteration(ops, training.parameters, *training.train)
     for value, expected in zip(result, training.iterate(training.parameters), strict=True):
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6)
-    series = backend_speedup.paired_times(training, calls, QUICK)
+    series = backend_speedup.time_with_calls(training, calls, QUICK)
     assert len(series["time"]) == len(series["baseline_time"]) >= QUICK.minimum_samples
 
 
@@ -166,7 +166,7 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
         for value, expected_value in zip(results, expected, strict=True):
             np.testing.assert_array_equal(value, expected_value)
     assert (names.count("matrix_product_time"), names.count("update_time")) == (5, 4)
-    whole, parts = backend_speedup.whole_times, backend_speedup.parts_times
+    whole, parts = backend_speedup.time_iteration, backend_speedup.time_parts
     times = whole(training, QUICK) | parts(training, QUICK)
     assert times.keys() >= {*PERFORMANCE, *OPERATIONS, "call_time"}
 

@@ -19,12 +19,12 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.networks.capture import capture_layers
-from experiments.networks.catalogue import INPUT_SHAPES, network
+from experiments.networks.catalogue import INPUT_SHAPES, build_network
 from experiments.networks.chains import mnist_cnn
-from experiments.networks.residual import basic, cifar_resnet, option_a
-from experiments.networks.tiled import Form, Tiled, tiled
+from experiments.networks.residual import basic_block, cifar_resnet, option_a_shortcut
+from experiments.networks.tiled import Form, Tiled, tile_network
 from experiments.theory.captures import capture_theory
-from experiments.theory.operators import Input, at_batch, capture
+from experiments.theory.operators import Input, capture, capture_variant
 from report.core.errors import MeasurementError
 from report.core.records.layers import Activation, Convolution, Linear
 from report.core.records.record import Case
@@ -61,7 +61,7 @@ PUBLISHED: dict[str, tuple[int, float, int]] = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_captured_layers_match_module_and_published_counts(name: str) -> None:
     with torch.device("meta"):
-        module = mnist_cnn() if name == "MNIST" else network(name)
+        module = mnist_cnn() if name == "MNIST" else build_network(name)
         layers = capture_layers(module.eval(), torch.empty(2, *SHAPES[name]))
     parameters = sum(parameter.numel() for parameter in module.parameters())
     assert sum(map(parameter_count, layers)) == parameters
@@ -131,7 +131,7 @@ def set_whole_weights(module: nn.Module) -> nn.Module:
 
 def block(channels: int, stride: int) -> nn.Module:
     """Return a residual block that computes without rounding errors."""
-    residual = basic(4, channels, stride, shortcut=option_a, last="relu2")
+    residual = basic_block(4, channels, stride, shortcut=option_a_shortcut, last="relu2")
     set_whole_weights(residual)
     for norm in (residual.trunk[1], residual.trunk[4]):
         norm.running_var.fill_(1.0 - norm.eps)  # the divisor becomes 1
@@ -175,7 +175,7 @@ def test_tiled_networks_compute_the_same_maps(form: Form, layout: torch.memory_f
         return maps, counter.get_total_flops()
 
     expected, flops = maps_and_flops(network)
-    maps, flops_of_tiles = maps_and_flops(tiled(network, form, 8))
+    maps, flops_of_tiles = maps_and_flops(tile_network(network, form, 8))
     assert torch.allclose(maps, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
     # Tiles through several layers overlap, and compute their borders twice.
@@ -202,12 +202,12 @@ def case(file: str, **factors: object) -> Case:
 @cache
 def inference_theory(name: str, batch: int) -> Theory:
     shape = (batch, *INPUT_SHAPES[name])
-    return capture_theory(partial(network, name), [Input(shape)], allocator=DEFAULT)
+    return capture_theory(partial(build_network, name), [Input(shape)], allocator=DEFAULT)
 
 
 @cache
 def training_theory(batch: int) -> Theory:
-    build = partial(network, "ResNet-50", in_place=True)
+    build = partial(build_network, "ResNet-50", in_place=True)
     return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
@@ -290,7 +290,7 @@ def test_operators_without_workspace_ran_in_these_calls() -> None:
 def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant: Variant) -> None:
     stored = load_capture(name, image, variant)
     assert isinstance(stored, CapturedNetwork)
-    assert stored.at(5) == at_batch(name, image, variant, 5)
+    assert stored.at(5) == capture_variant(name, image, variant, 5)
 
 
 #: Operators on a CPU whose multiply-adds torch's counter ignores.

@@ -67,7 +67,7 @@ def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Var
     if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
-    before, peak = measured(partial(catalogue.network, name), shape, variant)
+    before, peak = measured(partial(catalogue.build_network, name), shape, variant)
     captured = networks.load_capture(name, shape[-1], variant)
     assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
@@ -175,7 +175,7 @@ def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str)
 def test_the_peak_of_a_step_equals_pytorchs_tracker(name: str, optimizer: Any) -> None:
     from torch.distributed._tools.mem_tracker import MemTracker  # imported for a second
 
-    build, shape = partial(catalogue.network, name), (16, *catalogue.INPUT_SHAPES[name])
+    build, shape = partial(catalogue.build_network, name), (16, *catalogue.INPUT_SHAPES[name])
     module, images = build().train(), torch.randn(shape)
     step = ReplayedStep(module, CapturePolicy(optimizer=optimizer), gpu=False)
     step.prepare((images,))
@@ -194,7 +194,7 @@ MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
 
 
 def test_the_peak_of_a_step_matches_a_published_timeline() -> None:
-    build = partial(catalogue.network, "ResNet-50", in_place=True)
+    build = partial(catalogue.build_network, "ResNet-50", in_place=True)
     network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.
     blocks = tuple(map(DEFAULT.rounded, network.storages))
