@@ -1,9 +1,9 @@
-"""Measure the inputs of competing rules for the networks of ``fits``.
+"""Measure what competing rules need to predict the largest batch of the networks of ``fits``.
 
 ``python -m benchmarks.baselines`` writes ``data/inference_memory/baselines-avx2.csv``, or the table
 of another vector extension.  From the table a paper computes what these rules predict under the
-limits of ``fits``.  Takes ten minutes.  ``--sample`` measures a third of the networks in three
-minutes, into a separate table.  Needs torchinfo and torch-kitsune.
+limits of ``benchmarks.fits``.  Takes ten minutes.  ``--sample`` measures a third of the networks in
+three minutes, into a separate table.  Needs torchinfo and torch-kitsune.
 """
 
 import sys
@@ -18,8 +18,8 @@ from experiments.harness.timing import Workload
 from experiments.theory.networks import find_network
 from report.studies.inference_memory.subject import SIDE
 
-_SAMPLED: Final = "-sample" if "--sample" in sys.argv else ""
-TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SAMPLED}.csv"
+_SUFFIX: Final = "-sample" if "--sample" in sys.argv else ""
+TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SUFFIX}.csv"
 #: Batches whose peak memory is measured.
 BATCHES: Final = tuple(2**n for n in range(1, 9))
 COLUMNS: Final = (
@@ -29,7 +29,10 @@ COLUMNS: Final = (
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
-    """Measure a network's peaks (B), and fit a line to each tool's estimates for 1 and 3 images."""
+    """Measure a network's peaks (B), and fit a line to each tool's estimates for 1 and 3 images.
+
+    Returns one row with the columns ``COLUMNS``.
+    """
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 
@@ -47,22 +50,23 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
         series = measure_cpu(partial(Workload, partial(call, batch)), 1)
         return sum(storages.values()) + int(series["allocated_peak"][0])
 
-    def summed(batch: int) -> int:
+    def torchinfo_sum(batch: int) -> int:
         total = summary(module, input_size=(batch, *shape), verbose=0, device="cpu")
         return int(total.total_input + total.total_output_bytes + total.total_param_bytes)
 
-    def estimated(batch: int) -> int:
+    def kitsune_estimate(batch: int) -> int:
         estimate = predict_memory(module, shape, batch_size=batch, training=False)
         return int(estimate.total_bytes)
 
-    estimates = *_line(summed(1), summed(3)), *_line(estimated(1), estimated(3))
-    return [(name, *map(peak, BATCHES), *estimates, *origin())]
+    sums = _line(torchinfo_sum(1), torchinfo_sum(3))
+    estimates = _line(kitsune_estimate(1), kitsune_estimate(3))
+    return [(name, *map(peak, BATCHES), *sums, *estimates, *origin())]
 
 
-def _line(one: int, three: int) -> tuple[int, int]:
+def _line(bytes_of_1: int, bytes_of_3: int) -> tuple[int, int]:
     """Return the fixed bytes and the bytes per image, from the bytes of one and of three images."""
-    per_image = (three - one) // 2
-    return one - per_image, per_image
+    per_image = (bytes_of_3 - bytes_of_1) // 2
+    return bytes_of_1 - per_image, per_image
 
 
 if __name__ == "__main__":

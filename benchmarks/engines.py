@@ -1,7 +1,7 @@
 """Time the engines and matplotlib alone for all papers, in a plain pool of workers.
 
-The workers run pandoc, Typst and latexmk on sources that exist already, and draw figures that are
-already computed.  Their total time is the baseline for the builds of ridgepoint.
+The workers run pandoc, Typst and latexmk on sources that exist already, and draw figures whose data
+are already computed.  The time until all have finished is the baseline for ridgepoint's builds.
 """
 
 import shutil
@@ -17,10 +17,11 @@ from typing import Final, TypeAlias
 
 from benchmarks.project import CORES, ROOT, Sample, run_python
 
-#: Kinds of tasks, longest first, so that all cores finish at about the same time.
+#: Programs in the order of their tasks, longest first, so that all cores finish at about the same
+#: time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 
-#: Kind of a task, and a function that runs the task and raises the engine's error.
+#: Program of a task (one of ``ORDER``), and a function that runs it and raises its error.
 EngineTask: TypeAlias = tuple[str, Callable[[], object]]
 
 
@@ -32,6 +33,7 @@ def prepare(folder: Path, studies: Sequence[str]) -> list[EngineTask]:
 
 
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
+    """Yield the tasks of a paper that was built into ``out``."""
     from figures.render import render
     from report.engine.actions import load
     from report.render.html import Publication, page_format
@@ -45,11 +47,11 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
     paper = read_source(source, study)
     page = page_format(paper, Publication(Settings()))
     formats = (page, latex_format(paper), typst_format(paper))
-    converted = partial(convert, paper, formats, (str(paper.front["title"]),))
-    written, _ = converted()
-    write_latex(paper, tex, written["latex"])
-    yield "pandoc", converted
-    yield "typst", partial(render_typst, paper, written["typst-citations"])
+    convert_all = partial(convert, paper, formats, (str(paper.front["title"]),))
+    text_by_format, _ = convert_all()
+    write_latex(paper, tex, text_by_format["latex"])
+    yield "pandoc", convert_all
+    yield "typst", partial(render_typst, paper, text_by_format["typst-citations"])
     yield "latexmk", partial(_latexmk, tex)
     for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
         yield "figure", partial(render, drawing, salt=f"{study}/fig-{name}")
@@ -58,25 +60,29 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
 def _latexmk(sources: Path) -> None:
     """Run latexmk in a fresh copy of a folder of sources."""
     with tempfile.TemporaryDirectory(prefix="engines-") as scratch:
-        fresh = shutil.copytree(sources, Path(scratch) / sources.name)
+        copy = shutil.copytree(sources, Path(scratch) / sources.name)
         command = ("latexmk", "-quiet", f"{sources.name}.tex")
-        subprocess.run(command, cwd=fresh, capture_output=True, check=True)
+        subprocess.run(command, cwd=copy, capture_output=True, check=True)
 
 
-def makespan(tasks: Sequence[EngineTask], engine: str) -> Sample:
-    """Time all tasks of an engine in one worker per core, without the start of the workers."""
-    unused, jobs = "latexmk" if engine == "Typst" else "typst", CORES or 1
-    selected = sorted((t for t in tasks if t[0] != unused), key=lambda task: ORDER.index(task[0]))
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        list(pool.map(_warm, range(jobs)))
+def time_tasks(tasks: Sequence[EngineTask], engine: str) -> Sample:
+    """Time all tasks of a build with ``engine`` in one worker per core, until the last ends.
+
+    The start of the workers does not count.
+    """
+    unused, workers = "latexmk" if engine == "Typst" else "typst", CORES or 1
+    selected = [task for task in tasks if task[0] != unused]
+    selected.sort(key=lambda task: ORDER.index(task[0]))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_prepare_worker, range(workers)))
         start = time.perf_counter()
-        for task in [pool.submit(run) for _, run in selected]:
-            task.result()
+        for future in [pool.submit(run) for _, run in selected]:
+            future.result()
         return Sample(time.perf_counter() - start)
 
 
-def _warm(_: int) -> None:
+def _prepare_worker(_: int) -> None:
     """Import the classes of drawings in a worker, but not matplotlib."""
     import figures.render  # noqa: F401
 
-    time.sleep(0.2)
+    time.sleep(0.2)  # so that no worker takes two of these tasks

@@ -1,8 +1,8 @@
-"""Test the predictions of ``--fits``: ``python -m benchmarks.fits`` (half an hour on one core).
+"""Test the predictions of ``theory --fits``: ``python -m benchmarks.fits``.
 
-The predicted largest batch must run, and the next batch must fail.  Adds missing rows to
-``data/inference_memory/limits-avx2.csv``, or to the table of another vector extension, and writes
-``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``) enforces the limit: it
+Takes half an hour on one core.  The predicted largest batch must run, and the next batch must fail.
+Adds missing rows to ``data/inference_memory/limits-avx2.csv``, or to the table of another vector
+extension, and writes ``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``) enforces the limit: it
 refuses tensors beyond the limit.  A row names the machine (by the key of records) and the commit.
 
 The rules of workspaces hold for AVX2.  On a processor with AVX-512, set
@@ -42,79 +42,96 @@ from report.theory.networks import CAPTURED_BATCH, CapturedNetwork
 HERE: Final = Path(__file__).resolve()
 #: Folder of the tables, which are data of a paper.
 DATA: Final = HERE.parents[1] / "data" / "inference_memory"
+#: Vector extension that PyTorch uses, such as ``avx2``.
 CAPABILITY: Final = torch.backends.cpu.get_cpu_capability().lower()
 TABLE: Final = DATA / f"limits-{CAPABILITY}.csv"
+#: ``left``: bytes between the predicted peak and the limit.  ``failed``: operator in which the
+#: smallest batch that failed stopped.  ``told``: whether the prediction names this operator as one
+#: that may allocate more.
 COLUMNS: Final = (
     "network", "mode", "limit", "predicted", "verdict", "left", "ran", "failed", "told",
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
-#: Most bytes of oneDNN's descriptions of kernels.
-DESCRIPTIONS: Final = 34_000
+#: Most bytes of oneDNN's descriptions of kernels, as observed.
+DESCRIPTIONS_B: Final = 34_000
 #: Networks that ``--sample`` selects: every third of the list, from the second on.
 SAMPLE: Final = slice(1, 54, 3)
 
 
 class LastOperator(TorchDispatchMode):
-    """Mode that stores the name of the last called operator in ``name``."""
+    """Mode that stores the name of the last called operator in memory shared with a parent."""
 
-    def __init__(self, name: Any) -> None:
+    def __init__(self, shared_name: Any) -> None:
         super().__init__()
-        self.name = name
+        self.shared_name = shared_name
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Store the name, and call the operator."""
-        self.name.value = str(func).removeprefix("aten.").encode()
+        self.shared_name.value = str(func).removeprefix("aten.").encode()
         return func(*args, **(kwargs or {}))
 
 
-def succeeds(step: ReplayedStep, channels: int, limit: int, batch: int, failed: Any = None) -> bool:
-    """Return True if a call with ``batch`` images succeeds; ``failed`` gets the last operator.
+def succeeds(
+    step: ReplayedStep, channels: int, limit: int, batch: int, last_operator: Any = None
+) -> bool:
+    """Return whether a call with ``batch`` images succeeds under ``limit`` (B).
 
-    The call runs in a child process, since a refused tensor may leave PyTorch broken.
+    ``last_operator`` is shared memory for the name of the last operator.  The call runs in a child
+    process, since a refused tensor may leave PyTorch broken.
     """
     if (child := os.fork()) == 0:
         try:
-            call(step, (batch, channels, SIDE, SIDE), limit, failed)
+            call(step, (batch, channels, SIDE, SIDE), limit, last_operator)
         except Exception:
             os._exit(1)
         os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
+    _, status = os.waitpid(child, 0)
+    return status == 0
 
 
 def state_bytes(step: ReplayedStep) -> tuple[int, ...]:
-    """Return the bytes of each storage that stays allocated between steps."""
+    """Return the bytes of each storage that stays allocated between steps on the same device."""
     state = (*step.module.parameters(), *step.module.buffers(), *step.state())
     storages = (tensor.untyped_storage() for tensor in state if tensor.device == state[0].device)
     return tuple({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
-def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, failed: Any) -> None:
-    """Call under a limit, raising if it is too small; a first call without limit builds kernels."""
+def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, last_operator: Any) -> None:
+    """Call a network under a limit (B); raise if a tensor is refused.
+
+    A first call without limit generates kernels.
+    """
     library = ctypes.CDLL(None)
-    alive, bound = (ctypes.c_long.in_dll(library, f"tensors_{n}") for n in ("alive", "limit"))
+    tensors_alive = ctypes.c_long.in_dll(library, "tensors_alive")
+    tensors_limit = ctypes.c_long.in_dll(library, "tensors_limit")
     step.prepare((torch.randn(shape),))
     if not step.trains:
         step.run((torch.randn(shape),))
     gc.collect()
-    bound.value = alive.value - sum(state_bytes(step)) + limit  # the step frees gradients
-    with LastOperator(failed) if failed else nullcontext():
+    # The limit includes the state between steps, which is allocated already.
+    tensors_limit.value = tensors_alive.value - sum(state_bytes(step)) + limit
+    with LastOperator(last_operator) if last_operator else nullcontext():
         step.run((torch.randn(shape),))
 
 
 def prepare(
     name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
-    """Return a network's step, its image channels, its theory, and a function batch → theory."""
-    named, train = find_network(name), mode == "training"
+    """Return a network's step, the channels of its images, its theory, and the theory at a batch.
+
+    The last item is a function of the batch.  With ``allocator`` options, the step runs on a GPU.
+    """
+    (build, image), train = find_network(name), mode == "training"
+    channels = image[0]
     theory = capture_theory(
-        named.build, [Input((CAPTURED_BATCH, named.image[0], SIDE, SIDE))],
+        build, [Input((CAPTURED_BATCH, channels, SIDE, SIDE))],
         train=train, allocator=allocator, policy=policy, probe=PROBE_BATCH,
     )  # fmt: skip
     gpu = allocator is not None
-    module = named.build().train(train).to("cuda" if gpu else "cpu")
+    module = build().train(train).to("cuda" if gpu else "cpu")
     step = ReplayedStep(module, policy, gpu=gpu, trains=train)
-    return step, named.image[0], theory, partial(theory.at_batch, CapturedNetwork(theory.network))
+    return step, channels, theory, partial(theory.at_batch, CapturedNetwork(theory.network))
 
 
 def add_rows(name: str, mode: str) -> None:
@@ -123,18 +140,20 @@ def add_rows(name: str, mode: str) -> None:
     rows, row_origin = [], origin()
     for room in ROOM_FOR_TENSORS:
         limit = least_bytes(theory_at(2)) + room
-        best = search(theory_at, limit)
-        ran, fits = best.largest, partial(succeeds, step, channels, limit)
-        while ran and not fits(ran):
-            ran -= 1
-        while ran >= best.largest and fits(ran + 1):
-            ran += 1
-        failed = RawArray("c", 100)
-        fits(ran + 1, failed)
-        operator, left = failed.value.decode(), limit - least_bytes(best.predicted[best.largest])
-        verdict, explained = best.verdict(best.largest), operator in theory.may_take_more
-        outcome = (name, mode, limit, best.largest, verdict, left, ran, operator, explained)
-        rows.append((*outcome, *row_origin))
+        frontier = search(theory_at, limit)
+        predicted = frontier.largest
+        largest_ran, runs = predicted, partial(succeeds, step, channels, limit)
+        while largest_ran and not runs(largest_ran):
+            largest_ran -= 1
+        while largest_ran >= predicted and runs(largest_ran + 1):
+            largest_ran += 1
+        last_operator = RawArray("c", 100)
+        runs(largest_ran + 1, last_operator)
+        operator = last_operator.value.decode()
+        left = limit - least_bytes(frontier.predicted[predicted])
+        is_named = operator in theory.may_take_more
+        outcome = (limit, predicted, frontier.verdict(predicted), left, largest_ran)
+        rows.append((name, mode, *outcome, operator, is_named, *row_origin))
     with TABLE.open("a", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
 
@@ -146,39 +165,42 @@ def origin() -> tuple[str, str, str]:
 
 
 def write_page() -> None:
-    """Write ``benchmarks/fits.md``."""
+    """Write ``benchmarks/fits.md``: shares of exact predictions, and every miss with its cause."""
     rows = pd.read_csv(TABLE)
-    rows["met"] = rows["ran"] == rows["predicted"]
+    rows["is_exact"] = rows["ran"] == rows["predicted"]
     shares = [
-        f"| {mode} | *{verdict}* | {len(met)} | {met.sum()} | {met.mean():.0%} |"
-        for (mode, verdict), met in rows.groupby(["mode", "verdict"])["met"]
+        f"| {mode} | *{verdict}* | {len(exact)} | {exact.sum()} | {exact.mean():.0%} |"
+        for (mode, verdict), exact in rows.groupby(["mode", "verdict"])["is_exact"]
     ]
     misses = [
         f"| `{row.network}` | {row.mode} | {row.limit / 1e6:.1f} | {row.predicted} | {row.ran} "
         f"| {row.left:,} | `{row.failed}` | {cause(row)} |"
-        for row in rows[~rows["met"]].itertuples()
+        for row in rows[~rows["is_exact"]].itertuples()
     ]
     fill_page(
-        HERE, rows, misses="\n".join(misses), shares="\n".join(shares),
+        HERE, rows, misses="\n".join(misses), shares="\n".join(shares), table=TABLE.name,
         room=", ".join(f"{room / 1e6:.0f}" for room in ROOM_FOR_TENSORS), torch=torch.__version__,
         machine=torch.backends.cpu.get_cpu_capability(),
     )  # fmt: skip
 
 
-def fill_page(script: Path, rows: pd.DataFrame, **parts: str) -> None:
-    """Write the page of a benchmark script from the script's template."""
+def fill_page(script: Path, rows: pd.DataFrame, **texts: str) -> None:
+    """Write the page of a benchmark script from the script's template, with further ``texts``."""
     text = script.with_suffix(".md.in").read_text(encoding="utf-8").format(
         side=SIDE, networks=rows["network"].nunique(), limits=len(rows),
-        above=(rows["ran"] > rows["predicted"]).sum(), **parts,
+        above=(rows["ran"] > rows["predicted"]).sum(), **texts,
     )  # fmt: skip
     script.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
 def cause(row: Any) -> str:
-    """Explain why a prediction was missed; raise ``ValueError`` if no cause is known."""
+    """Explain why a prediction was missed; raise ``ValueError`` if no cause is known.
+
+    The page ``fits.md`` describes the causes.
+    """
     if row.told:
         return "its workspace"
-    if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS:
+    if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS_B:
         return "oneDNN's descriptions"
     if row.failed.startswith("add.") and row.mode == "training":
         return "watched"
@@ -188,7 +210,7 @@ def cause(row: Any) -> str:
 def write_table(
     path: Path, columns: Iterable[str], rows_of: Callable[[str], Iterable[Iterable[Any]]]
 ) -> None:
-    """Write a table: for each network of ``names``, its rows as soon as they are computed."""
+    """Write a table with the rows of every network; write each network's rows at once."""
     torch.set_num_threads(1)
     import_timm()
     with path.open("w", encoding="utf-8", newline="") as stream:
@@ -201,32 +223,35 @@ def write_table(
 
 def names() -> list[str]:
     """List all networks, or the networks that ``--sample`` selects."""
-    listed = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
-    return listed[SAMPLE] if "--sample" in sys.argv else listed
+    all_names = HERE.with_suffix(".txt").read_text(encoding="utf-8").split()
+    return all_names[SAMPLE] if "--sample" in sys.argv else all_names
 
 
 def main() -> None:
-    """Try every network in a separate process, with the library that refuses tensors loaded."""
-    sampled = [argument for argument in sys.argv if argument == "--sample"]
+    """Try every network that the table lacks in a separate process; then write the page.
+
+    If the library that refuses tensors is not loaded, compile it and start again with it.
+    """
     if "fits.so" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:
             library, source = Path(folder) / "fits.so", HERE.with_suffix(".c")
             subprocess.run(("cc", "-O2", "-shared", "-fPIC", "-o", library, source), check=True)
             environment = os.environ | {"LD_PRELOAD": str(library), "OMP_NUM_THREADS": "1"}
-            command = (sys.executable, "-m", "benchmarks.fits", *sampled)
+            command = (sys.executable, "-m", "benchmarks.fits", *sys.argv[1:])
             subprocess.run(command, check=True, env=environment)
         return
+    is_sample = "--sample" in sys.argv
     import_timm()
     if not TABLE.exists():
         TABLE.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
     rows = pd.read_csv(TABLE)
-    known = {*zip(rows["network"], rows["mode"], strict=True)}
-    for case in product(names(), MODES[:1] if sampled else MODES):
-        if case not in known:
+    existing = {*zip(rows["network"], rows["mode"], strict=True)}
+    for case in product(names(), ("inference",) if is_sample else MODES):
+        if case not in existing:
             process = get_context("fork").Process(target=add_rows, args=case)
             process.start()
             process.join()
-    if not sampled:
+    if not is_sample:
         write_page()
 
 

@@ -1,8 +1,8 @@
-"""Test the predictions of ``--fits`` on a GPU: ``python -m benchmarks.fits_cuda`` (some minutes).
+"""Test the predictions of ``theory --fits`` on a GPU: ``python -m benchmarks.fits_cuda``.
 
-PyTorch's allocator enforces the limit, so that eight processes can share one GPU.  Writes the table
-``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``; without a GPU it only
-rewrites the page from the table.
+Takes some minutes.  PyTorch's allocator enforces the limit, so that eight processes can share one
+GPU.  Writes the table ``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``;
+without a GPU, only the page, from the table.
 """
 
 import csv
@@ -23,17 +23,20 @@ from report.theory.network import PROBE_BATCH, least_bytes, search
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = DATA / "limits-cuda.csv"
+#: ``reserved``: bytes that the predicted batch reserves by the model of the allocator.  ``least``
+#: and ``peak``: predicted and measured peak (B) at the largest batch that ``ran``.
 COLUMNS: Final = ("network", "mode", "limit", "predicted", "reserved", "ran", "least", "peak")
 
 
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     """Return a row per limit: the prediction, and the largest batch that ran with its peak."""
     torch.set_num_threads(1)
-    step, channels, _, theory = prepare(name, mode, CapturePolicy(update="foreach"), Options())
+    step, channels, _, theory_at = prepare(name, mode, CapturePolicy(update="foreach"), Options())
     shape, rows = (channels, SIDE, SIDE), []
     step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
-    libraries = torch.cuda.memory_allocated() - sum(map(Options().rounded, state_bytes(step)))
+    # Memory (B) that libraries such as cuBLAS keep.
+    library_bytes = torch.cuda.memory_allocated() - sum(map(Options().rounded, state_bytes(step)))
 
     def peak(batch: int, limit: int) -> int | None:
         """Return the peak (B) of a call without the libraries' memory, or None if it failed."""
@@ -41,34 +44,34 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction((limit + libraries + 0.5) / total)
+        # The half byte keeps PyTorch from rounding the product of fraction and total down.
+        torch.cuda.set_per_process_memory_fraction((limit + library_bytes + 0.5) / total)
         try:
             step.run((torch.randn(batch, *shape, device="cuda"),))
             torch.cuda.synchronize()
-            return torch.cuda.max_memory_allocated() - libraries
+            return torch.cuda.max_memory_allocated() - library_bytes
         except torch.OutOfMemoryError:
             return None
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
     for free_bytes in ROOM_ON_GPU:
-        limit = least_bytes(theory(PROBE_BATCH)) + free_bytes
-        predicted = search(theory, limit).largest
+        limit = least_bytes(theory_at(PROBE_BATCH)) + free_bytes
+        predicted = search(theory_at, limit).largest
         # Some networks cannot train on one image; ``PROBE_BATCH`` images fit into every limit.
         peaks = {batch: peak(batch, limit) for batch in (PROBE_BATCH, predicted, predicted + 1)}
         ran = max(batch for batch in peaks if peaks[batch] is not None)
         smallest_failed = predicted
-        while smallest_failed - ran > 1:  # bisect
+        while smallest_failed - ran > 1:  # bisect, unless the predicted batch ran
             middle = (ran + smallest_failed) // 2
             peaks[middle] = peak(middle, limit)
             if peaks[middle] is None:
                 smallest_failed = middle
             else:
                 ran = middle
-        reserved = (theory(predicted).cuda or {}).get("reserved")
-        rows.append(
-            (name, mode, limit, predicted, reserved, ran, least_bytes(theory(ran)), peaks[ran])
-        )
+        reserved = (theory_at(predicted).cuda or {}).get("reserved")
+        predicted_peak = least_bytes(theory_at(ran))
+        rows.append((name, mode, limit, predicted, reserved, ran, predicted_peak, peaks[ran]))
     return rows
 
 
@@ -78,13 +81,15 @@ def write_page() -> None:
     rows["limit_index"] = rows.groupby(["network", "mode"]).cumcount()
     rows["share"] = rows["ran"] / rows["predicted"]
     rows["excess"] = rows["peak"] / rows["least"] - 1
-    lines = [
-        f"| {mode} | {ROOM_ON_GPU[index] / 1e9:.0f} | {len(part)} | {part['share'].min():.1%} "
-        f"| {part['share'].median():.1%} | {part['share'].max():.1%} | {part['excess'].max():.1%} |"
-        for (mode, index), part in rows.groupby(["mode", "limit_index"])
-    ]
-    reserved = (rows["reserved"] > rows["limit"]).sum()
-    fill_page(HERE, rows, shares="\n".join(lines), reserved=str(reserved))
+    lines = []
+    for (mode, index), group in rows.groupby(["mode", "limit_index"]):
+        share = group["share"]
+        lines.append(
+            f"| {mode} | {ROOM_ON_GPU[index] / 1e9:.0f} | {len(group)} | {share.min():.1%} "
+            f"| {share.median():.1%} | {share.max():.1%} | {group['excess'].max():.1%} |"
+        )
+    reserved_above = (rows["reserved"] > rows["limit"]).sum()
+    fill_page(HERE, rows, shares="\n".join(lines), reserved=str(reserved_above))
 
 
 if __name__ == "__main__":
@@ -93,7 +98,7 @@ if __name__ == "__main__":
         with get_context("spawn").Pool(8) as pool, TABLE.open("w", encoding="utf-8") as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(COLUMNS)
-            for task in [pool.apply_async(rows_of, case) for case in product(names, MODES)]:
-                table.writerows(task.get())
+            for result in [pool.apply_async(rows_of, case) for case in product(names, MODES)]:
+                table.writerows(result.get())
                 stream.flush()
     write_page()

@@ -1,8 +1,8 @@
 """Compute the live bytes at operators where a network's memory can peak, without running networks.
 
 ``python -m benchmarks.operators`` writes ``data/inference_memory/operators-avx2.csv``, or the table
-of another vector extension, from the shapes of the networks of ``fits``.  With and without its
-workspace, the bytes of an operator are linear in the batch.
+of another vector extension, for the networks of ``benchmarks.fits``.  The live bytes during an
+operator are linear in the batch, both with the operator's workspace and without it.
 """
 
 from itertools import product
@@ -17,27 +17,32 @@ COLUMNS: Final = (
 #: Batches at which peaks are searched.
 BATCHES: Final = range(1, 2049)
 #: Two batches from which the lines are computed.
-LINE_BATCHES: Final = (512, 1024)
+SMALL_BATCH, LARGE_BATCH = 512, 1024
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
-    """List the operators where memory peaks at some batch, without or with workspaces."""
+    """List the operators where memory peaks at some batch, without or with workspaces.
+
+    A row has the columns ``COLUMNS``: the live bytes are ``fixed + batch * per_image``, and
+    without workspaces ``tensors_fixed + batch * tensors_per_image``.
+    """
     _, _, _, theory_at = prepare(name, "inference")
     rows = []
-    for early, late in zip(*(theory_at(batch).moments for batch in LINE_BATCHES), strict=True):
-        tensors = _line(*(sum(moment.alive.values()) for moment in (early, late)))
-        rows.append((name, late.operator.name, *tensors, *_line(early.total, late.total)))
-    peaking = set[int]()
-    for batch, column in product(BATCHES, (2, 4)):
+    moments = theory_at(SMALL_BATCH).moments, theory_at(LARGE_BATCH).moments
+    for small, large in zip(*moments, strict=True):
+        tensors = _line(sum(small.alive.values()), sum(large.alive.values()))
+        rows.append((name, large.operator.name, *tensors, *_line(small.total, large.total)))
+    peak_rows = set[int]()
+    for batch, column in product(BATCHES, (2, 4)):  # columns of the fixed bytes
         sizes = [row[column] + batch * row[column + 1] for row in rows]
-        peaking.add(sizes.index(max(sizes)))
-    return [rows[number] for number in sorted(peaking)]
+        peak_rows.add(sizes.index(max(sizes)))
+    return [rows[number] for number in sorted(peak_rows)]
 
 
-def _line(early: int, late: int) -> tuple[int, int]:
-    """Return the fixed bytes and the bytes per image, from the bytes at both ``ENDS``."""
-    per_image = (late - early) // (LINE_BATCHES[1] - LINE_BATCHES[0])
-    return late - per_image * LINE_BATCHES[1], per_image
+def _line(small: int, large: int) -> tuple[int, int]:
+    """Return the fixed bytes and the bytes per image, from the bytes at the two batches."""
+    per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
+    return large - per_image * LARGE_BATCH, per_image
 
 
 if __name__ == "__main__":

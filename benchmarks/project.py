@@ -1,4 +1,4 @@
-"""Build the real papers in a copy of the project; every command is one sample."""
+"""Build the real papers in a copy of the project, and time every command once."""
 
 import json
 import os
@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+#: Study of which a record is changed.
 EDITED_STUDY: Final = "conv_scaling"
+#: Paper of which a word is changed.
 EDITED_PAPER: Final = "conv_profiling"
-#: Code, appended to a module, that changes the background of bars.
+#: Code to append to figures/bars.py; it changes the background of bars, to another in each turn.
 _DRAW_WRAPPER: Final = """
 
 _draw_before_{turn} = draw
@@ -30,21 +32,25 @@ def draw(panel: Bars, axes: Axes) -> DrawnSeries:
 
 
 class Sample(NamedTuple):
-    """Time of a command; ``peak_bytes`` is the peak resident memory of its largest process."""
+    """Time of a command; ``peak_bytes`` is the peak resident memory of its largest process.
+
+    The peak is 0 if it was not measured.
+    """
 
     wall_s: float
     peak_bytes: int = 0
 
 
 def environment() -> str:
-    """Describe the machine, the code and the time for the page."""
+    """Describe the machine, the version of the code, the date and the load, for README.md."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text("utf-8").split("\n") if info.exists() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    model = models[0] if models else platform.processor() or "unknown processor"
     command = ["git", "describe", "--always", "--dirty"]
     version = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return (
-        f"{next(named, platform.processor() or 'unknown processor')}, {CORES} cores, "
+        f"{model}, {CORES} cores, "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}; commit "
         f"{version.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
         f"{os.getloadavg()[0]:.2f}"
@@ -68,14 +74,14 @@ def run_python(folder: Path, *arguments: str) -> tuple[Sample, str]:
             stderr=subprocess.STDOUT,
         )
         _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - start
+        wall_s = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         log.seek(0)
         output = log.read().decode("utf-8", "replace")
     if process.returncode != 0:
         words = " ".join(arguments)
         raise RuntimeError(f"{words}: exit code {process.returncode} in {folder}\n{output}")
-    return Sample(wall, usage.ru_maxrss * 1024), output  # Linux counts KiB
+    return Sample(wall_s, usage.ru_maxrss * 1024), output  # Linux counts KiB
 
 
 class Scenario(StrEnum):
@@ -94,16 +100,16 @@ def copy_project(target: Path) -> None:
 
 
 class Project:
-    """A copy of the project whose PDFs are built by one engine (``Typst`` or ``LaTeX``)."""
+    """A copy of the project; ``engine`` (``Typst`` or ``LaTeX``) builds its PDFs."""
 
     def __init__(self, engine: str, folder: Path) -> None:
-        """Create ``folder``, copy the project into it and build once."""
+        """Create ``folder``, copy the project into it, and build once."""
         self.engine, self._folder = engine, folder
         copy_project(folder)
         self.build()
 
     def change(self, scenario: Scenario, turn: int) -> None:
-        """Make the change of ``scenario``; every ``turn`` (0, 1, …) makes a different change."""
+        """Make the change of ``scenario``; the change differs for every ``turn`` (0, 1, …)."""
         match scenario:
             case Scenario.COLD:
                 shutil.rmtree(self._folder / "out")
@@ -117,17 +123,17 @@ class Project:
 
     def build(self) -> Sample:
         """Build all papers; raise ``RuntimeError`` if the build fails."""
-        return run_python(
-            self._folder, "build.py", "--pdf", "--html", "--engine", self.engine.lower()
-        )[0]
+        options = ("--pdf", "--html", "--engine", self.engine.lower())
+        sample, _ = run_python(self._folder, "build.py", *options)
+        return sample
 
 
 def change_record(folder: Path) -> None:
-    """Change one sample of the first record that the paper uses.
+    """Change one sample of the first record that the paper of ``EDITED_STUDY`` uses.
 
-    The smallest time of the forward case with the largest batch becomes the largest time.  The file
-    is renamed after the new content, since papers leave out records whose name does not match;
-    the editions then name the new file.
+    The smallest time of the forward case with the largest batch becomes twice the largest time.
+    The file is renamed after the new content, since papers leave out records whose name does not
+    match; ``editions.yaml``, which lists the records of papers, then names the new file.
     """
     from report.core.records.store import attachments_folder, digest
     from report.evaluation.gather import choose_records
@@ -145,10 +151,10 @@ def change_record(folder: Path) -> None:
     samples[samples.index(min(samples))] = 2 * max(samples)
     text = json.dumps(content, indent=1).encode()
     name = f"{path.stem.rpartition('-')[0]}-{digest(text)[:8]}{path.suffix}"
-    new, beside = path.with_name(name), attachments_folder(path)
-    new.write_bytes(text)
-    if beside.exists():
-        beside.rename(attachments_folder(new))
+    new_path, attachments = path.with_name(name), attachments_folder(path)
+    new_path.write_bytes(text)
+    if attachments.exists():
+        attachments.rename(attachments_folder(new_path))
     path.unlink()
     editions = data / "editions.yaml"
     editions.write_text(editions.read_text("utf-8").replace(path.name, name), "utf-8")

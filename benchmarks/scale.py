@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,97 +26,105 @@ from report.core.records.store import read_records, record_name
 from report.evaluation.gather import choose_records
 
 STUDY: Final = "conv_scaling"
+#: Samples of each measurement.
 REPEATS: Final = 3
-#: After all committed records, so that a paper uses the newest of them.
-_FIRST: Final = datetime(2040, 1, 1, tzinfo=UTC)
-#: Beyond all batches that were measured.
+#: Start of the first synthetic record; after all committed records, since a paper uses the newest.
+_FIRST_START: Final = datetime(2040, 1, 1, tzinfo=UTC)
+#: Smallest batch of synthetic cases, beyond all batches that were measured.
 _FIRST_BATCH: Final = 10_000
+#: Command that builds the page of the study's paper.
 _PAGE: Final = ("build.py", STUDY, "--html")
 
+#: Name of a measurement, its size, and a sample, as in ``results.csv``.
+Measurement: TypeAlias = tuple[str, str, Sample]
 
-def measure() -> Iterator[tuple[str, str, Sample]]:
-    """Yield name, size and sample of every measurement."""
-    for measure_axis, sizes in (
-        (_cases_read, (10_000, 100_000, 1_000_000)),
-        (_cases, (500, 1_600, 5_000)),
-        (_samples, (130_000, 410_000, 1_300_000)),
-        (_records, (2, 20, 200)),
-        (_machines, (10, 32, 100)),
+
+def measure() -> Iterator[Measurement]:
+    """Measure how time and memory grow along every axis, at three sizes each."""
+    for time_axis, sizes in (
+        (_time_reading, (10_000, 100_000, 1_000_000)),
+        (_time_cases, (500, 1_600, 5_000)),
+        (_time_samples, (130_000, 410_000, 1_300_000)),
+        (_time_records, (2, 20, 200)),
+        (_time_machines, (10, 32, 100)),
     ):
         for size in sizes:
-            print(f"scale: {measure_axis.__name__.strip('_')}, {size:,}", file=sys.stderr)
+            print(f"scale: {time_axis.__name__.removeprefix('_time_')}, {size:,}", file=sys.stderr)
             with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-                yield from measure_axis(Path(scratch), size)
+                yield from time_axis(Path(scratch), size)
 
 
-def _cases_read(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _time_reading(scratch: Path, size: int) -> Iterator[Measurement]:
     """Time the reading of ``size`` cases with all checks, in fresh processes (see ``main``)."""
-    base = _base()
+    base = _base_record()
+    record = msgspec.structs.replace(base, cases=_synthetic_cases(base, count=1_000, samples=10))
     for number in range(size // 1_000):
-        _write(scratch, number, msgspec.structs.replace(base, cases=_timed(base, 1_000, 10)))
+        _write(scratch, number, record)
     for _ in range(REPEATS):
-        output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))[1]
+        _, output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))
         seconds, peak = output.strip().split("\n")[-1].split()
-        axis = "Cases read and checked (`report.core.records.store.read_records`)"
-        yield axis, str(size), Sample(float(seconds), int(peak))
+        name = "Cases read and checked (`report.core.records.store.read_records`)"
+        yield name, str(size), Sample(float(seconds), int(peak))
 
 
-def _cases(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _time_cases(scratch: Path, size: int) -> Iterator[Measurement]:
     """Time builds of a paper that uses a record with ``size`` further cases of 10 samples."""
-    base = _base()
-    further = msgspec.structs.replace(base, cases=(*base.cases, *_timed(base, size, 10)))
-    project = _project(scratch, (further,))
-    yield from _built("Cases of one record, its page built from nothing", size, project)
+    base = _base_record()
+    cases = (*base.cases, *_synthetic_cases(base, count=size, samples=10))
+    project = _copy_with_records(scratch, (msgspec.structs.replace(base, cases=cases),))
+    yield from _time_builds("Cases of one record, its page built from nothing", size, project)
 
 
-def _samples(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _time_samples(scratch: Path, size: int) -> Iterator[Measurement]:
     """Time builds of a paper that uses a record with ``size`` further samples in 1,000 cases."""
-    base = _base()
-    cases = (*base.cases, *_timed(base, 1_000, size // 1_000))
-    project = _project(scratch, (msgspec.structs.replace(base, cases=cases),))
-    yield from _built("Samples of one record, its page built from nothing", size, project)
+    base = _base_record()
+    cases = (*base.cases, *_synthetic_cases(base, count=1_000, samples=size // 1_000))
+    project = _copy_with_records(scratch, (msgspec.structs.replace(base, cases=cases),))
+    yield from _time_builds("Samples of one record, its page built from nothing", size, project)
 
 
-def _records(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _time_records(scratch: Path, size: int) -> Iterator[Measurement]:
     """Time builds with ``size`` further whole records: from nothing, and with nothing to do."""
-    project = _project(scratch, (_base(),) * size)
-    yield from _built("Whole records of a study, its page built from nothing", size, project)
+    project = _copy_with_records(scratch, (_base_record(),) * size)
+    yield from _time_builds("Whole records of a study, its page built from nothing", size, project)
     for _ in range(REPEATS):
         sample, _ = run_python(project, *_PAGE)
         yield "Whole records of a study, nothing to do", str(size), sample
 
 
-def _machines(scratch: Path, size: int) -> Iterator[tuple[str, str, Sample]]:
+def _time_machines(scratch: Path, size: int) -> Iterator[Measurement]:
     """Time replication reports, page and PDF, of ``size`` machines with a whole record each."""
-    base = _base()
-    project, data = _project(scratch, ()), scratch / "data"
+    base = _base_record()
+    project, data = _copy_with_records(scratch, ()), scratch / "data"
     for number in range(size):
         cpu = msgspec.structs.replace(base.environment.cpu, model=f"CPU {number}")
         key = f"cpu-{number}-{base.environment.key}"
         machine = msgspec.structs.replace(base.environment, cpu=cpu, key=key)
-        further = msgspec.structs.replace(base, environment=machine)
-        _write(data, number, _scattered(further, random.Random(number)))
+        record = msgspec.structs.replace(base, environment=machine)
+        _write(data, number, _scatter(record, random.Random(number)))
     formats = ("--pdf", "--html", "--engine", "typst")
     options = ("--replicate", "--data", str(data), *formats)
-    yield from _built("Machines of a replication report, from nothing", size, project, options)
+    name = "Machines of a replication report, from nothing"
+    yield from _time_builds(name, size, project, options)
 
 
-def _built(
+def _time_builds(
     name: str, size: int, project: Path, options: tuple[str, ...] = ()
-) -> Iterator[tuple[str, str, Sample]]:
+) -> Iterator[Measurement]:
+    """Time builds from nothing; ``name`` and ``size`` describe them in the table."""
     for _ in range(REPEATS):
         shutil.rmtree(project / "out", ignore_errors=True)
         sample, _ = run_python(project, *_PAGE, *options)
         yield name, str(size), sample
 
 
-def _base() -> Record:
+def _base_record() -> Record:
     """Return the record of the first CPU of the paper."""
     return choose_records(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
 
 
-def _project(scratch: Path, records: tuple[Record, ...]) -> Path:
-    """Copy the project and add ``records`` to its data."""
+def _copy_with_records(scratch: Path, records: tuple[Record, ...]) -> Path:
+    """Copy the project, add ``records`` to its data, and return the copy's folder."""
     project = scratch / "project"
     copy_project(project)
     for number, record in enumerate(records):
@@ -124,7 +132,7 @@ def _project(scratch: Path, records: tuple[Record, ...]) -> Path:
     return project
 
 
-def _timed(base: Record, count: int, samples: int) -> tuple[Case, ...]:
+def _synthetic_cases(base: Record, count: int, samples: int) -> tuple[Case, ...]:
     """Return ``count`` cases of the layer at further batches, each timed ``samples`` times.
 
     Times are proportional to the batch, since a record with impossible rates is left out.
@@ -146,19 +154,19 @@ def _timed(base: Record, count: int, samples: int) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _scattered(record: Record, scatter: random.Random) -> Record:
-    """Return a record with other times and ceilings, since reports leave out copies."""
+def _scatter(record: Record, generator: random.Random) -> Record:
+    """Change all times and ceilings of a record by up to 10 %, since reports leave out copies."""
     cases, ceilings = [], []
     for case in record.cases:
         rounds = []
         for round_ in case.rounds:
-            factor = scatter.uniform(0.9, 1.1)
+            factor = generator.uniform(0.9, 1.1)
             times = tuple(factor * sample for sample in round_.series.get("time", ()))
             series = {**round_.series, "time": times} if times else round_.series
             rounds.append(msgspec.structs.replace(round_, series=series))
         cases.append(msgspec.structs.replace(case, rounds=tuple(rounds)))
     for ceiling in record.ceilings:
-        samples = tuple(scatter.uniform(0.9, 1.1) * sample for sample in ceiling.samples)
+        samples = tuple(generator.uniform(0.9, 1.1) * sample for sample in ceiling.samples)
         ceilings.append(msgspec.structs.replace(ceiling, samples=samples))
     return msgspec.structs.replace(record, cases=tuple(cases), ceilings=tuple(ceilings))
 
@@ -166,28 +174,26 @@ def _scattered(record: Record, scatter: random.Random) -> Record:
 def _write(data: Path, number: int, record: Record) -> None:
     """Write ``record`` as if it was measured ``number`` minutes after the first.
 
-    No run may be shorter than its samples.  Written without fsync, since these files need not
-    survive a crash.
+    The file is written without fsync, since it need not survive a crash.
     """
-    start = _FIRST + timedelta(minutes=number)
-    started, finished = (
-        moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (start, start + timedelta(days=300))
-    )
+    start = _FIRST_START + timedelta(minutes=number)
+    end = start + timedelta(days=300)  # a run must not be shorter than its samples together
+    started, finished = (moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (start, end))
     record = msgspec.structs.replace(record, started=started, finished=finished, attachments=())
     (data / STUDY).mkdir(parents=True, exist_ok=True)
     (data / STUDY / record_name(record)).write_bytes(encode(record))
 
 
 def main(data: Path) -> None:
-    """Read all records; print the seconds without imports, and the peak in bytes."""
-    read_records(STUDY, ROOT / "nothing")  # for its imports
+    """Read all records below ``data``; print the time (s) without imports, and the peak (B)."""
+    read_records(STUDY, ROOT / "nothing")  # reads no record, but imports modules
     start = time.perf_counter()
     read_records(STUDY, data)
     seconds = time.perf_counter() - start
     # ``getrusage`` would return at least the peak of the parent process.
     status = Path("/proc/self/status").read_text("utf-8").split("\n")
-    peak = next(line.split()[1] for line in status if "VmHWM" in line)
-    print(seconds, int(peak) * 1024)
+    peak_kib = next(line.split()[1] for line in status if "VmHWM" in line)
+    print(seconds, int(peak_kib) * 1024)
 
 
 if __name__ == "__main__":

@@ -40,11 +40,15 @@ PARTS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tests": (16_000, ("tests/",)),
     "benchmarks": (1_000, ("benchmarks/",)),
 }
+#: Budget of all parts together, in lines.
 BUDGET: Final = 54_000
 
 
 def report() -> str:
-    """Return the table of parts, and statistics of the product's functions and modules."""
+    """Return the table of parts, and statistics of functions and modules.
+
+    Functions of tests and benchmarks do not count.
+    """
     folders = ("report", "figures", "experiments", "tests", "benchmarks")
     paths = [ROOT / "build.py"]
     for folder in folders:
@@ -54,27 +58,36 @@ def report() -> str:
     for file, number in sizes.items():
         part = next(name for name, (_, prefixes) in PARTS.items() if file.startswith(prefixes))
         part_sizes[part] += number
-    product = [file for file in sizes if not file.startswith(("tests/", "benchmarks/"))]
-    functions = sorted((item for file in product for item in _functions(file)), reverse=True)
+    counted = [file for file in sizes if not file.startswith(("tests/", "benchmarks/"))]
+    functions = []
+    for file in counted:
+        functions += _functions(file)
+    functions.sort(reverse=True)
     lengths = [length for length, _ in functions]
-    module = max(product, key=sizes.__getitem__)
+    largest_module = max(counted, key=sizes.__getitem__)
+    lines = [f"{'Part':<34}{'Lines':>8}{'Budget':>8}"]
+    for name, (budget, _) in PARTS.items():
+        lines.append(f"{name:<34}{part_sizes[name]:>8,}{budget:>8,}")
     return "\n".join(
         [
-            f"{'Part':<34}{'Lines':>8}{'Budget':>8}",
-            *(f"{name:<34}{part_sizes[name]:>8,}{most:>8,}" for name, (most, _) in PARTS.items()),
+            *lines,
             f"{'all':<34}{sum(part_sizes.values()):>8,}{BUDGET:>8,}",
             f"Functions: median {median(lengths):g}, 90th percentile "
             f"{quantiles(lengths, n=10)[-1]:g}, largest {lengths[0]} lines ({functions[0][1]})",
-            f"Modules: {len(sizes)}, largest {sizes[module]} lines ({module})",
+            f"Modules: {len(sizes)}, largest {sizes[largest_module]} lines ({largest_module})",
         ]
     )
 
 
 def _functions(file: str) -> list[tuple[int, str]]:
-    """Return length and place of every function; the length includes the docstring."""
-    tree = ast.walk(ast.parse((ROOT / file).read_bytes()))
-    nodes = [node for node in tree if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return [(n.end_lineno - n.lineno + 1, f"{file}:{n.lineno} {n.name}") for n in nodes]  # type: ignore[operator]
+    """Return the number of lines and the place of every function, with its docstring."""
+    functions = []
+    for node in ast.walk(ast.parse((ROOT / file).read_bytes())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            length = node.end_lineno - node.lineno + 1
+            functions.append((length, f"{file}:{node.lineno} {node.name}"))
+    return functions
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Theory of timm's networks: ``python -m benchmarks.timm_networks [NAME …]``.
 
 Without names, every network missing in ``data/networks-of-timm.csv`` is captured on one image of
-its published size (half an hour for all).  The counts are compared with the module's parameters and
-torch's own counter, and ``benchmarks/networks-of-timm.md`` prints the shares.  With names, the
-operators of these networks are added to ``data/operators-of-timm.jsonl.gz``, which papers read;
-after ``--bytes``, only the bytes that they move in mixed precision.
+its published size (half an hour for all).  The table then has theory's counts, the number of the
+module's parameters and the count of torch's own counter; ``benchmarks/networks-of-timm.md`` says
+how often they agree.  With names, the operators of these networks are added to
+``data/operators-of-timm.jsonl.gz``, which papers read.  With ``--bytes`` before the names, only the
+bytes that the networks move in mixed precision are added.
 """
 
 import sys
@@ -42,9 +43,9 @@ TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 class OperatorCounts(NamedTuple):
     """Theory's counts of a network on one image, or the reason why theory ``refused`` it.
 
-    ``own_parameters``: parameters of the module.  ``torch_multiply_adds``: half the count of
-    torch's ``FlopCounterMode`` for the same call.  ``uncounted``: operators that this counter does
-    not know, with ``uncounted_multiply_adds``.
+    ``own_parameters`` are counted in the module.  ``torch_multiply_adds`` is half the count of
+    torch's ``FlopCounterMode`` for the same call.  ``uncounted`` names operators that this counter
+    does not know; by theory they have ``uncounted_multiply_adds``.
     """
 
     network: str
@@ -60,113 +61,117 @@ class OperatorCounts(NamedTuple):
 
 def counts(name: str) -> OperatorCounts:
     """Capture one network; torch's own counter counts the same call."""
-    named = find_network(f"timm:{name}")
+    build, image = find_network(f"timm:{name}")
     family = str(import_timm().model_entrypoint(name).__module__).rpartition(".")[2]
     try:
-        module = build_module(named.build)
+        module = build_module(build)
         module.requires_grad_(False)  # so that nothing is captured for a gradient
-        captured = capture(lambda: module, [Input((1, *named.image))])
+        captured = capture(lambda: module, [Input((1, *image))])
         theory = agreed_theory(captured)
     except MeasurementError as error:
-        return OperatorCounts(name, family, str(error))
+        return OperatorCounts(name, family, refused=str(error))
     if theory.multiply_adds is None:
-        return OperatorCounts(name, family, f"unknown operators: {', '.join(theory.refused)}")
-    pairs = enumerate(zip(theory.network.operators, theory.work, strict=True))
-    uncounted = [
-        (operator.base_name, work.multiply_adds)
-        for n, (operator, work) in pairs
-        if work and work.multiply_adds and n not in captured.flops
-    ]
+        reason = f"unknown operators: {', '.join(theory.refused)}"
+        return OperatorCounts(name, family, refused=reason)
+    uncounted, uncounted_macs = set[str](), 0
+    for number, work in enumerate(theory.work):
+        if work and work.multiply_adds and number not in captured.flops:
+            uncounted.add(theory.network.operators[number].base_name)
+            uncounted_macs += work.multiply_adds
     return OperatorCounts(
         name,
         family,
-        "",
-        theory.parameters,
-        sum(parameter.numel() for parameter in module.parameters()),
-        theory.multiply_adds,
-        sum(captured.flops.values()) // 2,
-        sum(macs for _, macs in uncounted),
-        " ".join(sorted({name for name, _ in uncounted})),
+        parameters=theory.parameters,
+        own_parameters=sum(parameter.numel() for parameter in module.parameters()),
+        multiply_adds=theory.multiply_adds,
+        torch_multiply_adds=sum(captured.flops.values()) // 2,
+        uncounted_multiply_adds=uncounted_macs,
+        uncounted=" ".join(sorted(uncounted)),
     )
 
 
 def bytes_of(name: str) -> NetworkOperators:
-    """Return the bytes that a network moves for an image in mixed precision; no operators."""
+    """Return the bytes that a network moves for an image in mixed precision, without operators."""
     build, image = find_network(f"timm:{name}")
-    half, single = (normalized_bytes(build, image, fast) for fast in (True, False))
     return NetworkOperators(
         network=name,
         side=image[1],
         parameters=sum(parameter.numel() for parameter in build_module(build).parameters()),
         operators=(),
-        half_bytes=half,
-        single_bytes=single,
+        half_bytes=normalized_bytes(build, image, fast=True),
+        single_bytes=normalized_bytes(build, image, fast=False),
     )
 
 
 def operators_of(name: str) -> NetworkOperators:
     """Return the bytes of a network, and its operators on one image that move bytes.
 
-    Each ``TensorRead`` has the distance to the tensor's last use.  Raises ``MeasurementError``.
+    Every ``TensorRead`` contains the distance to the tensor's last use, in elements of other tensors.
+    Raises ``MeasurementError`` for a network that cannot be captured.
     """
-    named = find_network(f"timm:{name}")
-    module = build_module(named.build)
+    build, image = find_network(f"timm:{name}")
+    module = build_module(build)
     module.requires_grad_(False)  # so that no operator is captured for a gradient
-    traced = capture(lambda: module, [Input((1, *named.image))]).theory.network
-    constant = {t.storage for t in (*traced.parameters.values(), *traced.buffers.values())}
-    #: Storage → its elements, in the order of the last use.
-    last_used: dict[int, int] = {}
-    moves = []
-    for operator in traced.operators:
+    network = capture(lambda: module, [Input((1, *image))]).theory.network
+    constant = {t.storage for t in (*network.parameters.values(), *network.buffers.values())}
+    #: Storage → number of its elements, in the order of the last use.
+    elements_by_storage: dict[int, int] = {}
+    operators = []
+    for operator in network.operators:
         work = operator_work(operator)
         if work is None or not work.bytes:
             continue
         reads, writes = operands(operator)
-        reused = [t for t in reads if t.storage not in constant]
-        fixed = sum(t.distinct_elements for t in reads if t.storage in constant)
-        distances = tuple(
-            TensorRead(t.distinct_elements, _distance(t.storage, last_used)) for t in reused
-        )
-        written = sum(t.distinct_elements for t in writes)
-        moves.append(
-            SurveyOperator(operator.base_name, work.multiply_adds, fixed, distances, written)
+        fixed, reused, distances = 0, [], []
+        for tensor in reads:
+            if tensor.storage in constant:
+                fixed += tensor.distinct
+            else:
+                reused.append(tensor)
+                distance = _reuse_distance(tensor.storage, elements_by_storage)
+                distances.append(TensorRead(tensor.distinct, distance))
+        written = sum(tensor.distinct for tensor in writes)
+        operators.append(
+            SurveyOperator(operator.base_name, work.multiply_adds, fixed, tuple(distances), written)
         )
         for tensor in (*reused, *writes):
-            last_used.pop(tensor.storage, None)
-            last_used[tensor.storage] = tensor.distinct
-    return structs.replace(bytes_of(name), operators=tuple(moves))
+            elements_by_storage.pop(tensor.storage, None)
+            elements_by_storage[tensor.storage] = tensor.distinct
+    return structs.replace(bytes_of(name), operators=tuple(operators))
 
 
 class _WithoutCuda(TorchFunctionMode):
     """Mode that replaces calls which refuse a GPU's fake tensors in PyTorch without CUDA.
 
-    Attention is one fused kernel in float16 here, which moves its operands and its result.
+    Attention becomes one fused kernel in float16, which moves its operands and its result.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.__getitem__:
-            return _indexed(*args)
+            return _index(*args)
         if func is torch.Tensor.contiguous and not args[0].is_contiguous():
             return args[0].clone(memory_format=torch.contiguous_format)
         if func is scaled_dot_product_attention:
-            return _attention(*args, **(kwargs or {}))
+            return _fused_attention(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
-def _indexed(tensor: torch.Tensor, index: Any) -> torch.Tensor:
-    parts = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(part, torch.Tensor) for part in parts):
-        chosen = [part if isinstance(part, torch.Tensor) else None for part in parts]
-        return torch.ops.aten.index.Tensor(tensor, chosen)  # type: ignore[no-any-return]
+def _index(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    """Return ``tensor[index]``: a copy for an index with tensors, else a view, without counting."""
+    items = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(item, torch.Tensor) for item in items):
+        tensors = [item if isinstance(item, torch.Tensor) else None for item in items]
+        return torch.ops.aten.index.Tensor(tensor, tensors)  # type: ignore[no-any-return]
     with torch._C._DisableTorchDispatch():  # so that nothing is counted
         view = torch.empty_strided(tensor.shape, tensor.stride(), device="meta")[index]
     offset = tensor.storage_offset() + view.storage_offset()
     return tensor.as_strided(view.shape, view.stride(), offset)
 
 
-def _attention(
+def _fused_attention(
     *operands: torch.Tensor, attn_mask: torch.Tensor | None = None, **_: object
 ) -> torch.Tensor:
+    """Compute attention by one kernel; the first operands are query, key and value."""
     query, key, value = (tensor.half() for tensor in operands[:3])
     if attn_mask is not None:
         attn_mask = attn_mask.expand(*query.shape[:-1], key.shape[-2])
@@ -175,7 +180,7 @@ def _attention(
 
 
 class _ByteCounter(TorchDispatchMode):
-    """Mode that adds up the bytes of all tensors that operators read and write."""
+    """Mode that adds up the bytes of all tensors that operators (except views) read and write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,11 +206,11 @@ def normalized_bytes(build: Build, image: Sequence[int], fast: bool) -> int:
 
 
 def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
-    """Count the bytes that a GPU moves for a further image, under autocast to float16.
+    """Count the bytes that a GPU moves for a second image, under autocast to float16.
 
     Works without a GPU, since fake tensors compute nothing.
     """
-    moved = []
+    bytes_by_batch = []
     for batch in (1, 2):
         module, mode, gpu = build_module(build).eval(), FakeMode(), torch.device("cuda")
         module.requires_grad_(False)
@@ -219,25 +224,32 @@ def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
                 module(images)
         finally:
             torch.set_autocast_enabled("cuda", False)
-        moved.append(counter.bytes)
-    return moved[1] - moved[0]
+        bytes_by_batch.append(counter.bytes)
+    return bytes_by_batch[1] - bytes_by_batch[0]
 
 
-def _distance(storage: int, last_used: dict[int, int]) -> int:
-    """Count the elements used since the last use of a storage, or return -1 if it was not used."""
-    if storage not in last_used:
+def _reuse_distance(storage: int, elements_by_storage: dict[int, int]) -> int:
+    """Count the elements of a storage and of all storages used since its last use.
+
+    ``elements_by_storage`` is in the order of the last use.  Returns -1 if the storage was not used
+    yet.
+    """
+    if storage not in elements_by_storage:
         return -1
-    order = list(last_used)
-    return sum(last_used[number] for number in order[order.index(storage) :])
+    order = list(elements_by_storage)
+    return sum(elements_by_storage[number] for number in order[order.index(storage) :])
 
 
 def add_operators(names: Sequence[str]) -> None:
-    """Add networks to the file that papers read; write the file after every network."""
+    """Add networks to the file that papers read; write the file after every network.
+
+    If the first name is ``--bytes``, only bytes are added.
+    """
     path = ROOT / "data" / OPERATORS
     networks = {stored.network: stored for stored in read_operators(path)}
-    count, names = (bytes_of, names[1:]) if names[0] == "--bytes" else (operators_of, names)
-    for name in names:
-        networks[name] = count(name)
+    only_bytes = names[0] == "--bytes"
+    for name in names[1:] if only_bytes else names:
+        networks[name] = bytes_of(name) if only_bytes else operators_of(name)
         write_operators(path, networks.values())
 
 
@@ -252,16 +264,15 @@ def add_counts() -> None:
 
 
 def write_page(rows: pd.DataFrame) -> None:
-    """Write ``benchmarks/networks-of-timm.md``."""
-    known = rows[rows["refused"] == ""]
-    counted = known["multiply_adds"] - known["uncounted_multiply_adds"]
-    exact = (counted == known["torch_multiply_adds"]) & (
-        known["parameters"] == known["own_parameters"]
-    )
-    names = sorted({*" ".join(known["uncounted"]).split()})
+    """Write ``benchmarks/networks-of-timm.md``: how many networks are refused, exact and wrong."""
+    captured = rows[rows["refused"] == ""]
+    comparable = captured["multiply_adds"] - captured["uncounted_multiply_adds"]
+    has_equal_work = comparable == captured["torch_multiply_adds"]
+    is_exact = has_equal_work & (captured["parameters"] == captured["own_parameters"])
+    uncounted = sorted({*" ".join(captured["uncounted"]).split()})
     text = Path(__file__).with_suffix(".md.in").read_text(encoding="utf-8").format(
-        networks=len(rows), refused=len(rows) - len(known), exact=exact.sum(),
-        wrong=(~exact).sum(), uncounted=", ".join(f"`{name}`" for name in names),
+        networks=len(rows), refused=len(rows) - len(captured), exact=is_exact.sum(),
+        wrong=(~is_exact).sum(), uncounted=", ".join(f"`{name}`" for name in uncounted),
     )  # fmt: skip
     PAGE.write_text(text, encoding="utf-8")
 
