@@ -2,8 +2,9 @@
 
 Takes half an hour on one core.  The predicted largest batch must run, and the next batch must fail.
 Adds missing rows to ``data/inference_memory/limits-avx2.csv``, or to the table of another vector
-extension, and writes ``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``) enforces the limit: it
-refuses tensors beyond the limit.  A row names the machine (by the key of records) and the commit.
+extension, and writes ``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``)
+enforces the limit: it refuses tensors beyond the limit.  A row names the machine (by the key of
+records) and the commit.
 
 The rules of workspaces hold for AVX2.  On a processor with AVX-512, set
 ``ATEN_CPU_CAPABILITY=avx2`` and ``ONEDNN_MAX_CPU_ISA=AVX2``.  ``--sample`` tries a third of the
@@ -36,7 +37,7 @@ from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.subject import ROOM_FOR_TENSORS, SIDE
 from report.theory.allocator import Options
-from report.theory.network import PROBE_BATCH, Theory, least_bytes, search
+from report.theory.network import PROBE_BATCH, Theory, least_bytes
 from report.theory.networks import CAPTURED_BATCH, CapturedNetwork
 
 HERE: Final = Path(__file__).resolve()
@@ -140,7 +141,7 @@ def add_rows(name: str, mode: str) -> None:
     rows, row_origin = [], origin()
     for room in ROOM_FOR_TENSORS:
         limit = least_bytes(theory_at(2)) + room
-        frontier = search(theory_at, limit)
+        frontier = theory.fits(limit)
         predicted = frontier.largest
         largest_ran, runs = predicted, partial(succeeds, step, channels, limit)
         while largest_ran and not runs(largest_ran):

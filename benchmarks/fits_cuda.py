@@ -19,7 +19,7 @@ from benchmarks.fits import DATA, MODES, fill_page, prepare, state_bytes
 from experiments.theory.captures import CapturePolicy
 from report.studies.inference_memory.subject import ROOM_ON_GPU, SIDE
 from report.theory.allocator import Options
-from report.theory.network import PROBE_BATCH, least_bytes, search
+from report.theory.network import PROBE_BATCH, least_bytes
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = DATA / "limits-cuda.csv"
@@ -31,7 +31,8 @@ COLUMNS: Final = ("network", "mode", "limit", "predicted", "reserved", "ran", "l
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     """Return a row per limit: the prediction, and the largest batch that ran with its peak."""
     torch.set_num_threads(1)
-    step, channels, _, theory_at = prepare(name, mode, CapturePolicy(update="foreach"), Options())
+    policy = CapturePolicy(update="foreach")
+    step, channels, theory, theory_at = prepare(name, mode, policy, Options())
     shape, rows = (channels, SIDE, SIDE), []
     step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
@@ -57,7 +58,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
 
     for free_bytes in ROOM_ON_GPU:
         limit = least_bytes(theory_at(PROBE_BATCH)) + free_bytes
-        predicted = search(theory_at, limit).largest
+        predicted = theory.fits(limit).largest
         # Some networks cannot train on one image; ``PROBE_BATCH`` images fit into every limit.
         peaks = {batch: peak(batch, limit) for batch in (PROBE_BATCH, predicted, predicted + 1)}
         ran = max(batch for batch in peaks if peaks[batch] is not None)
