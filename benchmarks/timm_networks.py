@@ -106,7 +106,7 @@ def bytes_of(name: str) -> NetworkOperators:
 def operators_of(name: str) -> NetworkOperators:
     """Return the bytes of a network, and its operators on one image that move bytes.
 
-    Every ``TensorRead`` contains the distance to the tensor's last use, in elements of other tensors.
+    Each ``TensorRead`` has the distance to the tensor's last use, in elements of other tensors.
     Raises ``MeasurementError`` for a network that cannot be captured.
     """
     build, image = find_network(f"timm:{name}")
@@ -125,18 +125,18 @@ def operators_of(name: str) -> NetworkOperators:
         fixed, reused, distances = 0, [], []
         for tensor in reads:
             if tensor.storage in constant:
-                fixed += tensor.distinct
+                fixed += tensor.distinct_elements
             else:
                 reused.append(tensor)
                 distance = _reuse_distance(tensor.storage, elements_by_storage)
-                distances.append(TensorRead(tensor.distinct, distance))
-        written = sum(tensor.distinct for tensor in writes)
+                distances.append(TensorRead(tensor.distinct_elements, distance))
+        written = sum(tensor.distinct_elements for tensor in writes)
         operators.append(
             SurveyOperator(operator.base_name, work.multiply_adds, fixed, tuple(distances), written)
         )
         for tensor in (*reused, *writes):
             elements_by_storage.pop(tensor.storage, None)
-            elements_by_storage[tensor.storage] = tensor.distinct
+            elements_by_storage[tensor.storage] = tensor.distinct_elements
     return structs.replace(bytes_of(name), operators=tuple(operators))
 
 
