@@ -23,10 +23,7 @@ from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
 class Part(NamedTuple):
-    """Run of one study; its share of the time that remains is ``weight`` / weights of all parts.
-
-    ``case_budget_s`` is the time to sample a case in one process.
-    """
+    """Run of one study: weight of its share of the time, and time per case and process (s)."""
 
     weight: float
     case_budget_s: float

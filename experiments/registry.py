@@ -33,11 +33,7 @@ def module_of(name: str) -> str:
 
 
 def load(name: str) -> Experiment:
-    """Import the study called ``name``.
-
-    Raises ``UsageError`` for an unknown name, and ``MeasurementError`` if the study's code tries to
-    end the program.
-    """
+    """Import a study; raises ``MeasurementError`` if its code tries to end the program."""
     module = module_of(name)
     try:
         with exit_raises():

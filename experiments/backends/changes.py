@@ -96,11 +96,9 @@ class MergedSteps(DividedRate):
     """Operations of PyTorch with one call each for softmax, ReLU's gradient and the update."""
 
     def softmax(self, sums: LibraryArray) -> LibraryArray:
-        """Return each column's softmax."""
         return self.xp.softmax(sums, dim=0)
 
     def through_relu(self, gradient: LibraryArray, sums: LibraryArray) -> LibraryArray:
-        """Return the gradient where the sums are above 0, else 0."""
         return self.xp.ops.aten.threshold_backward(gradient, sums, 0)
 
     def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:

@@ -27,11 +27,6 @@ _PACKAGES: Final = {"numpy": "numpy", "torch": "torch", "torch_cuda": "torch", "
 _INSTALL: Final = {"numpy": "numpy", "torch": "-e '.[experiments]'", "cupy": "cupy-cuda12x"}
 
 
-def _without_waiting(value: Any) -> Any:
-    """Return the argument, which on a CPU is already computed."""
-    return value
-
-
 @dataclass(frozen=True)
 class Library:
     """Array library on a device.
@@ -45,7 +40,7 @@ class Library:
     version: str
     device: Any = "cpu"
     device_name: str = "cpu"
-    wait: Callable[[Any], Any] = _without_waiting
+    wait: Callable[[Any], Any] = lambda value: value  # on a CPU, the argument is computed already
 
     def copy_to_device(self, values: Any, dtype: str) -> LibraryArray:
         """Copy an array of NumPy to the device, also if that is the CPU."""

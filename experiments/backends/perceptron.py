@@ -45,7 +45,6 @@ class Operations:
     """Operations of one array library; matrices have a column per sample."""
 
     def __init__(self, xp: Namespace) -> None:
-        """Use the library with the namespace ``xp``."""
         self.xp = xp
         self.product = xp.matmul
         self.add_bias = xp.add
@@ -116,9 +115,6 @@ def timed_operations(
     for name, quantity in QUANTITY_OF.items():
         setattr(ops, name, with_timer(quantity, getattr(ops, name)))
     return ops
-
-
-# ----------------------------------------------------------------------------------- the network
 
 
 class Parameters(NamedTuple):
@@ -231,9 +227,6 @@ def layers(hidden: int, samples: int, dtype: DType) -> tuple[Layer, ...]:
     )
 
 
-# ---------------------------------------------------------------------------------- the training
-
-
 class Batch(NamedTuple):
     """Images ``(784, m)`` in [0, 1] and one-hot targets ``(10, m)``."""
 
@@ -252,7 +245,6 @@ class Training(NamedTuple):
 
     @property
     def ops(self) -> Operations:
-        """Operations of the library."""
         return Operations(self.library.xp)
 
     def iterate(self, parameters: Parameters) -> Parameters:

@@ -95,8 +95,7 @@ class Jobs:
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
     """Submit missing shards until all are measured; return the path of the first shard's record.
 
-    An interruption cancels the jobs.  Raises ``MeasurementError`` if jobs cannot be submitted, or
-    after repeated submissions without progress.
+    An interruption cancels the jobs.  Raises ``MeasurementError`` without progress.
     """
     jobs = Jobs(request, options)
     try:

@@ -48,10 +48,6 @@ class CheckResult(NamedTuple):
             head + self.text, 80, subsequent_indent=" " * len(head), break_on_hyphens=False
         )
 
-    def item(self) -> str:
-        """Format the check as an item of a list in Markdown."""
-        return f"- **{self.level}**, {self.topic}: {code_text(self.text)}"
-
 
 def note_if(topic: str, ok: str, note: str | None) -> CheckResult:
     """Return a check of level ``note``, or of level ``ok`` if ``note`` is empty."""
@@ -180,8 +176,10 @@ def check_records(options: Namespace) -> int:
         verdict = f"{'cannot' if has_problem else 'can'} be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
-            items = [check.item() for check in checks if check.level != "ok"]
-            print(*items, "", sep="\n")
+            for check in checks:
+                if check.level != "ok":
+                    print(f"- **{check.level}**, {check.topic}: {code_text(check.text)}")
+            print()
             print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
             continue
         print(f"{path}: {verdict}", flush=True)

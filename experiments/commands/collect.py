@@ -26,10 +26,7 @@ _TABLE_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 @dataclass
 class Submission:
-    """Submitted file; ``fault`` says why the file cannot be used, if so.
-
-    ``stored`` is the record in the file, if it can be read.
-    """
+    """Submitted file, with its record if readable; ``fault`` is why it cannot be used, if so."""
 
     path: Path
     student: str
@@ -46,8 +43,8 @@ class Submission:
             use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         remark = f"{self.path.name}: {self.fault}" if self.fault else "".join(notes[:1])
-        line = _TABLE_LINE.format(self.student, machine, study, use, " ".join(remark.split()))
-        return line.rstrip()
+        cells = (self.student, machine, study, use, " ".join(remark.split()))
+        return _TABLE_LINE.format(*cells).rstrip()
 
 
 def collect(options: Namespace) -> int:
@@ -83,10 +80,7 @@ def collect(options: Namespace) -> int:
 
 
 def _submissions(path: Path) -> Iterator[Submission]:
-    """Yield the files of records, archives and links below a folder, or the single file ``path``.
-
-    Links are not followed.
-    """
+    """Yield records, archives and links below a folder, or a single file; follow no link."""
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
@@ -139,10 +133,7 @@ def _fault_of_study(folder: str, record: Record) -> str:
 
 
 def _copy(file: Submission, stored: store.Stored, into: Path) -> str:
-    """Copy a record with its attachments; return why this failed, or an empty text.
-
-    Never replaces another record, and never writes through a link.
-    """
+    """Copy a record with attachments, replacing none; return why this failed, or an empty text."""
     target = into / stored.record.study / file.path.name
     try:
         _refuse_links(into, target.parent, target, store.attachments_folder(target))

@@ -43,7 +43,7 @@ _OBSERVATION_S: Final = 0.5
 #: Pairs of child processes that sample the scatter before a run.
 _TRIALS: Final = 6
 #: Time to measure a case of a comparison in a trial (s).
-_PAIR_S: Final = 0.2
+_COMPARISON_S: Final = 0.2
 #: Largest time of an empty call as a share of a compared call.
 _EMPTY_SHARE: Final = 0.02
 #: Largest number of timed calls of a case.
@@ -58,17 +58,10 @@ _START_S: Final = 0.5
 _PROFILE_S: Final = 0.3
 #: Time to write the record and to evaluate the study's claims for it (s).
 _CLAIMS_S: Final = 3.0
-#: Bytes of one sample in a record.
-_SAMPLE_B: Final = 30
-#: Bytes of a record without its samples.
-_RECORD_B: Final = 10**6
 
 
 class CaseTimes(NamedTuple):
-    """Size of a case, and times to measure its memory, to time it in one process, to call it once.
-
-    The size is the product of all levels that are numbers; times are in s.
-    """
+    """Size of a case; times to measure its memory, to time it in one process, to call it once."""
 
     size: float
     memory_s: float
@@ -202,7 +195,7 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
     """Raise ``MeasurementError`` if the disk has too little space for the record."""
     folder = next(path for path in (records, *records.resolve().parents) if path.exists())
     samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
-    needed = _RECORD_B + _SAMPLE_B * samples
+    needed = 10**6 + 30 * samples  # bytes of a record without samples, and bytes per sample
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise MeasurementError(
@@ -214,10 +207,7 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 def _time_kinds(
     study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
 ) -> dict[Kind, list[CaseTimes]]:
-    """Time the smallest and largest case of each kind, until ``_CALLS_S`` have passed.
-
-    Returns no times where a case cannot run in a child process, as on a GPU.
-    """
+    """Time the smallest and largest case of each kind for ``_CALLS_S``; time none on a GPU."""
     timed = defaultdict[Kind, list[CaseTimes]](list)
     end = time.monotonic() + _CALLS_S
     if not worker.can_fork(session.device):
@@ -233,10 +223,7 @@ def _time_kinds(
 def _time_case(
     study: Experiment, factors: Factors, session: Session, limit_s: int
 ) -> list[CaseTimes]:
-    """Time a case in a child process for at most ``limit_s``; return [] if the case fails.
-
-    For a case that takes longer, the limit is returned as its time.
-    """
+    """Time a case in a child process, up to ``limit_s``; return no times if the case fails."""
     reading, writing = os.pipe()
     start = time.monotonic()
 
@@ -325,8 +312,7 @@ def _expected_seconds(
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes.
 
-    ``round_s`` is the time to time all cases in one process under each memory policy, ``start_s``
-    the time to start a process.
+    ``round_s`` is the time of one process that times all cases, ``start_s`` that of its start.
     """
     size = study.plan.ceilings
     memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
@@ -336,7 +322,7 @@ def _expected_seconds(
     for policy, seconds in round_s.items():
         if seconds:
             processes = protocol.processes[policy]
-            if noisy:  # as many repeats as possible: with one of two processors busy, all repeated
+            if noisy:  # beside one busy processor of two, cases were measured again in every round
                 processes += min(rounds.MAX_REPEATS, processes)
             measuring += processes * seconds
             starting += processes * start_s
@@ -357,7 +343,7 @@ def _choose_pairs(
 
     Pairs of child processes call the same case, so the true ratio of their times is 1 and the
     sampled ratios show the scatter.  The choice precedes the run, so that no result decides when
-    the run ends.  See ``_expected_seconds`` for ``round_s`` and ``start_s``.
+    the run ends.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
@@ -399,7 +385,7 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     *candidates, baseline_again = selected
     threads = runtime.checked_threads(request.threads)
     protocol, _ = available_policies(planned, request.device)
-    trial = msgspec.structs.replace(protocol, case_budget_s=_PAIR_S, maximum_samples=10)
+    trial = msgspec.structs.replace(protocol, case_budget_s=_COMPARISON_S, maximum_samples=10)
     session = Session(request.device, trial, threads=threads, process=1)
     policy, pairs = next(iter(protocol.processes.items()))
     cases = [baseline_again] * _TRIALS

@@ -58,10 +58,7 @@ def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tupl
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
-    """Return the command that builds the paper if it uses the record, else the record's report.
-
-    A record in another folder than ``data`` always gets its report.
-    """
+    """Return the command that builds the paper if it uses the record, else the record's report."""
     if study == comparison.NAME:
         return ("python", "build.py", "--comparison", os.fspath(path))
     # File names begin with the time, so the largest name is the newest record.
@@ -84,10 +81,7 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield a line of theory for each attached file with the operators of a case.
-
-    Such files exist for cases with a layer that records cannot describe.
-    """
+    """Yield the theory of each case with captured operators, whose layers have no description."""
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
@@ -185,8 +179,6 @@ def case_table(cases: Sequence[Case]) -> str:
     lines = frame.to_string(index=False, na_rep="–").splitlines()
     return "\n".join(f"{line}  {outcome}" for line, outcome in zip(lines, outcomes, strict=True))
 
-
-# ------------------------------------------------------------------------------- review
 
 #: Largest number of rows: comments on forges have at most 65,536 characters.
 _MOST_CASES: Final = 250

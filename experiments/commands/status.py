@@ -22,9 +22,9 @@ from report.core.records.store import digest, read_usable_records
 
 
 class ShardState(NamedTuple):
-    """State of a shard (see below), name of its record or journal, number of saved results."""
+    """State of a shard, name of its record or journal, number of saved results."""
 
-    state: str = "missing"  # or measured, running or unfinished
+    state: str = "missing"  # or: measured, running, unfinished
     file: str = ""
     saved: int = 0
 
@@ -58,10 +58,7 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
 
 
 def shard_states(study: str, records: Path, sweep_tag: str) -> Mapping[int, ShardState]:
-    """Return the states of the newest sweep with this tag and the current code, by shard.
-
-    Without such a sweep, all shards are missing.
-    """
+    """Return the shards' states in the newest sweep with this tag and the current code."""
     current = code.identify(study)[0].measuring_code
     for head, states in reversed(sweeps(study, records)):
         if sweep_tag in tags(head) and head.code.measuring_code == current:
@@ -101,10 +98,7 @@ def status(options: Namespace) -> int:
 def _shard_lines(
     head: Head, states: Mapping[int, ShardState], options: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
-    """Yield a line per shard and, for shards without a job, the next commands with ``options``.
-
-    ``jobs`` describes the job of each shard in the queue.
-    """
+    """Yield a line per shard, and the next commands; ``jobs`` describes jobs in the queue."""
     commands = []
     for number, (state, file, saved) in sorted(states.items()):
         shard, job = f"{number}/{len(states)}", jobs.get(number)
@@ -127,7 +121,6 @@ def tag(study: str, shard: Shard | None, threads: int | None, label: str | None)
 
 
 def _shards_of(sweep_tag: str) -> int:
-    """Return the number of shards, the fourth part of a tag."""
     return int(sweep_tag.split(":")[3])
 
 

@@ -107,9 +107,9 @@ def select(
 def earlier_counts(
     study: str, quantity: str, records: Path, torch: str
 ) -> dict[CountedCase, EarlierCount]:
-    """Read the study's counts that are valid for this run, from ``records`` and the project's data.
+    """Read the study's counts with the version ``torch`` of PyTorch and this instruction set.
 
-    Valid are counts with the same version of PyTorch (``torch``) and the same instruction set.
+    The records are in the folder ``records`` and in the project's data.
     """
     counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
@@ -127,10 +127,7 @@ def earlier_counts(
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
-    """Count the cases that the journal lacks; return the reason if no more cases can be counted.
-
-    Appends every count before the next case ends.
-    """
+    """Count the cases that the journal lacks; return the reason if no more cases can be counted."""
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
     for index, case in sorted(journal.finished_cases.items()):

@@ -92,8 +92,8 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
         plan = _metric_plan(program, task.compute_capability)
         options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
         while waiting:
-            batch = msgspec.structs.replace(task, cases=waiting[:_CASES_PER_PROCESS])
-            counts = _profile(options, batch)
+            batch = waiting[:_CASES_PER_PROCESS]
+            counts = _profile(options, msgspec.structs.replace(task, cases=batch))
             yield from counts
             waiting = waiting[len(counts) :]
     except RecordError as error:
@@ -184,6 +184,5 @@ def _explain_failure(log: str, output: str) -> str | None:
     reason = explain_error(f"{log}\n{output}")
     if reason != PROGRAM_FAILED:
         return reason
-    without_ncu = re.sub("^==.*$", "", output, flags=re.MULTILINE)
-    error = last_line(without_ncu)
+    error = last_line(re.sub("^==.*$", "", output, flags=re.MULTILINE))  # without ncu's own lines
     return f"The profiled program failed under ncu ({error}); fix that first."

@@ -1,24 +1,22 @@
 """Ceilings of the machine: peak arithmetic, bandwidth and page mapping, in a new process.
 
 A process that has measured cases reaches lower peaks than a new process, since its allocator and
-thread pools are in use.  The new process has the same memory policy as the cases.  Large ceilings
-take about 20 s, small ceilings 4 s.
+thread pools are in use.
 
 **Arithmetic.**  No network may be faster than the peak.  On a CPU PyTorch computes matrix products
-with MKL (on x86) and convolutions with oneDNN, which may use wider vectors: on an AMD processor
-with AVX-512, MKL reached half the rate of oneDNN, and a 3 × 3 convolution of 256 channels was
-faster than oneDNN's own product; on an Intel processor with AMX, MKL's product was the fastest.
-All three are measured, and the largest rate is the peak.  On a GPU cuDNN may choose an algorithm
-with fewer multiplications than theory counts; then a rate that is computed from theory's count may
-exceed the device's peak.
+with MKL (on x86) and convolutions with oneDNN.  On an AMD processor with AVX-512, the fastest was a
+3 × 3 convolution of 256 channels; on an Intel processor with AMX, MKL's product.  These and
+oneDNN's product are measured, and the largest rate is the peak.  On a GPU cuDNN may choose an
+algorithm with fewer multiplications than theory counts; then a rate that is computed from theory's
+count may exceed the peak.
 
 **Bandwidth.**  Caches are several times as fast as memory.  So each operation runs repeatedly over
 working sets of two kinds: half the size of each cache, and far larger than all caches.  A *working
 set* comprises all arrays of all threads.  The bytes are those that the program reads and writes,
 without the lines that a cache reads before overwriting them.  ``copy`` is ``a = b``; ``triad`` is
 ``a = b + s·c`` (McCalpin's STREAM); ``read`` writes nothing (on a CPU ``torch.dot``, which was
-faster than ``torch.sum``).  A call of PyTorch has an overhead of 1 to 3 µs, too much for small
-caches; for small caches, one call of ``numpy.copyto`` per thread copies a block many times.
+faster than ``torch.sum``).  The overhead of calling PyTorch, 1 to 3 µs, is too large for small
+caches; for them, one call of ``numpy.copyto`` per thread copies a block many times.
 
 **Pages.**  A sample maps 64 MiB of private memory, without huge pages, and writes one byte of each
 page, like an allocator that has returned its memory to the system.
@@ -60,7 +58,6 @@ _PAGE_RUNS: Final = 20
 _WARMUP_CALLS: Final = 2
 #: During a run, many calls of about 1 ms are timed, of which some find a quiet processor.
 _REMEASURED_RUNS: Final = 100
-#: Sides of the matrices during a run.
 _REMEASURED_SIDES: Final = (256, 512)
 
 #: Sides of the square matrices; products exceed 80 FLOP/B, above any CPU's ridge point.
@@ -95,10 +92,7 @@ _MAX_FAULTS_PER_PAGE: Final = 1.02
 
 
 class Program(NamedTuple):
-    """Function to time (``call``), and the facts that describe it in records.
-
-    ``work`` is the amount per call in ``work_unit``.
-    """
+    """Function to time (``call``), its work per call, and the facts that describe it in records."""
 
     call: Callable[[], object]
     operation: PeakOperation
@@ -263,8 +257,7 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
 def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
     """Yield a program that copies a block per thread many times; all blocks are the working set.
 
-    A block is one element of a NumPy array, which repeats the element by a stride of 0, so that
-    one call copies the block many times.
+    A block is the only element of a NumPy array with a stride of 0, which repeats the element.
     """
     import numpy as np
 
@@ -304,7 +297,7 @@ def _map_pages() -> Any:
 
 
 def page_problem(faults: Sequence[int]) -> str | None:
-    """Explain why calls did not time page faults: unless ``faults`` per call match the pages."""
+    """Explain why calls do not time page faults; None if ``faults`` are about one per page."""
     typical = statistics.median(faults)
     if _PAGES <= typical <= _MAX_FAULTS_PER_PAGE * _PAGES:
         return None

@@ -32,10 +32,7 @@ class _Line(
 class Header(
     Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
 ):
-    """First line: the head of the record as known when the run begins, and two options.
-
-    ``pairs`` is the smallest number of processes under each memory policy that claims compare.
-    """
+    """First line: the head of the record as known when the run begins, and options of the run."""
 
     counters: CounterChoice = "none"
     pairs: int = 0
@@ -54,10 +51,9 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 
 
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
-    """Outcome of a case apart from times and counts, with the files that the case wrote.
+    """Outcome of a case (by its number) apart from times and counts, with the case's files.
 
-    ``case`` is the number of the case in the run.  ``unfiled`` is the reason if a case that should
-    write files wrote none.
+    ``unfiled`` is the reason if a case that should write files wrote none.
     """
 
     case: int

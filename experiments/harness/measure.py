@@ -36,10 +36,7 @@ def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
-    """Capture the layers of a case on the meta device, which allocates no memory.
-
-    Returns () if any layer has no description.
-    """
+    """Capture a case's layers on the meta device, without memory; () if one has no description."""
     if study.plan.layers is not None:
         return study.plan.layers(factors)
     if study.subject is None:
@@ -131,10 +128,7 @@ _HAS_KERNELS: Final = {
 
 
 def refuse_emulated(subject: Subject, device: Device) -> None:
-    """Raise ``UnavailableError`` on a CPU if oneDNN has no kernels for the 16-bit precision here.
-
-    torch would compute element by element, hundreds of times slower than in float32.
-    """
+    """Raise ``UnavailableError`` on a CPU without kernels of oneDNN for a 16-bit precision."""
     import torch
 
     precision = subject.precision
@@ -182,11 +176,11 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 
 
 def measure_memory(
-    study: Experiment, factors: Factors, session: Session, measurements: int = memory.MEASUREMENTS
+    study: Experiment, factors: Factors, session: Session, repeats: int = memory.MEASUREMENTS
 ) -> SeriesByQuantity:
     """Measure the memory of a case (B)."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
-    return measure(partial(build_workload, study, factors, session.device), measurements)
+    return measure(partial(build_workload, study, factors, session.device), repeats)
 
 
 def measure_time(study: Experiment, factors: Factors, session: Session) -> SeriesByQuantity:

@@ -41,11 +41,9 @@ _STATISTICS: Final = ("allocated", "requested", "reserved")
 HistoryEntry: TypeAlias = Mapping[str, Any]
 
 
-def measure_cpu(
-    build: Callable[[], Workload], measurements: int = MEASUREMENTS
-) -> SeriesByQuantity:
+def measure_cpu(build: Callable[[], Workload], repeats: int = MEASUREMENTS) -> SeriesByQuantity:
     """Measure ``memory_events`` of one call and ``allocated_*`` of each call (B)."""
-    profiles = [split_events(_profile(build)) for _ in range(measurements)]
+    profiles = [split_events(_profile(build)) for _ in range(repeats)]
     # Allocated bytes before the first event of each call, and after every event.
     histories = [tuple(accumulate(call, initial=sum(before))) for before, call in profiles]
     return {
@@ -96,9 +94,7 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
     return within(BUILD), within(CALL)
 
 
-def measure_cuda(
-    build: Callable[[], Workload], measurements: int = MEASUREMENTS
-) -> SeriesByQuantity:
+def measure_cuda(build: Callable[[], Workload], repeats: int = MEASUREMENTS) -> SeriesByQuantity:
     """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
     Also returns the requests of the first of these calls (see ``request_series``).
@@ -116,7 +112,7 @@ def measure_cuda(
         entries_before = len(history())
         first, entries = _measure_call(workload, history)
     calls = [first]
-    for _ in range(measurements - 1):
+    for _ in range(repeats - 1):
         calls.append(_measure_call(workload, tuple)[0])  # tuple() stands for no history
     series = request_series(entries, entries_before, emptied)
     for name in first:
@@ -126,14 +122,11 @@ def measure_cuda(
 
 @contextmanager
 def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
-    """Record every request to torch's default allocator; yield a function that returns the history.
-
-    For other allocators, the history is empty.
-    """
+    """Record the requests to torch's default allocator; yield a function that returns them."""
     import torch
 
     if torch.cuda.get_allocator_backend() != "native":
-        yield tuple  # tuple() stands for no history
+        yield tuple  # other allocators have no history
         return
     memory, device = torch.cuda.memory, torch.cuda.current_device()
     memory._record_memory_history("all", context=None)  # without call stacks
@@ -176,10 +169,10 @@ def request_series(
 ) -> SeriesByQuantity:
     """Derive the series of requests (B, frees < 0) from the allocator's history.
 
-    ``memory_events`` are the requests of a call, ``memory_events_before`` the requests of the first
-    ``entries_before`` entries, which precede the call.  ``memory_owners`` has the number of the
-    block that each of all requests allocates or frees.  If the allocator was not ``emptied`` before
-    the history, or an entry frees an unknown block, the result has only ``memory_events``.
+    ``memory_events`` are the requests of a call, ``memory_events_before`` those of the first
+    ``entries_before`` entries, before the call.  ``memory_owners`` has the number of the block that
+    each request allocates or frees.  If the allocator was not ``emptied`` before, or an entry frees
+    an unknown block, the result has only ``memory_events``.
     """
     if not entries:
         return {}

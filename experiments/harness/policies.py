@@ -5,10 +5,9 @@ a network causes a page fault for each page again.  For a convolution on a proce
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
 time, and show that the settings work.  glibc maps a block above its mapping threshold separately,
-and returns the free top of its heap if it is larger than the trimming threshold.
-``mmap_threshold`` and ``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.
-``traced`` is the default policy plus a library (``policies.c``) that records allocated and freed
-blocks.
+and returns the free top of its heap above its trimming threshold.  ``mmap_threshold`` and
+``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
+default policy plus a library (``policies.c``) that records allocated and freed blocks.
 """
 
 import atexit
@@ -100,8 +99,8 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
 
     The process must have loaded the tracing library.  ``block_bytes`` (freed blocks < 0) and
     ``block_changes`` (of mapped memory, B) have a sample per event of the last call and of freeing
-    its result.  ``return_time`` and ``result_return_time`` (s) have a sample per call; the latter
-    is for freeing the result.
+    its result.  ``return_time`` and, for freeing results, ``result_return_time`` (s) have a sample
+    per call.
     """
     library = ctypes.CDLL(None)
     events = (_Event * _EVENTS).in_dll(library, "trace_events")

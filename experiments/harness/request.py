@@ -27,8 +27,8 @@ class Request:
     measured again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of
     processes under each memory policy that claims compare (default: the plan's number).
     ``changes`` replace fields of the plan's protocol, ``levels`` the study's levels.  ``words``
-    begin the command, unless it is ``run STUDY``.  ``typed`` maps a word of ``command`` to the word
-    that the user typed instead.
+    begin the command, unless it is ``run STUDY``.  ``typed`` maps words of ``command`` to the words
+    that the user typed.
     """
 
     study: str

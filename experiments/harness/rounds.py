@@ -28,8 +28,7 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Largest number of processes per memory policy that measure disturbed cases again; also limited by
-#: the planned number.
+#: Largest number of processes per policy that measure disturbed cases again (at most as planned).
 MAX_REPEATS: Final = 12
 #: Additional time for measuring disturbed cases again, as a share of the planned time.
 REPEAT_SHARE: Final = 0.25
@@ -47,10 +46,7 @@ class RoundId(NamedTuple):
 
 
 def plan_rounds(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
-    """List all rounds in order; policies alternate, in reverse order for every second process.
-
-    ``processes`` is the number of processes under each memory policy.
-    """
+    """List all rounds in order; policies alternate, in reverse order for every second process."""
     rounds: list[RoundId] = []
     for process in range(1, max(processes.values(), default=0) + 1):
         rounds_of_process = []

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -40,9 +39,6 @@ from report.core.records.record import (
     Record,
 )
 from report.core.records.store import digest, read_usable_records, write_record
-
-#: Largest number of differences that a message lists.
-_MAX_DIFFERENCES: Final = 4
 
 
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
@@ -85,7 +81,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
 def _new_header(
     request: Request, planned: Protocol, cases: tuple[Factors, ...], threads: int
 ) -> Header:
-    """Describe the run before its first measurement; imports torch and checks the device."""
+    """Describe the run before its first measurement; import torch and check the device."""
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads, name=request.label)
     identity, missing = code.identify(request.study)
@@ -123,7 +119,7 @@ def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | Non
 def _open_journal(request: Request, header: Header, observer: Observer) -> Journal:
     """Create a journal, or with ``resume`` or ``if_missing`` read the newest one of the same run.
 
-    Raises ``MeasurementError`` if ``resume`` is given and no journal can be resumed.
+    Raises ``MeasurementError`` if there is no such journal for ``resume``.
     """
     folder, key = request.records / header.study, header.environment.key
     journals, errors = journal_files.unfinished_journals(folder)
@@ -142,11 +138,9 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
             observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
         return journal_files.new_journal(folder, header)
     if of_another_run is not None:
-        changes = "; ".join(differences(of_another_run.header, header)[:_MAX_DIFFERENCES])
-        name = of_another_run.path.name
-        raise MeasurementError(
-            f"Cannot resume {name}: {changes}. Use the same options, or drop --resume."
-        )
+        changes = "; ".join(differences(of_another_run.header, header)[:4])  # the rest is omitted
+        fault = f"Cannot resume {of_another_run.path.name}: {changes}."
+        raise MeasurementError(f"{fault} Use the same options, or drop --resume.")
     reason = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
     raise next(iter(errors), MeasurementError(reason))
 
@@ -198,11 +192,7 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure every case of this run that the journal lacks, apart from times and counts.
-
-    A failure is also a result.  Raises ``MeasurementError`` if two cases write different files of
-    one name, or if no process can be started.
-    """
+    """Measure the cases that the journal lacks, without times and counts; a failure is a result."""
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
@@ -237,8 +227,7 @@ def _write_record(
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
-    ``after`` has the ceilings (peak rates) after the cases; ``uncounted`` is the reason why not all
-    cases were counted, if so.
+    ``after`` are the ceilings after all cases; ``uncounted`` says why cases were not counted.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
     missing = dict(header.environment.missing)

@@ -45,10 +45,9 @@ class UnavailableError(MeasurementError):
 
 @dataclass(frozen=True)
 class Factor:
-    """Factor that distinguishes cases, with its levels in full and quick runs.
+    """Factor that distinguishes cases, with its levels in full and ``quick`` runs (default: equal).
 
-    Without levels for ``quick`` runs, they measure all levels.  ``--set`` also accepts levels
-    ``on_request``, and with ``any_count`` all whole numbers from 1 to 10⁹.
+    ``--set`` also accepts levels ``on_request``, and with ``any_count`` all numbers from 1 to 10⁹.
     """
 
     name: str
@@ -76,9 +75,8 @@ class Factor:
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: Default settings of a full run.  The smallest and the largest of the results of six processes
-#: bound the median with a confidence of 96.9 %, of eight processes with 99.2 %; with eight, a joint
-#: statement on six medians still reaches 95 %.
+#: Default settings of a full run.  Minimum and maximum of six processes bound a median with a
+#: confidence of 96.9 %, of eight with 99.2 %, which allows a joint statement on six medians.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -138,8 +136,7 @@ class Subject:
     under ``torch.no_grad()``; ``forward_backward`` from a fixed random gradient of the output;
     ``step`` of training by stochastic gradient descent on the cross entropy; or a function that is
     called instead.  ``executed`` converts ``module`` into the module that runs, for example by
-    compiling; the record contains the layers of ``module``.  ``name`` is the name in the record if
-    ``module`` is a single layer.
+    compiling; the record contains the layers of ``module``.  A single layer is called ``name``.
     """
 
     module: nn.Module
@@ -163,8 +160,7 @@ class Plan:
 
     - ``quick_claims``: titles of the claims that a quick run can decide.  These claims compare
       cases under the memory policies of the quick plan.  ``margin`` is the smallest difference
-      (share) that matters to them; a full run measures as many pairs of processes as this
-      difference needs.
+      (share) that matters to them, for which a full run measures enough pairs of processes.
     - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
       operations that measure peak rates in a full run; a quick run measures small ones, or none.
     - ``timed_under``: memory policies under which cases are timed.  ``is_counted``: whether the
@@ -215,7 +211,6 @@ class Experiment:
 
     @property
     def has_times(self) -> bool:
-        """Return whether the study measures times."""
         return self.subject is not None or self.plan.times is not None
 
     def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:

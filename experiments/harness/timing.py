@@ -96,8 +96,8 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up, then time the samples of a case.
 
-    On a GPU, the series also contain the GPU's state before the warm-up, before the samples and
-    after the samples.  Where energy is counted, they contain the energy per call.
+    On a GPU, also returns the GPU's state before the warm-up, before and after the samples.  Where
+    energy is counted, also returns the energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
     with collector_off():

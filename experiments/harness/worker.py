@@ -73,7 +73,6 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     ``module`` contains the study; with ``forks``, each case runs in a separate child.  ``counted``
     are the quantities that a counting tool counts; ncu needs the GPU's ``compute_capability``.
-    ``ceilings`` is the size of the operations that measure peak rates, and the moment of the run.
     """
 
     role: WorkerRole
@@ -126,8 +125,7 @@ def _attempt(
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
-    # After the except clause: until then, the exception's frames hold tensors.
-    _free_memory(task.session.device)
+    _free_memory(task.session.device)  # inside except, the exception's frames would hold tensors
     if failure is not None:
         send(unmeasured(study, task, case, *failure, time.monotonic() - start))
 
@@ -157,7 +155,6 @@ def _run_in_children(
 
 
 def _free_memory(device: Device) -> None:
-    """Free objects that only cycles refer to, and the memory that torch keeps on a GPU."""
     gc.collect()
     if device == "cuda":
         runtime.import_torch().cuda.empty_cache()
@@ -209,10 +206,7 @@ def _prepare(study: Experiment, task: Task) -> None:
 
 
 def fork(action: Callable[[], object], limit_s: int = 0) -> int:
-    """Fork a child that runs ``action`` for at most ``limit_s`` (0: no limit).
-
-    Returns the child's ID; never returns in the child.
-    """
+    """Fork a child that runs ``action`` for at most ``limit_s`` (0: no limit); return its ID."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -343,14 +337,12 @@ def _profiler_on(name: str) -> Iterator[None]:
 
 
 def main(task_path: Path, lines_path: Path) -> None:
-    """Do the task in ``task_path``; append messages to ``lines_path``.
-
-    Every message is one write, so that lines of several processes do not mix.
-    """
+    """Do the task in the file ``task_path``; append messages to ``lines_path``."""
     task = msgspec.json.decode(task_path.read_bytes(), type=Task)
     with lines_path.open("ab") as stream:
 
         def send(message: Message) -> None:
+            # One write, so that lines of several processes do not mix.
             stream.write(msgspec.json.encode(message) + b"\n")
             stream.flush()
 

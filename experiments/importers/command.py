@@ -47,8 +47,7 @@ _READER_ERRORS: Final = (
 def import_files(options: argparse.Namespace) -> int:
     """Import all files or, if one cannot be read, none; return the exit code 0."""
     given = named_values("--set", options.set)
-    if options.device:
-        given["device"] = options.device
+    given |= {"device": options.device} if options.device else {}
     records = []
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
@@ -83,10 +82,7 @@ def read_any(source: ImportSource) -> tuple[str, Imported]:
 def _record(
     source: ImportSource, options: argparse.Namespace
 ) -> tuple[ImportedRecord, dict[str, bytes]]:
-    """Convert a published file to a record; also return the files to store beside the record.
-
-    Raises ``RecordError`` for a file that is damaged, too large or imported already.
-    """
+    """Convert a published file to a record; also return the files to store beside the record."""
     sha256 = digest(source.raw)
     usable, _ = read_usable_records(options.study, options.records, ImportedRecord)
     for stored in usable:

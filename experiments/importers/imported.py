@@ -69,10 +69,7 @@ class ImportSource:
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition that the file or the user states.
-
-        Raises ``RecordError`` if neither states it, or if they contradict each other.
-        """
+        """Return a condition from the file or the user; raises if missing or contradictory."""
         given = self.given.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:

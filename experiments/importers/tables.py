@@ -9,7 +9,7 @@ and multiply-adds of one image as «GMACs».  All but the time have two decimal 
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import product
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -23,11 +23,7 @@ from report.core.records.strict import repeated
 
 
 class MeasuredColumn(NamedTuple):
-    """Measured column of a table.
-
-    Its numbers times ``to_unit`` are in the quantity's unit, in which they are rounded to multiples
-    of ``step`` (0: unknown).
-    """
+    """Measured column: quantity, factor to the quantity's unit, rounding step in that unit."""
 
     quantity: str
     to_unit: str
@@ -41,10 +37,7 @@ _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
-    """Combine rows with equal factors into one case; the rows' numbers are samples, in order.
-
-    Raises ``RecordError`` for an impossible number.
-    """
+    """Combine rows with equal factors into one case; the rows' numbers are samples, in order."""
     rows = list(rows)
     cells: dict[str, set[str]] = defaultdict(set)  # by heading
     for _, row in rows:
@@ -64,28 +57,22 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
                 if number is None or not _is_possible(number, column.quantity):
                     raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
-    return tuple(_case(dict(levels), series) for levels, series in series_by_levels.items())
-
-
-def _case(factors: dict[str, Level], series: Mapping[str, Sequence[Sample]]) -> Case:
-    """Return a case, which is unavailable without samples."""
-    return Case(
-        factors=factors,
-        status="ok" if series else "unavailable",
-        reason=None if series else "the table gives no number",
-        series={name: tuple(samples) for name, samples in series.items()},
-    )
+    cases = []
+    for levels, samples in series_by_levels.items():
+        case = Case(factors=dict(levels), status="unavailable", reason="the table gives no number")
+        if samples:
+            series = {quantity: tuple(numbers) for quantity, numbers in samples.items()}
+            case = Case(factors=dict(levels), series=series)
+        cases.append(case)
+    return tuple(cases)
 
 
 def _is_possible(number: Sample, quantity: str) -> bool:
-    """Return whether a quantity can have this value: no accuracy above 1, no time or rate of 0.
-
-    Times of waiting and of the processor may be rounded to 0.
-    """
+    """Return whether a quantity can have this value: no accuracy above 1, no time or rate of 0."""
     if quantity.endswith("_accuracy"):
         return number <= 1
-    may_be_0 = quantity in ("wait_time", "cpu_time")
-    return number > 0 or may_be_0 or QUANTITIES[quantity].unit not in ("s", "1/s")
+    may_round_to_0 = quantity in ("wait_time", "cpu_time")
+    return number > 0 or may_round_to_0 or QUANTITIES[quantity].unit not in ("s", "1/s")
 
 
 def _level(text: str, column: Collection[str]) -> Level:
@@ -98,29 +85,16 @@ def _level(text: str, column: Collection[str]) -> Level:
     return int(whole) if re.fullmatch(r"0|[1-9]\d{0,17}", whole) else text
 
 
-# ------------------------------------------------------------------------------------ tidy tables
-
 #: Heading of a measured column, such as ``time [ms]``.
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
-#: Unit of a column → unit of the quantity, and factor to the unit of the quantity.
-_UNITS: Final[dict[str, tuple[str, str]]] = {
-    **{unit: (unit, "1") for unit in ("s", "B", "MAC", "FLOP", "1", "1/s", "Hz", "W", "J", "°C")},
-    "ms": ("s", "1e-3"),
-    "us": ("s", "1e-6"),
-    "µs": ("s", "1e-6"),
-    "ns": ("s", "1e-9"),
-    "kB": ("B", "1e3"),
-    "MB": ("B", "1e6"),
-    "GB": ("B", "1e9"),
-    "KiB": ("B", str(2**10)),
-    "MiB": ("B", str(2**20)),
-    "GiB": ("B", str(2**30)),
-    "MMAC": ("MAC", "1e6"),
-    "GMAC": ("MAC", "1e9"),
-    "MFLOP": ("FLOP", "1e6"),
-    "GFLOP": ("FLOP", "1e9"),
-    "MHz": ("Hz", "1e6"),
-    "GHz": ("Hz", "1e9"),
+_BINARY_BYTES: Final = {"KiB": str(2**10), "MiB": str(2**20), "GiB": str(2**30)}
+#: Unit of a quantity → other units of its columns → factor to the unit of the quantity.
+_OTHER_UNITS: Final[dict[str, dict[str, str]]] = {
+    "s": {"ms": "1e-3", "us": "1e-6", "µs": "1e-6", "ns": "1e-9"},
+    "B": {"kB": "1e3", "MB": "1e6", "GB": "1e9", **_BINARY_BYTES},
+    "MAC": {"MMAC": "1e6", "GMAC": "1e9"},
+    "FLOP": {"MFLOP": "1e6", "GFLOP": "1e9"},
+    "Hz": {"MHz": "1e6", "GHz": "1e9"},
 }
 _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
@@ -131,17 +105,10 @@ def is_tidy(source: ImportSource) -> bool:
 
 
 def read_tidy(source: ImportSource) -> Imported:
-    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu).
-
-    Raises ``RecordError`` if the user does not, for an unknown quantity or unit, and for a damaged
-    table.
-    """
+    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu)."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
-    measured = [
-        column.quantity for column in columns.values() if isinstance(column, MeasuredColumn)
-    ]
-    duplicate = repeated(measured)
+    duplicate = repeated([column.quantity for column in _measured(columns)])
     if duplicate:
         raise source.error(f"two columns hold {duplicate}; remove one")
     _refuse_guesses(source, columns)
@@ -160,6 +127,10 @@ def read_tidy(source: ImportSource) -> Imported:
     )
 
 
+def _measured(columns: _Columns) -> list[MeasuredColumn]:
+    return [column for column in columns.values() if isinstance(column, MeasuredColumn)]
+
+
 def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
     """Return the measured column with this heading, or the heading as the name of a factor."""
     heading = _HEADING.fullmatch(name)
@@ -173,12 +144,11 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
             f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
             "rename it"
         )
-    base_unit, factor = _UNITS.get(unit, ("", ""))
-    if base_unit != QUANTITIES[quantity].unit:
-        raise source.error(
-            f"column {name}: {quantity} is measured in {QUANTITIES[quantity].unit}; fix the unit"
-        )
-    return MeasuredColumn(quantity, factor)
+    own_unit = QUANTITIES[quantity].unit
+    factors = {own_unit: "1", **_OTHER_UNITS.get(own_unit, {})}
+    if unit not in factors:
+        raise source.error(f"column {name}: {quantity} is measured in {own_unit}; fix the unit")
+    return MeasuredColumn(quantity, factors[unit])
 
 
 #: Headings of columns that name a device.
@@ -205,9 +175,7 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
                     raise source.error(f"{reason}; import the rows of one device at a time")
 
 
-# ---------------------------------------------------------------------------------- timm's tables
-
-#: Name of a table's file, which states conditions.
+#: Name of a file of timm, which states conditions.
 _FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
@@ -219,11 +187,11 @@ _COLUMNS: Final[_Columns] = {
     "model": "network",
     "batch_size": "batch",
     "img_size": "image",
-    "step_time": MeasuredColumn("mean_time", "1e-3", 1e-6),
-    "samples_per_sec": MeasuredColumn("image_rate", "1", 0.01),
-    "gmacs": MeasuredColumn("multiply_adds", "1e9", 1e7),
-    "macts": MeasuredColumn("activations", "1e6", 1e4),
-    "param_count": MeasuredColumn("parameters", "1e6", 1e4),
+    "step_time": MeasuredColumn("mean_time", to_unit="1e-3", step=1e-6),
+    "samples_per_sec": MeasuredColumn("image_rate", to_unit="1", step=0.01),
+    "gmacs": MeasuredColumn("multiply_adds", to_unit="1e9", step=1e7),
+    "macts": MeasuredColumn("activations", to_unit="1e6", step=1e4),
+    "param_count": MeasuredColumn("parameters", to_unit="1e6", step=1e4),
 }
 _REQUIRED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
 #: Largest relative difference between the batch size and time × rate, which agree but for rounding.
@@ -246,11 +214,7 @@ def _kinds(source: ImportSource) -> list[str]:
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table.
-
-    Raises ``RecordError`` if neither the file's name nor the user states a condition, and for a
-    damaged or contradictory table.
-    """
+    """Read timm's table; conditions that its file's name does not state are the user's."""
     kind, *other_kinds = _kinds(source)
     if other_kinds:
         raise source.error("found inference and training in one table; split it")
@@ -269,14 +233,14 @@ def read_timm(source: ImportSource) -> Imported:
     quantities: set[str] = set()
     for case in cases:
         quantities |= case.series.keys()
-    measured = [column for column in columns.values() if isinstance(column, MeasuredColumn)]
+    measured = [column for column in _measured(columns) if column.quantity in quantities]
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
         cases=tuple(_checked(source, row, case) for row, case in zip(rows, cases, strict=True)),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
-        rounding={c.quantity: c.step for c in measured if c.quantity in quantities},
+        rounding={column.quantity: column.step for column in measured},
         missing=_MISSING,
     )
 
@@ -296,11 +260,7 @@ def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
 
 
 def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
-    """Yield rows without their empty cells.
-
-    Raises ``RecordError`` for two rows of one case, a row without a network, and a batch or image
-    size that is no whole number.
-    """
+    """Yield rows without their empty cells; refuse a repeated row and a wrong count."""
     lines: dict[tuple[str, ...], int] = {}
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
     for line, row in source.table()[1]:
@@ -320,10 +280,7 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
 
 
 def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
-    """Return the case; it becomes unavailable without a time.
-
-    Raises ``RecordError`` if batch size, time and rate contradict each other.
-    """
+    """Return the case, unavailable if it has no time; raises if batch, time and rate contradict."""
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if not (times and rates and isinstance(batch, int)):

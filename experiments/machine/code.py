@@ -16,10 +16,7 @@ _WORKER: Final = "experiments/harness/worker.py"
 
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
-    """Identify the code in the folder ``root`` that measures ``study``.
-
-    Also returns the reason for each field that is null.
-    """
+    """Identify the code below ``root`` that measures ``study``; also say why fields are null."""
     digest = hashlib.sha256()
     for path in measuring_sources(study, root):
         content = path.read_bytes().replace(b"\r\n", b"\n")  # line ends as git stores them
@@ -43,8 +40,8 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     """List the worker, the module of ``study`` and all that they import from ``root``, sorted.
 
-    The list also has each C source with the name of a listed module.  Code that only plans a run or
-    writes its record cannot change a measurement and is not listed.
+    C sources beside them are also listed.  Code that only plans a run or writes its record cannot
+    change a measurement and is not listed.
     """
     finder = ModuleFinder([os.fspath(root)])
     experiments = root / "experiments"

@@ -21,8 +21,6 @@ from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torc
 if TYPE_CHECKING:
     import types
 
-#: Number of hexadecimal digits of the hash in a device's key.
-_KEY_DIGITS: Final = 6
 #: Fact → reason if it is null; for all other facts, the reason is that the system does not say it.
 _REASONS: Final = {
     "name": "the run was given no --label",
@@ -134,7 +132,7 @@ def device_key(facts: Environment) -> str:
         # The key's words are ASCII, so a label in another script is only part of the hash.
         *((name,) if name and not name.isascii() else ()),
     )
-    digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:_KEY_DIGITS]
+    digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:6]
     model, threads = (gpu.model, "") if gpu else (facts.cpu.model, f"{facts.threads}t")
     words = unicodedata.normalize("NFKD", f"{name or model} {threads} {digits}")
     plain = words.encode("ascii", "ignore").decode()
@@ -159,10 +157,9 @@ _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
-    """Collect the environment variables that change times or results on ``device``.
+    """Collect the environment variables that change times or results, also empty ones.
 
-    Values contain no user name (see ``anonymous``).  Empty values are included, since they also
-    change settings.
+    Values contain no user name (see ``anonymous``).
     """
     try:
         user = getpass.getuser()

@@ -3,8 +3,7 @@
 Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
 on the address space makes an allocation fail instead, which torch reports as an error.  Programs in
 a container see the whole machine, but are stopped at the limits of the container's control group
-and its parent groups.  Version 1 of control groups has a tree of folders per resource (memory,
-processors); version 2 has a single tree.
+and its parent groups.  Version 1 of control groups has a tree per resource, version 2 one tree.
 """
 
 import re
@@ -33,11 +32,8 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 #: Line of ``_OWN_GROUPS``: resources (empty in version 2), and path of the group in its tree.
 _GROUP_LINE: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
-#: Files with a group's memory limit and use, for version 2 and for version 1.
-_MEMORY_FILES: Final = (
-    ("memory.max", "memory.current"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
+#: Endings of the files ``memory.…`` with a group's limit and use, in version 2 and in version 1.
+_MEMORY_FILES: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
 #: Smallest number (B) by which version 1 states that there is no limit.
 _NO_LIMIT_BYTES: Final = 2**62
 #: Files of version 1 with the processor time per period, and the period; in version 2, one file.
@@ -88,8 +84,8 @@ def container_limits() -> dict[str, str]:
 def _group_memory() -> Iterator[tuple[int, int]]:
     """Yield limit and use (B) of each group with a limit; cached files do not count as use."""
     for folder, (limit_file, use_file) in product(_groups(), _MEMORY_FILES):
-        limit = read_text(folder / limit_file).strip()
-        used = read_text(folder / use_file).strip()
+        limit = read_text(folder / f"memory.{limit_file}").strip()
+        used = read_text(folder / f"memory.{use_file}").strip()
         if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT_BYTES:
             # Version 1 has two such lines; the last one includes child groups, like ``used``.
             cached = _CACHED.findall(read_text(folder / "memory.stat"))
@@ -106,10 +102,9 @@ def _groups() -> Iterator[Path]:
 
 @contextmanager
 def limit_memory(growth: int | None = None) -> Iterator[None]:
-    """Let the address space grow by at most ``growth`` bytes inside the context.
+    """Let the address space grow by at most ``growth`` bytes (default: all free but ``RESERVE``).
 
-    The default is the available memory minus ``RESERVE``.  Systems other than Linux get no limit.
-    An existing limit is never raised.
+    Only on Linux; other systems get no limit.  An existing limit is never raised.
     """
     if not sys.platform.startswith("linux"):
         yield

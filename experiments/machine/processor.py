@@ -139,9 +139,6 @@ def operating_system() -> str:
         return kernel
 
 
-# ------------------------------------------------------------------- state, and kinds of core
-
-
 def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     """Describe what may slow the ``usable`` processors, for the record, in the terms of Linux."""
     cpus = root / "sys/devices/system/cpu"
@@ -208,9 +205,9 @@ def _number_by_processor(usable: Collection[int], file: str, root: Path) -> dict
 
 
 def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
-    """Count how often heat has slowed processors since the system started; None if unknown.
+    """Count how often heat has slowed processors (default: all usable) since the system started.
 
-    By default, counts for all processors that this process may use.
+    Returns None if unknown.
     """
     file = "thermal_throttle/core_throttle_count"
     counts = _number_by_processor(usable or usable_processors(), file, root)
@@ -230,8 +227,8 @@ def with_throttling(head: AnyHead, count_before: int | None) -> AnyHead:
 def pin_to_one_kind(root: Path = _ROOT) -> str | None:
     """Bind this process and its children to the fastest kind of core, and describe these cores.
 
-    Threads on slower cores would delay all other threads at the end of every parallel loop.  With a
-    single kind of core, or outside Linux, returns None.
+    Threads on slower cores would delay all other threads at the end of every parallel loop.
+    Returns None if there is one kind, or outside Linux.
     """
     kinds = kinds_of_core(usable_processors(), root)
     if len(kinds) < 2 or platform.system() != "Linux":

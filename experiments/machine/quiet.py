@@ -158,10 +158,7 @@ def free_processors(seconds: float) -> int:
 
 
 def busiest_programs() -> tuple[str, ...]:
-    """Name up to three programs that used the most processor time since the last call.
-
-    A program that used less than 5 % of a processor is not named.
-    """
+    """Name up to three programs that used the most time (above 5 %) since the last call."""
     import psutil  # type: ignore[import-untyped]
 
     used: Counter[str] = Counter()

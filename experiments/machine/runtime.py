@@ -40,10 +40,7 @@ def cores_available() -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return ``threads``, or by default the number of usable processors.
-
-    Raises ``UsageError`` for more threads than processors, or less than one.
-    """
+    """Return ``threads``, by default one per usable processor; raises ``UsageError`` for more."""
     cores = cores_available()
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")

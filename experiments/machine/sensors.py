@@ -113,10 +113,9 @@ def energy_series(
     after: tuple[EnergyReading, ...] | Missing,
     calls: int,
 ) -> SeriesByQuantity:
-    """Return the mean energy per call (J) between two readings, and the number of ``calls``.
+    """Return the mean energy per call (J) between two readings, and ``calls``; {} if unknown.
 
-    A counter may have restarted from 0 once between the readings.  Returns {} if no energy was
-    counted.
+    A counter may have restarted from 0 once between the readings.
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}

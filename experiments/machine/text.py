@@ -47,10 +47,7 @@ def program_output(*words: str, folder: Path | None = None) -> str | None:
 
 
 def flatten(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the path and value of every leaf of nested data, such as ``host.flags.1``.
-
-    The value of an empty list or mapping is None.
-    """
+    """Yield path (``host.flags.1``) and value of each leaf; the value of an empty part is None."""
     value = msgspec.to_builtins(value)
     if isinstance(value, list | tuple):
         value = dict(enumerate(value, 1))
