@@ -49,30 +49,30 @@ class Submission:
 
 def collect(options: Namespace) -> int:
     """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0."""
-    files = [*chain.from_iterable(map(_submissions, options.folders))]
-    if not files:
+    submissions = [*chain.from_iterable(map(_submissions, options.folders))]
+    if not submissions:
         raise RecordError(
             f"{options.folders[0]}: contains no record; name the folder of the submitted files."
         )
     _refuse_links(options.into)
     copies = CopyDetector()
     first_of_machine: dict[tuple[str, str], Submission] = {}  # by study and machine
-    for file in files:
-        file.fault = _check_and_copy(file, copies, options.into)
-        if file.stored and not file.fault:
-            key = (file.stored.record.study, file.stored.record.environment.key)
-            first = first_of_machine.setdefault(key, file)
-            if first is not file:
+    for submission in submissions:
+        submission.fault = _check_and_copy(submission, copies, options.into)
+        if submission.stored and not submission.fault:
+            key = (submission.stored.record.study, submission.stored.record.environment.key)
+            first = first_of_machine.setdefault(key, submission)
+            if first is not submission:
                 text = f"same machine as {first.student}; its runs are pooled, or the newest counts"
-                file.checks.insert(0, CheckResult("machine", text, "note"))
+                submission.checks.insert(0, CheckResult("machine", text, "note"))
     print(_TABLE_LINE.format("who", "machine", "study", "usable for", "what to know or do"))
-    for file in sorted(files, key=lambda file: bool(file.fault)):
-        print(file.line())
-    unusable = sum(bool(file.fault) for file in files)
-    usable, site = len(files) - unusable, options.into / "site.yaml"
-    print(f"{len(files)} files: {usable} usable, {unusable} not; records in {options.into}.")
+    for submission in sorted(submissions, key=lambda submission: bool(submission.fault)):
+        print(submission.line())
+    unusable = sum(bool(submission.fault) for submission in submissions)
+    usable, site = len(submissions) - unusable, options.into / "site.yaml"
+    print(f"{len(submissions)} files: {usable} usable, {unusable} not; records in {options.into}.")
     if options.notes:
-        _write_notes(files, options.notes)
+        _write_notes(submissions, options.notes)
     if usable and not os.path.lexists(site):
         shutil.copyfile(_SITE, site)
         print(f"Wrote {site}: name the course and its teacher there.")
@@ -97,22 +97,23 @@ def _submissions(path: Path) -> Iterator[Submission]:
                 yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
 
 
-def _check_and_copy(file: Submission, copies: CopyDetector, into: Path) -> str:
+def _check_and_copy(submission: Submission, copies: CopyDetector, into: Path) -> str:
     """Check a file and copy its record; return why this was impossible, or an empty text."""
-    if file.path.is_symlink():
+    if submission.path.is_symlink():
         return "is a link, which is not followed; hand in the file itself"
-    if file.path.suffix in _ARCHIVES:
+    if submission.path.suffix in _ARCHIVES:
         return "is packed; unpack it into the folder and collect again"
-    file.stored, file.checks = check_file(file.path)
-    problems = [check.text for check in file.checks if check.level == "problem"]
-    if problems or file.stored is None:
+    submission.stored, submission.checks = check_file(submission.path)
+    problems = [check.text for check in submission.checks if check.level == "problem"]
+    if problems or submission.stored is None:
         return problems[0]
-    fault = _fault_of_study(file.path.parent.name, file.stored.record)
+    record, name = submission.stored.record, submission.path.name
+    fault = _fault_of_study(submission.path.parent.name, record)
     if fault:
         return fault
-    if copied := copies.reason(f"{file.path.name} ({file.student})", file.stored.record):
+    if copied := copies.reason(f"{name} ({submission.student})", record):
         return f"{copied}; measure on your own machine"
-    return _copy(file, file.stored, into)
+    return _copy(submission, submission.stored, into)
 
 
 def _fault_of_study(folder: str, record: Record) -> str:
@@ -132,14 +133,14 @@ def _fault_of_study(folder: str, record: Record) -> str:
     return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
-def _copy(file: Submission, stored: store.Stored, into: Path) -> str:
+def _copy(submission: Submission, stored: store.Stored, into: Path) -> str:
     """Copy a record with attachments, replacing none; return why this failed, or an empty text."""
-    target = into / stored.record.study / file.path.name
+    target = into / stored.record.study / submission.path.name
     try:
         _refuse_links(into, target.parent, target, store.attachments_folder(target))
-        attachments = store.read_attachments(stored, ("*",), file.path.parent.resolve())
-        contents = {name: file for name, file in attachments.items() if isinstance(file, bytes)}
-        text = file.path.read_bytes()
+        attachments = store.read_attachments(stored, ("*",), submission.path.parent.resolve())
+        contents = {name: data for name, data in attachments.items() if isinstance(data, bytes)}
+        text = submission.path.read_bytes()
         if target.exists() and target.read_bytes() == text:
             store.write_attachments(target, contents)  # attachments may be submitted later
         else:
@@ -158,15 +159,16 @@ def _refuse_links(*paths: Path) -> None:
             )
 
 
-def _write_notes(files: Sequence[Submission], folder: Path) -> None:
+def _write_notes(submissions: Sequence[Submission], folder: Path) -> None:
     """Write all checks of each student's files to ``STUDENT.txt``."""
     _refuse_links(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts: dict[str, list[str]] = {}
-    for file in files:
-        verdict = f"cannot be used: {file.fault}" if file.fault else "can be used"
-        lines = [f"{file.path.name}: {verdict}", *(check.line() for check in file.checks), ""]
-        texts.setdefault(file.student, []).extend(lines)
+    for submission in submissions:
+        verdict = f"cannot be used: {submission.fault}" if submission.fault else "can be used"
+        checks = [check.line() for check in submission.checks]
+        lines = texts.setdefault(submission.student, [])
+        lines += [f"{submission.path.name}: {verdict}", *checks, ""]
     for student, lines in texts.items():
         note = folder / f"{student}.txt"
         _refuse_links(note)

@@ -74,8 +74,8 @@ def affordable_cases(
     """Select the cases that a round measures in its share of the remaining time.
 
     ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
-    are always selected, then cases in the order of the time spent on them so far.  So long cases
-    get fewer rounds.
+    are always selected; then, while they fit, the cases on which the least time has been spent.  So
+    long cases get fewer rounds.
     """
     spent = defaultdict[int, float](float)  # time of each case in all rounds (s)
     latest_duration: dict[int, float] = {}

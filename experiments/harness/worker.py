@@ -87,7 +87,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Function that measures a case; arguments: study, task, number and factors of the case.
-Measure: TypeAlias = Callable[[Experiment, Task, int, Factors], Result]
+CaseFunction: TypeAlias = Callable[[Experiment, Task, int, Factors], Result]
 
 
 def can_fork(device: Device) -> bool:
@@ -103,11 +103,11 @@ def work(task: Task, send: Send, folder: Path) -> None:
     study: Experiment = importlib.import_module(task.module).STUDY.on(task.session.device)
     _prepare(study, task)
     send(Ready())
-    by_role: dict[WorkerRole, Measure] = {
+    function_by_role: dict[WorkerRole, CaseFunction] = {
         "memory": _measure_memory, "time": _measure_time,
         "lackey": partial(_count, folder), "ncu": _profile,
     }  # fmt: skip
-    attempt = partial(_attempt, study, task, by_role[task.role], send)
+    attempt = partial(_attempt, study, task, function_by_role[task.role], send)
     if task.forks:
         _run_in_children(study, task, attempt, send)
     else:
@@ -116,12 +116,12 @@ def work(task: Task, send: Send, folder: Path) -> None:
 
 
 def _attempt(
-    study: Experiment, task: Task, measure: Measure, send: Send, case: NumberedCase
+    study: Experiment, task: Task, function: CaseFunction, send: Send, case: NumberedCase
 ) -> None:
-    """Measure a case and send its result; an exception is also a result."""
+    """Measure a case by ``function`` and send its result; an exception is also a result."""
     start, failure = time.monotonic(), None
     try:
-        send(measure(study, task, *case))
+        send(function(study, task, *case))
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
@@ -189,14 +189,15 @@ def unmeasured(
 def _prepare(study: Experiment, task: Task) -> None:
     """Import the libraries that all cases need, so that children share them."""
     session = task.session
-    imports = study.imports(task.cases[0][1], session)
+    _, first_factors = task.cases[0]
+    imports = study.imports(first_factors, session)
     if "torch" in imports:
         runtime.start_torch(session.device, session.threads)
     for module in imports:
         with suppress(ImportError):  # the case reports the missing module
             importlib.import_module(module)
     if task.role == "lackey":  # a first call loads the remaining libraries, slowly under valgrind
-        measure.build_workload(study, task.cases[0][1], "cpu").call()
+        measure.build_workload(study, first_factors, "cpu").call()
     if task.role == "ncu":
         _calibrate(task.compute_capability)
     if task.forks:
@@ -284,7 +285,7 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Read this process's operations so far from the log of a child that ends at once."""
+    """Count this process's operations so far: a child inherits the count and logs it at its end."""
     child = fork(lambda: None)
     os.waitpid(child, 0)
     row = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
@@ -304,7 +305,7 @@ def _calibrate(compute_capability: str) -> None:
         with suppress(Exception):  # without this product, its counter has no calibration
             left = torch.randn(product.rows, product.depth, device="cuda", dtype=dtype)
             right = torch.randn(product.depth, product.columns, device="cuda", dtype=dtype)
-            torch.mm(left, right)
+            torch.mm(left, right)  # a warm-up
             with _profiler_on(product.range):
                 torch.mm(left, right)
         _free_memory("cuda")

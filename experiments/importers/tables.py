@@ -58,11 +58,11 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
                     raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
                 series.setdefault(column.quantity, []).append(number)
     cases = []
-    for levels, samples in series_by_levels.items():
+    for levels, series in series_by_levels.items():
         case = Case(factors=dict(levels), status="unavailable", reason="the table gives no number")
-        if samples:
-            series = {quantity: tuple(numbers) for quantity, numbers in samples.items()}
-            case = Case(factors=dict(levels), series=series)
+        if series:
+            samples = {quantity: tuple(numbers) for quantity, numbers in series.items()}
+            case = Case(factors=dict(levels), series=samples)
         cases.append(case)
     return tuple(cases)
 
