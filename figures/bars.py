@@ -56,7 +56,16 @@ def draw(panel: Bars, axes: Axes) -> DrawnSeries:
         axes.axvline(panel.reference, color=style.INK, linewidth=0.8, dashes=(4, 2))
     for row in range(len(panel.names)):
         if all(series.x[row] is None for series in panel.series):
-            _say_not_measured(row, axes)
+            axes.annotate(
+                "not measured",
+                xy=(0.0, row),
+                xycoords=("axes fraction", "data"),
+                xytext=(3.0, 0.0),
+                textcoords="offset points",
+                va="center",
+                fontsize=style.SMALL_PT,
+                color=style.THEORY,
+            )
     name_rows(panel.names, axes)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(panel.x_label)
@@ -64,17 +73,3 @@ def draw(panel: Bars, axes: Axes) -> DrawnSeries:
     if len(panel.series) > 1:
         legend_above(axes, _LEGEND_COLUMNS)
     return []
-
-
-def _say_not_measured(row: int, axes: Axes) -> None:
-    """Write "not measured" in an empty row."""
-    axes.annotate(
-        "not measured",
-        xy=(0.0, row),
-        xycoords=("axes fraction", "data"),
-        xytext=(3.0, 0.0),
-        textcoords="offset points",
-        va="center",
-        fontsize=style.SMALL_PT,
-        color=style.THEORY,
-    )

@@ -22,7 +22,7 @@ from report.core.statistics.estimates import (
     median_interval,
 )
 from report.instruments.comparison import pairs_needed, scatter
-from report.quantity.evaluation import estimate, number, samples, to_digits
+from report.quantity.evaluation import estimate, number, sample_count, to_digits
 from report.quantity.expression import (
     Inferred,
     Quantity,
@@ -44,7 +44,6 @@ from report.quantity.operations import (
     smallest,
     spanning,
 )
-from report.quantity.ranges import equals
 from report.quantity.units import unit
 from report.quantity.verdicts import joint_verdict, verdict_of
 
@@ -86,7 +85,7 @@ def test_units_are_read_written_and_combined() -> None:
     (lambda: smallest(WORK, BYTES), "the smallest of work (FLOP) and bytes (B)"),
     (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
     (lambda: unit("furlong"), "is not made of FLOP"),
-    (lambda: equals(1, 0), "positive margin, found 0"),
+    (lambda: TIME.near(1, 0), "positive margin, found 0"),
     (lambda: median_interval([]), "at least 1 value, found 0"),
     (lambda: median_interval([1.0, math.nan]), "finite samples, found nan"),
     (lambda: median_interval([1.0, math.inf]), "finite samples, found inf"),
@@ -185,7 +184,7 @@ def test_numbers_are_exact_if_no_sample_enters() -> None:
     assert to_digits(exact("x", "1", 1.5, "f"), 3).sources == ("f",)
     assert number(recorded("x", "B", 7, "f")) == 7
     assert number(recorded("x", "B", Missing("no file"))) == Missing("no file")
-    assert (samples(TIME + 2 * TIME), samples(WORK)) == (7, 0)
+    assert (sample_count(TIME + 2 * TIME), sample_count(WORK)) == (7, 0)
     assert (WORK / TIME + absent("rate", "FLOP/s", "out of memory")).sources == ("a.json",)
 
 
@@ -430,16 +429,16 @@ VERDICTS: tuple[tuple[Statement, str], ...] = (
     (ratio(2) < 2, "refuted"),
     (ratio(2) < 2.5, "supported"),
     (ratio(-2) < -1.5, "supported"),
-    (Statement(ratio(1), equals(1, 0.05)), "supported"),
-    (Statement(ratio(1.0625), equals(1, 0.0625)), "supported"),
-    (Statement(ratio(1.125), equals(1, 0.0625)), "refuted"),
+    (ratio(1).near(1, 0.05), "supported"),
+    (ratio(1.0625).near(1, 0.0625), "supported"),
+    (ratio(1.125).near(1, 0.0625), "refuted"),
     (ratio(7).exactly(7), "supported"),
     (ratio(7) > 7, "refuted"),
     (ratio(7) < 8, "supported"),
     (ratio(7).near(8, 1), "supported"),
-    (Statement(printed("x", 1), equals(1, 0.05)), "undecided"),
-    (Statement(printed("x", 1), equals(1, 0.5)), "supported"),
-    (Statement(absent("x", "1", "never ran"), equals(1, 0.05)), "not measured"),
+    (printed("x", 1).near(1, 0.05), "undecided"),
+    (printed("x", 1).near(1, 0.5), "supported"),
+    (absent("x", "1", "never ran").near(1, 0.05), "not measured"),
     ((1 / series("x", [-1.0, 1.0] * 9, of="1")) > 0, "undecided"),
     (ratios(0, 1, 2) > -1, "undecided"),
     (ratios(*range(10, 15)) > 0, "undecided"),

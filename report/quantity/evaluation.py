@@ -77,7 +77,7 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
         # Rounding removes errors of the sum, so that 0.95 stays 0.95.
         level = min(confidence, max(0.0, round(1 - error_probability, 12)))
     bimodal = any(interval.bimodal for interval in intervals.values())
-    return Estimate(value, low, high, samples(quantity), level, bimodal)
+    return Estimate(value, low, high, sample_count(quantity), level, bimodal)
 
 
 def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
@@ -158,7 +158,7 @@ def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, E
     return intervals
 
 
-def samples(quantity: Quantity) -> int:
+def sample_count(quantity: Quantity) -> int:
     """Return the number of samples of the leaf with fewest; 0 if none was measured."""
     counts = []
     for leaf in quantity.leaves:
@@ -173,12 +173,12 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
     """Yield the parts of an expression that get one interval each: the largest possible.
 
     Either two or more processes measured all series of the part, and no operation widens its
-    bounds (see ``Operation.widened``), or the part is a single measured leaf.
+    bounds (see ``Operation.widens_bounds``), or the part is a single measured leaf.
     """
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.widened
+    has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.widens_bounds
     if has_values_by_process or not quantity.parts:
         yield quantity
         return
@@ -248,7 +248,7 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
     medians = [statistics.median(values_of_run) for values_of_run in values_by_run.values()]
     if len(medians) >= ENOUGH_RUNS:
         return median_interval(medians, confidence)
-    return _widened_to(medians, median_interval(values, confidence))
+    return _widen_to_contain(medians, median_interval(values, confidence))
 
 
 def _value_in_process(quantity: Quantity, process: ProcessKey) -> float:
@@ -256,7 +256,7 @@ def _value_in_process(quantity: Quantity, process: ProcessKey) -> float:
     return value(quantity, lambda series: series.medians[process])
 
 
-def _widened_to(medians: Sequence[float], interval: Estimate) -> Estimate:
+def _widen_to_contain(medians: Sequence[float], interval: Estimate) -> Estimate:
     """Widen an ``interval`` from processes to contain the ``medians`` of all runs.
 
     Processes of one run are fast or slow for common reasons, so that many processes say little

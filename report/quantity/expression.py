@@ -15,11 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number
 from report.quantity.intervals import Process
-from report.quantity.ranges import Range, equals
+from report.quantity.ranges import Range
 from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 
 #: The package ``report``, without the studies in it; error messages name no line of this library.
@@ -88,9 +89,9 @@ class Quantity:
         return None
 
     @cached_property
-    def widened(self) -> bool:
-        """True if an operation in the expression widens bounds (see ``Operation.widened``)."""
-        return any(part.widened for part in self.parts)
+    def widens_bounds(self) -> bool:
+        """True if an operation in the expression has ``widens_bounds``."""
+        return any(part.widens_bounds for part in self.parts)
 
     @cached_property
     def estimates(self) -> dict[float, Estimate | Missing]:
@@ -108,9 +109,11 @@ class Quantity:
     def near(self, number: Number, within: float) -> Statement:
         """State that the quantity differs from ``number`` by at most ``within``.
 
-        Raises ``StudyError`` unless ``within`` is positive.
+        Raises ``StudyError`` unless ``within`` is positive: no measurement supports equality.
         """
-        return Statement(self, equals(number, within))
+        if not within > 0:
+            raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
+        return Statement(self, Range(number - within, number + within, closed=True))
 
     def exactly(self, number: Number) -> Statement:
         """State that the quantity equals ``number`` exactly, as for counts."""
@@ -161,9 +164,6 @@ class Statement:
         interval thus holds for this process only, however narrow it is.
         """
         return any(leaf.from_one_process for leaf in self.sampled)
-
-
-# -------------------------------------------------------------------------------------- leaves
 
 
 @dataclass(frozen=True)
@@ -306,9 +306,6 @@ def as_quantity(operand: Quantity | Number) -> Quantity:
     return Exact(ONE, f"{operand:g}", "", operand)
 
 
-# ---------------------------------------------------------------------------------- operations
-
-
 @dataclass(frozen=True)
 class Operation:
     """A rule that combines several quantities into one.
@@ -316,7 +313,7 @@ class Operation:
     ``unit`` computes the unit of the result, or raises ``UnitError``.  ``value`` computes the value
     from numbers, ``bounds`` from intervals: the bounds hold if all intervals hold.  Both raise
     ``ArithmeticError`` if there is no result.  ``text`` writes the formula, and ``precedence``
-    determines its brackets.  ``widened``: ``bounds`` returns wider bounds than those of the values
+    determines its brackets.  ``widens_bounds``: the results of ``bounds`` are wider than the values
     in single processes, so that no interval may be computed from these values.
     """
 
@@ -326,7 +323,7 @@ class Operation:
     bounds: Callable[[Sequence[Bounds]], Bounds]
     text: Callable[[Sequence[str]], str]
     precedence: int = NAME
-    widened: bool = False
+    widens_bounds: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,8 +347,8 @@ class Derived(Quantity):
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
     @cached_property
-    def widened(self) -> bool:
-        return self.operation.widened or super().widened
+    def widens_bounds(self) -> bool:
+        return self.operation.widens_bounds or super().widens_bounds
 
     @cached_property
     def cached_value(self) -> list[float]:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-from report.core.errors import StudyError
 from report.core.statistics.estimates import Estimate
 
 
@@ -28,13 +27,3 @@ class Range:
     def _is_below(self, low: float, high: float) -> bool:
         """Tell whether ``low`` is below ``high``, or equal in a closed range."""
         return low < high or (self.closed and low == high)
-
-
-def equals(number: float, margin: float) -> Range:
-    """Return the range of numbers that differ from ``number`` by at most ``margin``.
-
-    Raises ``StudyError`` unless ``margin`` is positive: measurements never support exact equality.
-    """
-    if not margin > 0:
-        raise StudyError(f"Equality with {number} needs a positive margin, found {margin}.")
-    return Range(number - margin, number + margin, closed=True)

@@ -46,8 +46,6 @@ _REMEDY: Final = (
 #: Key of a machine → its runs, in the order of ``_rank``.
 _Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 
-# ------------------------------------------------------------------------------------- editions
-
 
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machines of one paper.
@@ -114,9 +112,6 @@ def write_edition(study: str, edition: Edition, data: Path) -> Path:
     return path
 
 
-# --------------------------------------------------------------------------------------- choice
-
-
 @dataclass(frozen=True)
 class Choice:
     """The records of one machine that a paper uses.
@@ -173,12 +168,12 @@ def choices_of(
                 raise RecordError(f"{option_or_file}: no record {file}; correct the name.")
     if edition:
         _separate_roles(edition, machines, key_of_file)
-    original = _machine_by_role(edition, machines, key_of_file)
+    original_roles = _machine_by_role(edition, machines, key_of_file)
     requested_keys = [key_of_file[file] for file in requested]
-    machine_by_role = _with_roles_for_requested(original, requested_keys, machines)
-    compared = edition.compared if edition else machines
+    machine_by_role = _with_roles_for_requested(original_roles, requested_keys, machines)
+    compared_keys = edition.compared if edition else machines
     # A machine that lost its role to a requested machine is still compared.
-    keys = dict.fromkeys((*machine_by_role.values(), *original.values(), *compared))
+    keys = dict.fromkeys((*machine_by_role.values(), *original_roles.values(), *compared_keys))
     choices = []
     for key in keys:
         if key in machines:
@@ -261,13 +256,13 @@ def _machine_by_role(
 
 
 def _with_roles_for_requested(
-    original: Mapping[Role, str], requested: Iterable[str], machines: _Machines
+    original_roles: Mapping[Role, str], requested: Iterable[str], machines: _Machines
 ) -> dict[Role, str]:
     """Give each machine of ``requested`` a role that suits its device, if it has none.
 
     It may replace a machine that is not requested.
     """
-    machine_by_role = dict(original)
+    machine_by_role = dict(original_roles)
     requested_keys = dict.fromkeys(requested)
     for key in requested_keys:
         if key in machine_by_role.values():
@@ -354,9 +349,6 @@ def _without_contradictions(choice: Choice) -> Choice:
         else:
             used += pooling.runs_of(agreeing)
     return replace(choice, used=tuple(used), unused=(*refused, *choice.unused))
-
-
-# ---------------------------------------------------------------------------------------- words
 
 
 def is_full(run: Stored) -> bool:

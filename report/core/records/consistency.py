@@ -35,7 +35,8 @@ _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
 _MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
-#: Quantity in bytes → quantities whose samples of the same call it cannot exceed.
+#: Quantity in bytes → quantities that it cannot exceed in the same call, such as
+#: ``allocated_before`` → ``allocated_peak`` and ``reserved_before``.
 _LIMITS: Final = defaultdict[str, list[str]](list)
 for _kind in ("requested", "allocated", "reserved", "resident"):
     for _moment in ("before", "after"):
@@ -43,15 +44,8 @@ for _kind in ("requested", "allocated", "reserved", "resident"):
 for _moment in ("before", "after", "peak"):
     _LIMITS[f"requested_{_moment}"].append(f"allocated_{_moment}")
     _LIMITS[f"allocated_{_moment}"].append(f"reserved_{_moment}")
-#: Factors of a case that do not change which layers of a network run.
-_FACTORS_WITHOUT_EFFECT_ON_LAYERS: Final = {
-    "batch",
-    "layout",
-    "precision",
-    "memory_limit",
-    "execution",
-    "tile",
-}
+#: Factors at all levels of which a network runs the same layers.
+_SAME_LAYER_FACTORS: Final = {"batch", "layout", "precision", "memory_limit", "execution", "tile"}
 #: Groups of quantities that have equally many samples (one per call, step, epoch, image or moment).
 _SAME_COUNT: Final = (
     ("time", "cpu_time", "page_faults", "voluntary_switches", "involuntary_switches", "wait_time"),
@@ -181,9 +175,7 @@ def _sample_faults(record: Record) -> Iterator[str]:
                     seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
             items = case.factors.items()
-            network = frozenset(
-                item for item in items if item[0] not in _FACTORS_WITHOUT_EFFECT_ON_LAYERS
-            )
+            network = frozenset(item for item in items if item[0] not in _SAME_LAYER_FACTORS)
             names = [layer.name for layer in case.layers]
             first_index, first_names = first_layers.setdefault(network, (index, names))
             if names != first_names:

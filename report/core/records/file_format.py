@@ -91,9 +91,6 @@ _FILE_TYPES: Final[dict[type, tuple[Any, int]]] = {
 }
 
 
-# -------------------------------------------------------------------------------------- writing
-
-
 def encode(record: Record | ImportedRecord) -> bytes:
     """Encode a record as JSON, with one line per round, layer, network and similar part."""
     # Layer and network → number; layers of a case → reference to them.
@@ -201,9 +198,6 @@ def json_schema() -> bytes:
         '"$defs": {\n' + ",\n".join(lines) + "\n}}\n"
     )
     return schema.encode()
-
-
-# -------------------------------------------------------------------------------------- reading
 
 
 class _StatedVersion(msgspec.Struct):
@@ -314,8 +308,6 @@ def _cases_of_rows(file: Any) -> Iterator[_Case]:
         series = {name: (sample,) for name, sample in columns if sample is not None}
         yield _Case(factors=factors, series=series)
 
-
-# -------------------------------------------------------------------------- allocator events
 
 #: Name of the attachment with the events.
 EVENTS: Final = "memory_events.json.gz"

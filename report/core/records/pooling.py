@@ -45,9 +45,6 @@ _ENVIRONMENT_FIELDS: Final = (
 )  # fmt: skip
 
 
-# -------------------------------------------------------------------------------------- pooling
-
-
 def why_not_pooled(one: Head, other: Head) -> str | None:
     """Describe why run ``other`` must not be pooled with run ``one``; None if it may be.
 
@@ -111,9 +108,6 @@ def first_contradiction(earlier: DeterministicValues, new: DeterministicValues) 
     return None
 
 
-# --------------------------------------------------------------------------------------- shards
-
-
 def measures_case(shard: Shard | None, index: int) -> bool:
     """Tell whether a shard (or a run without shards) measures bytes and counts of a case.
 
@@ -174,9 +168,6 @@ def missing_shards(run: Stored) -> tuple[int, ...]:
         return ()
     present = {_shard_number(part) for part in run.parts}
     return tuple(number for number in range(1, shard.of + 1) if number not in present)
-
-
-# ------------------------------------------------------------------------------------- merging
 
 
 def merge_shards(shards: Sequence[Record]) -> Record:

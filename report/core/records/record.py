@@ -451,8 +451,6 @@ class Record(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cases: tuple[Case, ...]
 
 
-# ------------------------------------------------------------------------ measurements by others
-
 #: Version of the format of imported records; files of version 1 were converted to it.
 IMPORT_SCHEMA: Final = 2
 

@@ -201,8 +201,6 @@ def _number_fault(number: float, decimals: int) -> str | None:
     return None
 
 
-# --------------------------------------------------------------------------------- data sheets
-
 RatedQuantity: TypeAlias = Literal[
     "float32", "tfloat32", "bfloat16", "float16", "memory", "cache", "capacity"
 ]

@@ -54,7 +54,7 @@ class StoredRecord(Generic[Kind_co]):
     @property
     def short_digest(self) -> str:
         """The part of the digest in the file's name, by which papers call a record."""
-        return self.file[-13:-5]
+        return self.file[-13:-5]  # eight digits before «.json»
 
     @property
     def shards(self) -> tuple["StoredRecord[Kind_co]", ...]:
@@ -79,9 +79,6 @@ StoredImport: TypeAlias = StoredRecord[ImportedRecord]
 def start_and_file(stored: Stored) -> tuple[str, str]:
     """Return the sort key of a record: start of the run, then file."""
     return stored.record.started, stored.file
-
-
-# -------------------------------------------------------------------------------------- writing
 
 
 def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
@@ -131,7 +128,7 @@ def write_files(target: Path, text: bytes, attachments: Mapping[str, bytes]) -> 
     try:
         write_attachments(target, attachments)
         # If another process has just written this file, the content is equal: names contain a hash.
-        _write(target, text)
+        _write_file(target, text)
     except OSError as error:
         raise RecordError(
             f"{target}: cannot be written ({error.strerror}); make room for it or give write "
@@ -151,10 +148,10 @@ def write_attachments(target: Path, attachments: Mapping[str, bytes]) -> None:
     folder = attachments_folder(target) if attachments else target.parent
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in attachments.items():
-        _write(folder / name, content)
+        _write_file(folder / name, content)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     """Write a file completely or not at all; raises ``OSError``."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -166,9 +163,6 @@ def _write(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()  # exists only if an operation failed
-
-
-# ----------------------------------------------------------------------------------- attachments
 
 
 def attachments_folder(path: Path) -> Path:
@@ -209,9 +203,6 @@ def read_attachments(
             raise RecordError(f"{place}: the SHA-256 is not that in the record; {REMEDY}.")
         contents[name] = content
     return contents
-
-
-# --------------------------------------------------------------------------------------- reading
 
 
 def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> StoredRecord[Kind]:
@@ -282,7 +273,7 @@ def read_usable_records(
     folder = data / _folder_of_kind(study, kind)
     records: list[StoredRecord[Kind]] = []
     refused: dict[str, str] = {}
-    for path in _visible(folder):
+    for path in _visible_paths(folder):
         if path.suffix != ENDING:
             continue
         try:
@@ -302,7 +293,7 @@ def read_usable_records(
 def stray_files(study: str, data: Path) -> tuple[str, ...]:
     """Return one sentence for each file and folder that belongs to no record of the study."""
     sentences: list[str] = []
-    for path in (*_visible(data / study), *_visible(data / study / IMPORTED)):
+    for path in (*_visible_paths(data / study), *_visible_paths(data / study / IMPORTED)):
         if path.suffix in (ENDING, TABLE) or path.name == IMPORTED:
             continue
         fault = f"is no record, since its name does not end in {ENDING}; move it elsewhere."
@@ -316,6 +307,6 @@ def stray_files(study: str, data: Path) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _visible(folder: Path) -> list[Path]:
+def _visible_paths(folder: Path) -> list[Path]:
     """List the paths in a folder, sorted, without hidden ones such as journals of running runs."""
     return sorted(path for path in folder.glob("*") if not path.name.startswith("."))

@@ -157,9 +157,6 @@ def byte_at(error: UnicodeDecodeError) -> str:
     return f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
 
 
-# ------------------------------------------------------------------------------------------ YAML
-
-
 def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
     """Parse YAML; return its content, and path to a value → line of the value (from 1).
 
@@ -239,9 +236,6 @@ def _scalar(event: Any) -> Any:
     if not is_quoted and _LITERAL.fullmatch(event.value):
         return json.loads(event.value)
     return event.value
-
-
-# ------------------------------------------------------------------------------ msgspec's errors
 
 
 def _converted(
