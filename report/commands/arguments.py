@@ -234,10 +234,7 @@ def named_records(
 
 
 def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
-    """Return the record of one of ``studies`` that ``text`` names, as ``named_records`` explains.
-
-    Raises ``RecordError`` unless there is exactly one.
-    """
+    """Return the record that ``text`` names; raises ``RecordError`` as ``named_records``."""
     # Links to the folder are resolved, but not a record that is itself a link.
     paths = (path.parent.resolve() / path.name for path in (Path(text), data / text))
     path = next((path for path in paths if path.is_file()), None)

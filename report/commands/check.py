@@ -120,10 +120,7 @@ def review(request: BuildRequest) -> Review:
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
-    """Read the pinned numbers of a study; return None if none are pinned.
-
-    Raises ``RecordError`` for a damaged file.
-    """
+    """Read the pinned numbers of a study, if any; raises ``RecordError`` for a damaged file."""
     path = data / EXPECTED / f"{study}.json"
     return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 

@@ -245,10 +245,7 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
 
 
 def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
-    """Unpack the folder ``data`` as of a git revision into ``target``.
-
-    Returns the commit and "", or "" and git's error message.
-    """
+    """Unpack ``data`` of a git revision; return its commit and "", or "" and git's message."""
     # Variables of a git hook would redirect git, and git would read a leading dash as an option.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     archive, names = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)

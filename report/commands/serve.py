@@ -54,10 +54,7 @@ class Handler(SimpleHTTPRequestHandler):
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Send the head for the last build's state, the script, or a page with the script.
-
-        Returns the body, or None for another address, whose head is not sent.
-        """
+        """Answer with the last build's state, the script, or a page with it; None for others."""
         # Read the digest before the page, so that the page is never older than the digest.
         build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):

@@ -99,11 +99,7 @@ def build_twice(
 
 
 def _build(name: str, request: BuildRequest, project: Path) -> None:
-    """Copy the project and the data beside ``request.out``, and build in the copy.
-
-    ``name`` is a key of ``ENVIRONMENTS``.  Raises ``RenderError`` if the build fails, and
-    ``OutputError`` if the files cannot be copied.
-    """
+    """Copy project and data beside ``request.out``; build there in the environment ``name``."""
     (_, umask, variables), folder = ENVIRONMENTS[name], request.out.parent
     data = folder / ("data" if request.data == project / "data" else "other data")
     copies = {folder / name: project / name for name in (*SOURCES, "data")}
@@ -210,12 +206,11 @@ def compare(
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
     reason_by_paper: dict[str, str] = {}
-    # Pages about all papers differ for the first serious reason of any paper.
-    reason_of_other_pages = ONLY_BYTES
     for paper in sorted(papers):
-        reason = reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
-        if reason_of_other_pages == ONLY_BYTES:
-            reason_of_other_pages = reason
+        reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
+    # Pages about all papers differ for the first serious reason of any paper.
+    serious = [reason for reason in reason_by_paper.values() if reason != ONLY_BYTES]
+    reason_of_other_pages = serious[0] if serious else ONLY_BYTES
     reasons: dict[str, str] = {}
     for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]

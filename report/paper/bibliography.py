@@ -66,15 +66,12 @@ _FIELD: Final = re.compile(
 
 
 class Field(NamedTuple):
-    """A field of an entry: lower-case name, and value without its braces.
-
-    Positions in the entry: ``begin`` of the name, ``start`` and ``end`` of the value.
-    """
+    """A field of an entry: lower-case name, value without its braces, and their positions."""
 
     name: str
     value: str
-    begin: int
-    start: int
+    begin: int  # of the name
+    start: int  # of the value
     end: int
 
 
@@ -153,10 +150,7 @@ def _field_fault(field: Field) -> str:
 
 
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
-    """Return the bibliography with only the entries that a paper ``cites``, by key.
-
-    Entries that a cited entry names in its field ``crossref`` also stay.
-    """
+    """Keep only the entries whose key a paper ``cites``, and those to which they ``crossref``."""
     before, *entries = entries_of(bibliography)
     keys = [head[1] if (head := _HEAD.match(entry)) else "" for entry in entries]
     wanted = set(filter(cites, keys))

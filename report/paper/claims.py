@@ -63,7 +63,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         effect=None if one is None else point(one),
         unit="1" if one is None else str(one.unit),
         measured=measured_text(statements),
-        expected=_expected(statements),
+        expected=_common_range_text(statements),
         reasons=tuple(_reasons(statements)),
         known=sum(quantity.missing is None for quantity in quantities),
         statements=tuple(statements),
@@ -79,8 +79,8 @@ def _with_range(statement: Statement) -> str:
     if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY_SHARE:
         low, high = range.low * _PPM_PER_UNIT, range.high * _PPM_PER_UNIT
         share = quantity_text(result * _PPM_PER_UNIT, "ppm")
-        return f"{share}; expected {_expected_text(replace(range, low=low, high=high))} ppm"
-    return f"{with_interval(result, unit)}; expected {_expected_text(range)}"
+        return f"{share}; expected {_range_text(replace(range, low=low, high=high))} ppm"
+    return f"{with_interval(result, unit)}; expected {_range_text(range)}"
 
 
 def _undecided_or_missing(statement: Statement) -> str:
@@ -101,7 +101,7 @@ def measured_text(statements: Sequence[Statement]) -> str:
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
     first, count, names = statements[0], len(statements), _comparison_names(statements)
-    numbers = [_number(statement.quantity) for statement in statements]
+    numbers = [_number_text(statement.quantity) for statement in statements]
     if count == 1:
         exact = first.range.low == first.range.high
         return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
@@ -110,14 +110,14 @@ def measured_text(statements: Sequence[Statement]) -> str:
     if count <= _MOST_PRINTED and different and len(counts) == len(ranges) == 1:
         return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
     if counts["supported"] == count:
-        return _ranges(statements) or f"all {count} hold"
+        return _ranges_text(statements) or f"all {count} hold"
     tally = f"{counts['supported']} of {count} hold"
     tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
     tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
-    return f"{tally}: {_ranges(statements)}".rstrip(": ")
+    return f"{tally}: {_ranges_text(statements)}".rstrip(": ")
 
 
-def _ranges(statements: Sequence[Statement]) -> str:
+def _ranges_text(statements: Sequence[Statement]) -> str:
     """Print the smallest and the largest number for each expected range.
 
     The text names the comparisons with these two numbers, or up to six comparisons that share one
@@ -129,7 +129,7 @@ def _ranges(statements: Sequence[Statement]) -> str:
         value = point(statement.quantity)
         if not isinstance(value, Missing):
             numbers = groups.setdefault(statement.range, [])
-            numbers.append((float(value), _compared(statement), name))
+            numbers.append((float(value), _statement_text(statement), name))
     texts = []
     for range, numbers in groups.items():
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
@@ -145,21 +145,21 @@ def _ranges(statements: Sequence[Statement]) -> str:
         elif len(numbers) > 1:
             all_of = "all " if len(numbers) == len(statements) else ""
             text = f"{all_of}{len(numbers)} are {text}"
-        texts.append(text if len(groups) == 1 else f"{text}, expected {_expected_text(range)}")
+        texts.append(text if len(groups) == 1 else f"{text}, expected {_range_text(range)}")
     return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""
 
 
 def disturbance(claim: Claim) -> str:
-    """Say that all processes of all or some series of a claim were disturbed; "" if of none."""
-    all_disturbed = list[bool]()
+    """Say whether all or some series of a claim have disturbed processes only; "" if none has."""
+    disturbed = list[bool]()
     for series in chain.from_iterable(statement.sampled for statement in claim.statements):
-        all_disturbed.append(all(process.disturbed for process in series.processes))
-    if not claim.known or not any(all_disturbed):
+        disturbed.append(all(process.disturbed for process in series.processes))
+    if not claim.known or not any(disturbed):
         return ""
-    return "on a busy machine" if all(all_disturbed) else "some cases on a busy machine"
+    return "on a busy machine" if all(disturbed) else "some cases on a busy machine"
 
 
-def uncompared(claim: Claim, paper: Claim) -> list[str]:
+def missing_comparisons(claim: Claim, paper: Claim) -> list[str]:
     """Name the comparisons that the paper's claim measures and the claim on a machine does not.
 
     Means that are compared over common cases count as measured.
@@ -176,7 +176,7 @@ def uncompared(claim: Claim, paper: Claim) -> list[str]:
     return lacking
 
 
-def _number(quantity: Quantity) -> str:
+def _number_text(quantity: Quantity) -> str:
     """Print a number with its interval, or "not measured" without the reason, which is long."""
     result = number(quantity)
     if isinstance(result, Missing):
@@ -184,10 +184,10 @@ def _number(quantity: Quantity) -> str:
     return with_interval(result, str(quantity.unit), outward=True)
 
 
-def _expected(statements: Sequence[Statement]) -> str:
+def _common_range_text(statements: Sequence[Statement]) -> str:
     """Print the range in which all comparisons hold; "" if they have different ranges or none."""
     ranges = {statement.range for statement in statements if statement.range != Range()}
-    return _expected_text(ranges.pop()) if len(ranges) == 1 else ""
+    return _range_text(ranges.pop()) if len(ranges) == 1 else ""
 
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:
@@ -205,7 +205,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
             continue
         if reason == "undecided":
             reason += f": {undecided_reason(statement)[1]}"
-        text = f"{name}: {_compared(statement)}, expected {_expected_text(statement.range)}"
+        text = f"{name}: {_statement_text(statement)}, expected {_range_text(statement.range)}"
         groups.setdefault(reason, []).append(text)
     reasons = []
     for reason, texts in groups.items():
@@ -213,9 +213,9 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
     return reasons
 
 
-def _compared(statement: Statement) -> str:
+def _statement_text(statement: Statement) -> str:
     """Print the number of a comparison; leave out an interval over the calls of one process."""
-    text = _number(statement.quantity)
+    text = _number_text(statement.quantity)
     if not statement.from_one_process:
         return text
     value = value_in_only_common_process(statement.quantity)
@@ -247,10 +247,7 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _comparison_names(statements: Sequence[Statement]) -> list[str]:
-    """Name each comparison of a claim by the parts of its formula that not all formulas have.
-
-    Parts that only the denominator has come last, after "over".
-    """
+    """Name each comparison by the parts of its formula that not all have, as "these over those"."""
     formulas = [statement.quantity.formula for statement in statements]
     parts = [_formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
@@ -353,7 +350,7 @@ def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str
     return f"{parts.number}{parts.after}{bounds}"
 
 
-def _expected_text(range: Range) -> str:
+def _range_text(range: Range) -> str:
     """Print a range as ``above 1``, ``at most 2``, ``1 to 2`` or, with equal ends, ``1``."""
     low, high = _bound_text(range.low), _bound_text(range.high)
     if math.isinf(range.low):

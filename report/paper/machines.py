@@ -1,7 +1,7 @@
 """Machines as papers and pages print them: the machines of one paper, and a comparison of many.
 
-A study's ``MachineComparison`` names the measure by which its machines are compared; by default,
-only their measured peak rates are tabulated.
+A study's ``MachineComparison`` names the measure that is compared.  By default, only measured peak
+rates are tabulated.
 """
 
 import math
@@ -42,12 +42,8 @@ _CEILINGS: Final = {
 }
 #: Properties (see ``properties``) that the site's list of machines shows.
 _PROPERTIES_ON_SITE: Final = (
-    "Device",
-    "Cores and threads",
-    "Memory",
-    "Framework",
-    "Operating system",
-)
+    "Device", "Cores and threads", "Memory", "Framework", "Operating system"
+)  # fmt: skip
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -125,10 +121,7 @@ def _sampling(stored: Stored) -> dict[str, TableCell]:
 
 
 def disturbed_count(records: Sequence[Record]) -> TableCell:
-    """Print how many measurements other programs disturbed, such as ``3 of 120``.
-
-    Counts monitored timings, or all rounds of measurement if no timing was monitored.
-    """
+    """Print the share of disturbed timings, ``3 of 120``; of all rounds if none was monitored."""
     if counts := gates.count_disturbed(records):
         return "{} of {}".format(*counts)
     rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
@@ -146,8 +139,8 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
         run, facts = Run(stored, environment.label), properties(environment)
         for operation, (name_on_page, _) in _CEILINGS.items():
             rate = run.peak_rate(operation)
-            result = number(rate)
-            text = "" if isinstance(result, Missing) else quantity_text(result, str(rate.unit))
+            peak = number(rate)
+            text = "" if isinstance(peak, Missing) else quantity_text(peak, str(rate.unit))
             ceilings[name_on_page] = text
         entries.append({
             "id": machine_id(environment),
@@ -276,10 +269,7 @@ def drawing_of(
     in_detail: Sequence[MeasuredMachine],
     comparison: MachineComparison[Any],
 ) -> Drawing:
-    """Draw a row per machine of ``known``, which are sorted by their measure.
-
-    Of more than ``MOST_DRAWN`` machines, those ``in_detail`` come first, then the extreme ones.
-    """
+    """Draw a row per machine; of more than ``MOST_DRAWN``, those ``in_detail`` and the extremes."""
     ranked = [machine for machine in known if machine in in_detail]
     for highest_and_lowest in zip(known, reversed(known), strict=True):
         ranked += highest_and_lowest

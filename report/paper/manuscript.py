@@ -97,7 +97,7 @@ def render_manuscript(
     _check_printed(front, ANCHORS.sub("", body), page, source)
     _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    text = visible(page.resolved(front + page.with_anchors(body)))
+    text = visible(page.resolve_marks(front + page.write_anchors(body)))
     return Manuscript(text, captioned, tuple(page.unsupported))
 
 
@@ -155,7 +155,7 @@ def _check_printed(front: str, body: str, page: Page, source: str) -> None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         remedy = "print a value, put it into `code`, or declare a name under names: at the top"
         why = f"{fault.why}{more}; {remedy}" if fault.number else fault.why
-        raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed)}: {why}.")
+        raise TemplateError(f"{page.template}:{line_of(fault, source, page.typed_texts)}: {why}.")
 
 
 def _check_abstract(front_matter: str, page: Page) -> None:

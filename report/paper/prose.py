@@ -32,14 +32,14 @@ _NO_MATCH: Final = re.compile("(?!)")
 #: Characters in place of code, a formula or a picture: without a number in it, and with a number.
 _PLACEHOLDER, _PLACEHOLDER_NUMBER = "\ufffc", "\ufffd"
 #: Kind of text outside paragraphs → its name in messages, and characters that would end such text.
-_ELSEWHERE: Final = {
+_OUTSIDE_PARAGRAPHS: Final = {
     "code": ("code", re.compile(r"\A\[|`|~~~")),
     "link": ("a link", re.compile(r"[\[\]()`]")),
     "math": ("a formula", re.compile(r"[`$\\{}\[]")),
     "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
 }
-#: Number of characters before and after a number in which text may change how the number reads.
-_AROUND: Final = 60
+#: Characters before and after a number in which text may change how the number reads.
+_CONTEXT_LENGTH: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
 _LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
@@ -50,7 +50,7 @@ _NAME: Final = re.compile(
     r"|[A-Z][\w/+-]*(?: [A-Z][\w/+-]*){0,3} \d{1,4}[A-Z]{0,2}"
 )
 #: A name with a number must not be followed by a unit: "ResNet-20 times" would read as a result.
-_UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
+_NO_UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?))\b))"
 #: Words that multiply the number before them.
 _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
 #: Text that may stand directly before a number: a space, a bracket, a sign of comparison, …
@@ -175,8 +175,8 @@ def faults(
             without_names = allowed.sub(lambda name: "x" * len(name[0]), _ascii_digits(text))
             for match in _NUMBER.finditer(without_names):
                 start, end = match.span()
-                before, number = text[max(0, start - _AROUND) : start], text[start:end]
-                around = before + text[start : end + _AROUND]
+                before, number = text[max(0, start - _CONTEXT_LENGTH) : start], text[start:end]
+                around = before + text[start : end + _CONTEXT_LENGTH]
                 yield _typed_fault(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
         printed = _UNPRINTED.sub("", text) if kind == "math" else text
         for mark in MARK.finditer(printed):
@@ -210,7 +210,7 @@ def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
         if not _NAME.fullmatch(name):
             raise ValueError(name)
         unsigned = r"(?<![-−–+±])" if name[0].isdigit() else ""
-        unit = _UNIT if " " in name or name[0].isdigit() else ""
+        unit = _NO_UNIT if " " in name or name[0].isdigit() else ""
         spaced = re.escape(name).replace(r"\ ", r"\s")
         patterns.append(rf"(?<![\w.,]){unsigned}{spaced}(?!\w|[.,]\d){unit}")
     return re.compile("|".join(patterns))
@@ -239,8 +239,8 @@ def _faults_at(
 ) -> Iterator[Fault]:
     """Yield a fault if the ``text`` around the mark at ``match`` changes how its number reads."""
     mark, (start, end) = mark_of(match[0], marks), match.span()
-    before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
-    where, unsafe = _ELSEWHERE.get(kind, ("", _NO_MATCH))
+    before, after = text[max(0, start - _CONTEXT_LENGTH) : start], text[end : end + _CONTEXT_LENGTH]
+    where, unsafe = _OUTSIDE_PARAGRAPHS.get(kind, ("", _NO_MATCH))
     if kind == "math" and mark.value:
         cannot_print = mark.shown != mark.text  # a link
     else:

@@ -15,7 +15,13 @@ from typing import Final
 from report.core.records.store import Stored
 from report.evidence.runs import machine_id
 from report.instruments import gates
-from report.paper.claims import cases_of, disturbance, measured_text, on_common_cases, uncompared
+from report.paper.claims import (
+    cases_of,
+    disturbance,
+    measured_text,
+    missing_comparisons,
+    on_common_cases,
+)
 from report.paper.findings import Claim, Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning.
@@ -173,7 +179,7 @@ def _letter(claim: Claim, paper: Claim) -> str:
         return "D"
     if paper.verdict != claim.verdict:
         return "C"
-    if uncompared(claim, paper):
+    if missing_comparisons(claim, paper):
         return "P"
     return "B" if paper.files and {*paper.files} == {*claim.files} else "A"
 

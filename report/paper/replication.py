@@ -20,7 +20,7 @@ from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estima
 from report.core.text.format import printed_parts, scale_for
 from report.evidence.ceilings import format_bytes
 from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
-from report.paper.claims import first_few, uncompared
+from report.paper.claims import first_few, missing_comparisons
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
     MachineComparison,
@@ -81,19 +81,19 @@ def report(
     reason_numbers, reasons = _reasons(original, replicas, measured)
     no_interval = _reason_against_interval(replicas, measured.values())
     if len(replicas) == 1:
-        machines, drawings, facts = _of_one(original, replicas[0], measured.values())
+        tables, drawings, facts = _of_one(original, replicas[0], measured.values())
     else:
-        machines, drawings, facts = _of_many(original, replicas, measured.values(), reason_numbers)
+        tables, drawings, facts = _of_many(original, replicas, measured.values(), reason_numbers)
     claims = _claims_table(original, measured, predict=not no_interval)
     not_in_paper = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
     tested = [row for row in main if row.known]
     # The letters leave out claims that were tested in part or with the paper's own records.
     quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbed)]
-    untested = "no main claim of the paper was tested in full on a quiet machine"
+    no_main_claim = "no main claim of the paper was tested in full on a quiet machine"
     objections = {
         f"the paper uses {'these records' if replicas[1:] else 'this record'}": not not_in_paper,
-        untested: original.headline and not quiet,
+        no_main_claim: original.headline and not quiet,
         "other programs disturbed most measurements": all(r.busy for r in replicas),
     }
     environments = [stored.record.environment for stored in original.records.values()]
@@ -108,7 +108,7 @@ def report(
         "owned": any(replica.machine in machines_of_paper for replica in not_in_paper),
         "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in not_in_paper),
         "against": [text for text, is_true in objections.items() if is_true and replicas],
-        "cells": str(claims.rows),
+        "cells": str(claims.rows),  # The template explains only words that occur in them.
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
         "level": f"{100 * CONFIDENCE:.0f} %",
         "measured": _shown_in_abstract(original, measured.values(), main),
@@ -125,10 +125,10 @@ def report(
         "left_out": list(left_out),
         "commands": _commands(replicas),
     }
-    tables = [replace(table, outward=True) for table in (claims, *machines) if table.rows]
+    shown_tables = [replace(table, outward=True) for table in (claims, *tables) if table.rows]
     return Findings(
         values={},
-        tables={table.id: table for table in tables},
+        tables={table.id: table for table in shown_tables},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
@@ -176,13 +176,14 @@ def _reasons(
 
     Returns the number of the reason by claim and machine, and the reasons with their claims.
     """
-    reason_numbers, claims = dict[tuple[str, str], str](), dict[str, list[str]]()
+    reason_numbers, claims_by_reason = dict[tuple[str, str], str](), dict[str, list[str]]()
     for (claim_number, (id, row)), replica in product(enumerate(rows.items(), start=1), replicas):
         if reason := _reason(original, replica, row):
-            claims.setdefault(reason, []).append(str(claim_number))
-            reason_numbers[id, replica.label] = str([*claims].index(reason) + 1)
+            claims_by_reason.setdefault(reason, []).append(str(claim_number))
+            number = [*claims_by_reason].index(reason) + 1
+            reason_numbers[id, replica.label] = str(number)
     texts = []
-    for reason_number, (reason, claim_numbers) in enumerate(claims.items(), start=1):
+    for reason_number, (reason, claim_numbers) in enumerate(claims_by_reason.items(), start=1):
         numbers = [*dict.fromkeys(claim_numbers)]
         where = f"claim{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
         texts.append(f"Reason {reason_number} ({where}): {reason}")
@@ -196,7 +197,7 @@ def _reason(original: Original, replica: Replica, row: Row) -> str:
             reasons = replica.reasons(row.claims[replica.label])
             return "; ".join(first_few(reasons or ["supported"]))
         case "P":
-            lacking = uncompared(row.claims[replica.label], row.paper)
+            lacking = missing_comparisons(row.claims[replica.label], row.paper)
             count = row.paper.known
             compared = f"{count - len(lacking)} of the paper's {count} comparisons"
             return f"{compared}; the others: {'; '.join(first_few(lacking))}"
@@ -290,10 +291,7 @@ def _commands(replicas: Iterable[Replica]) -> list[str]:
 
 
 def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool) -> Table:
-    """Tabulate the measured claims beside the paper's.
-
-    ``predict`` adds the interval in which the effect on one more machine is expected.
-    """
+    """Tabulate the claims beside the paper's; ``predict`` adds the effect on one more machine."""
     cells = list[_Cells]()
     for n, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
@@ -447,8 +445,9 @@ def _of_many(
                 number = reason_numbers.get((row.paper.id, name), "")
                 texts.append(row.letters.get(name, "") + number)
             cells.append(tuple(texts))
-        numbers, place = map(str, range(1, len(rows) + 1)), f"{__name__}._of_many"
-        grid = Grid(names, (*numbers,), (*cells,), "".join(AGREEMENTS), "Claim")
+        numbers = tuple(map(str, range(1, len(rows) + 1)))
+        grid = Grid(names, numbers, (*cells,), "".join(AGREEMENTS), "Claim")
+        place = f"{__name__}._of_many"
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
     known = [machine for machine in machines if not machine.measured.missing]
     if compared.heading and len(known) > 1:
@@ -456,8 +455,8 @@ def _of_many(
     environments = {replica.label: replica.stored.record.environment for replica in replicas}
     hosts = list[_Cells]()
     for machine in machines:
-        series_name = properties(environments[machine.name])
-        cells_of_host = {name: series_name[name] for name in _HOST_PROPERTIES}
+        host = properties(environments[machine.name])
+        cells_of_host = {name: host[name] for name in _HOST_PROPERTIES}
         hosts.append({"Machine": machine.name, **cells_of_host})
     facts = {
         "single": False,
@@ -475,10 +474,7 @@ def _of_many(
 
 
 def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[MeasuredMachine], str]:
-    """Return the machines, sorted by the compared measure, and the common cases of its means.
-
-    Machines without the measure come last.
-    """
+    """Return the machines by the compared measure, and the cases that all of its means share."""
     known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
     for replica in replicas:
         machine = evaluate_machine(replica.stored, replica.label, original.compared)

@@ -281,7 +281,7 @@ class Study(Part[Data]):
     ) -> Iterator[tuple[_Declared, Any]]:
         """Yield each declaration on parts of a ``kind`` with its result.
 
-        A part that has no subject in these data yields the result ``without_subject``.
+        The result is ``without_subject`` if the data lack the subject of the part.
         """
         for item in self._declarations.get(section, {}).values():
             if kind in ("", item.part.kind):

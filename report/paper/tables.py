@@ -76,10 +76,7 @@ class Column:
         return self.unit != ""
 
     def text(self, cell: TableCell, *, outward: bool = False) -> str:
-        """Print a cell as plain text, without the letter of its note.
-
-        Ends of intervals are rounded to the nearest decimal, or ``outward``.
-        """
+        """Print a cell as plain text; round ends of intervals ``outward``, or to the nearest."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -149,10 +146,7 @@ class Table:
         return (f"Intervals hold at {' to '.join(map(str, ends))} %.",)
 
     def as_json(self) -> dict[str, Any]:
-        """Content of the table in JSON, with raw numbers.
-
-        A column with intervals is followed by two columns for their ends.
-        """
+        """Content of the table with raw numbers; intervals add two columns for their ends."""
         rows: list[list[Number | str | None]] = [[] for _ in self.rows]
         columns = []
         for column, *cells in zip(self.columns, *self.rows, strict=True):

@@ -106,9 +106,9 @@ class Page:
     #: like those of the body.
     outside_body: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines in the template.
-    typed: list[tuple[str, int]] = field(default_factory=list)
+    typed_texts: list[tuple[str, int]] = field(default_factory=list)
     #: True for each open ``known`` block in which a table or figure is missing.
-    lacking: list[bool] = field(default_factory=list)
+    block_lacks_item: list[bool] = field(default_factory=list)
 
     def mark(self, text: str) -> str:
         """Return the private character that stands for ``text`` until the template is rendered."""
@@ -116,7 +116,7 @@ class Page:
         self.marks.append(mark._replace(line=self.line()))
         return chr(FIRST_MARK + len(self.marks) - 1)
 
-    def anchored(self, id: str, text: str) -> str:
+    def put_anchor(self, id: str, text: str) -> str:
         """Put the anchor of claim ``id`` before its text, unless the text is a block."""
         words = text.lstrip()
         if not _IN_PARAGRAPH.match(words):
@@ -124,14 +124,14 @@ class Page:
         space = text[: len(text) - len(words)]
         return space + chr(_FIRST_ANCHOR + list(self.claims).index(id)) + words
 
-    def with_anchors(self, text: str) -> str:
+    def write_anchors(self, text: str) -> str:
         """Write the first anchor of each claim as an id, and drop its other anchors."""
         for anchor in dict.fromkeys(ANCHORS.findall(text)):
             id = list(self.claims)[ord(anchor) - _FIRST_ANCHOR]
             text = text.replace(anchor, f"[]{{#claim-{id}}}", 1).replace(anchor, "")
         return text
 
-    def resolved(self, text: str) -> str:
+    def resolve_marks(self, text: str) -> str:
         """Replace the marks in a text by the texts of the study."""
         return MARK.sub(lambda mark: mark_of(mark[0], self.marks).text, text)
 
@@ -145,16 +145,16 @@ class Page:
             frame = frame.f_back
         return 0
 
-    def has(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
+    def check_exists(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
         """Return whether a table or figure exists; if not, drop the ``known`` block around it.
 
         Raises ``TemplateRuntimeError`` for a missing table or figure outside ``known`` blocks.
         """
         if id in existing:
             return True
-        if not self.lacking:
+        if not self.block_lacks_item:
             raise TemplateRuntimeError(f"{id} is no {kind} of the study with these data")
-        self.lacking[-1] = True
+        self.block_lacks_item[-1] = True
         return False
 
     def plain(self, text: str) -> str:
@@ -218,7 +218,7 @@ class PaperTags(Extension):
 
     def _table(self, line: int, id: str, caller: Callable[[], str]) -> str:
         page, caption = self._page, caller().strip()
-        if not page.has(id, "table", page.tables):
+        if not page.check_exists(id, "table", page.tables):
             return ""
         table = page.tables[id] = replace(page.tables[id], caption=page.plain(caption))
         opening, _, rest = to_markdown(table, "").partition("\n")
@@ -232,7 +232,7 @@ class PaperTags(Extension):
         alt = page.plain(described)
         if not alt:
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
-        if not page.has(id, "figure", page.figures):
+        if not page.check_exists(id, "figure", page.figures):
             return ""
         page.outside_body.append(markdown(described))
         figure = page.figures[id] = replace(page.figures[id], caption=page.plain(caption), alt=alt)
@@ -243,9 +243,9 @@ class PaperTags(Extension):
 
     def _known(self, line: int, caller: Callable[[], str]) -> str:
         page, earlier_warnings = self._page, len(self._page.unsupported)
-        page.lacking.append(False)
+        page.block_lacks_item.append(False)
         text = caller()
-        if not page.lacking.pop() and _MISSING_VALUE not in page.resolved(text):
+        if not page.block_lacks_item.pop() and _MISSING_VALUE not in page.resolve_marks(text):
             return text
         page.outside_body.append(text)
         del page.unsupported[earlier_warnings:]
@@ -302,14 +302,14 @@ class PaperTags(Extension):
             chosen = "undecided_"
         page.outside_body += (text for name, text in texts.items() if name != chosen)
         if chosen in texts:
-            return page.anchored(id, texts[chosen])
+            return page.put_anchor(id, texts[chosen])
         page.unsupported.append(
             f"{page.template}:{line}: the sentence rests on the claim {id}, which is "
             f"{claim.verdict}; write what is true of these data."
         )
         reason = page.mark(markdown(f"{claim.verdict}: {claim.because}"))
         warning = f"[**[No longer {verdict} by these data ({reason}):]**]{{.unsupported}}"
-        return page.anchored(id, f"{warning} {sentence}")
+        return page.put_anchor(id, f"{warning} {sentence}")
 
 
 def for_template(content: Any) -> Any:
@@ -351,7 +351,7 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
 
 @jinja2.pass_context
-def _printed(context: Context, item: Any) -> Any:
+def _finalize(context: Context, item: Any) -> Any:
     """Return the mark of a text of the study; return a text of the template as it is.
 
     Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text, such as a number that
@@ -366,7 +366,7 @@ def _printed(context: Context, item: Any) -> Any:
         raise TemplateRuntimeError(f"the number {item} is none of the study's values")
     if not isinstance(item, str) or MARK.search(item):
         raise TemplateRuntimeError(f"{type(item).__name__} is no text that can be printed")
-    page.typed.append((item, page.line()))
+    page.typed_texts.append((item, page.line()))
     return item
 
 
@@ -394,7 +394,7 @@ def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
         loader=jinja2.FileSystemLoader(folders),
         extensions=[PaperTags],
         undefined=Unknown,
-        finalize=_printed,
+        finalize=_finalize,
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -190,10 +190,7 @@ def compile_latex(folder: Path, study: str) -> tuple[bytes, bytes, tuple[str, ..
 
 
 def notes_of(place: str, text: str, log: str) -> Iterator[str]:
-    """Yield notes on characters that pdfLaTeX cannot print, and on lines that are too long.
-
-    ``place`` is the path of the paper in the notes, ``text`` its LaTeX, and ``log`` LaTeX's log.
-    """
+    """Yield notes on characters that pdfLaTeX cannot print, and on lines that are too long."""
     codes = " ".join(_CODE_POINTS.findall(text)).split()
     letters = [code for code in codes if chr(int(code.removeprefix("U+"), 16)).isprintable()]
     if letters:

@@ -285,14 +285,12 @@ class _PageSection:
 
 
 class _SectionParser(HTMLParser):
-    """Parser that collects the words of a page by section, figure or table.
-
-    ``open`` are the elements around the current position, with the section that each begins.
-    """
+    """Parser that collects the words of a page by section, figure or table."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.sections: list[_PageSection] = []
+        #: Elements around the current position, with the section that each begins.
         self.open: list[tuple[str, _PageSection | None]] = []
         self.feed(_FORMULA.sub(_formula_as_words, page))
 
