@@ -157,20 +157,15 @@ class MachineComparison(Generic[AnyRun]):
     """How a study compares machines: by the ``measure`` of a run.
 
     ``run`` makes a run from a record and a label.  ``heading`` is the column of the measure in
-    tables.  ``reference`` is the number that separates a gain from a loss, such as 1 for a ratio.
+    tables, and ``meaning`` defines it in reports, as in "the (meaning)".  ``reference`` is the
+    number that separates a gain from a loss, such as 1 for a ratio.
     """
 
     run: Callable[[Stored, str], AnyRun]
     heading: str = ""
     measure: Callable[[AnyRun], Quantity] | None = None
+    meaning: str = ""
     reference: float | None = None
-
-    @property
-    def meaning(self) -> str:
-        """Definition of the heading: the first line of the measure's docstring."""
-        docstring = (self.measure and self.measure.__doc__) or ""
-        line = docstring.partition("\n")[0].rstrip(".")
-        return line[:1].lower() + line[1:]
 
 
 class MeasuredMachine(NamedTuple):

@@ -51,7 +51,13 @@ def _over_numpy(run: Run) -> Quantity:
 study: Study[Paper] = Study(
     Paper,
     subject.check_subject,
-    MachineComparison(Run, "PyTorch over NumPy", _over_numpy, reference=1.0),
+    MachineComparison(
+        Run,
+        "PyTorch over NumPy",
+        _over_numpy,
+        "time of NumPy's iteration divided by that of PyTorch's, at the source's size",
+        reference=1.0,
+    ),
     audits=lambda p: p.source.audit(),
 )
 findings = study.findings
