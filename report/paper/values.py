@@ -8,7 +8,7 @@ from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.escape import markdown, math_text
 from report.core.text.format import (
-    LARGE,
+    LARGE_NUMBER_WORDS,
     NO_BREAK,
     Number,
     PrintedParts,
@@ -89,7 +89,7 @@ class Value:
                 text = self.in_two_digits(name)
             case "bare":
                 # Of "4.5 million images", 4.5 alone would be another number.
-                in_millions = parts.unit.partition(NO_BREAK)[0] in LARGE.values()
+                in_millions = parts.unit.partition(NO_BREAK)[0] in LARGE_NUMBER_WORDS.values()
                 text = (replace(self, style="exact") if in_millions else self).parts.number
             case "interval":
                 text = f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level

@@ -67,8 +67,8 @@ def read_strictly(path: Path, kind: type[Kind], remedy: str, data: Path) -> Kind
     try:
         content, lines = parse_yaml(text.decode("utf-8-sig"))
     except (UnicodeDecodeError, SyntaxFaultError) as error:
-        raise RecordError(f"{place}: {_reason(error)}; {remedy}.") from error
-    return _converted(content, kind, place, remedy, lines)
+        raise RecordError(f"{place}: {_reason_of(error)}; {remedy}.") from error
+    return _convert(content, kind, place, remedy, lines)
 
 
 def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
@@ -79,7 +79,7 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
     with suppress(*NO_JSON):
         if not may_repeat_a_field(text):
             return msgspec.json.decode(text, type=kind)
-    return _converted(_plain_json(text, place, remedy), kind, place, remedy, {})
+    return _convert(_plain_json(text, place, remedy), kind, place, remedy, {})
 
 
 def may_repeat_a_field(text: bytes) -> bool:
@@ -92,7 +92,7 @@ def may_repeat_a_field(text: bytes) -> bool:
     if b"\\" not in text:
         text = _NUMBERS.sub(b"0", text)
     try:
-        json.loads(text, object_pairs_hook=_object)
+        json.loads(text, object_pairs_hook=_object_without_repeats)
     except SyntaxFaultError:
         return True
     return False
@@ -101,17 +101,17 @@ def may_repeat_a_field(text: bytes) -> bool:
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
     """Decode JSON to dicts, lists and scalars; raises ``RecordError`` for invalid JSON."""
     try:
-        content = json.loads(text.decode(), object_pairs_hook=_object)
+        content = json.loads(text.decode(), object_pairs_hook=_object_without_repeats)
         # Refuses what ``json`` accepts: NaN, lone surrogates and numbers out of range.
         msgspec.json.decode(text)
         return content
     except (*NO_JSON, SyntaxFaultError) as error:
-        reason = _reason(error)
+        reason = _reason_of(error)
     # Raised outside the handler, since a traceback with a RecursionError has a thousand frames.
     raise RecordError(f"{place}: {reason}; {remedy}.")
 
 
-def _reason(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     """Describe why a text could not be decoded."""
     if isinstance(error, UnicodeDecodeError):
         line = error.object.count(b"\n", 0, error.start) + 1
@@ -123,8 +123,8 @@ def _reason(error: Exception) -> str:
     return f"not valid JSON: {error}"
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a JSON object; a repeated field is an error."""
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object; raises ``SyntaxFaultError`` for a repeated field."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         duplicate = repeated(name for name, _ in pairs)
@@ -160,7 +160,7 @@ def byte_at(error: UnicodeDecodeError) -> str:
 def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
     """Parse YAML; return its content, and path to a value → line of the value (from 1).
 
-    Raises ``SyntaxFaultError`` for invalid YAML, and for YAML that is not plain (see above).
+    Raises ``SyntaxFaultError`` for invalid YAML, and for YAML that is not plain (see the top).
     """
     if len(text) > _LARGEST_YAML:
         raise _invalid_yaml(f"found {len(text):,} characters, more than {_LARGEST_YAML:,}")
@@ -188,7 +188,7 @@ def parse_yaml(text: str) -> tuple[Any, dict[Steps, int]]:
 
 def _invalid_yaml(fault: str, line_index: int = 0) -> SyntaxFaultError:
     """Return the error for a fault in the line ``line_index`` (from 0)."""
-    return SyntaxFaultError(f"not valid YAML: {_plain(fault)}", line_index + 1)
+    return SyntaxFaultError(f"not valid YAML: {_clean_message(fault)}", line_index + 1)
 
 
 def _line_index(event: Any) -> int:
@@ -238,7 +238,7 @@ def _scalar(event: Any) -> Any:
     return event.value
 
 
-def _converted(
+def _convert(
     content: Any, kind: type[Kind], place: str, remedy: str, lines: Mapping[Steps, int]
 ) -> Kind:
     """Convert plain content to a ``kind``.
@@ -261,7 +261,7 @@ def _converted(
 
 def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[list[str], str]:
     """Return the path to the faulty value of ``content``, and a description of the fault."""
-    steps = _steps(error, content, kind)
+    steps = _steps_with_keys(error, content, kind)
     message = str(error).partition(" - at ")[0]
     fault, _, found_type = message.partition(", got ")
     if match := _FIELD.fullmatch(message):
@@ -270,10 +270,10 @@ def _fault(error: msgspec.ValidationError, content: Any, kind: Any) -> tuple[lis
         value = _describe_value(_value_at(content, steps)) or found_type
         if value:
             fault = f"{fault}, found {value}"
-    return steps, _plain(fault[:1].lower() + fault[1:])
+    return steps, _clean_message(fault[:1].lower() + fault[1:])
 
 
-def _steps(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
+def _steps_with_keys(error: msgspec.ValidationError, content: Any, kind: Any) -> list[str]:
     """Return the path to the faulty value; replace each ``[...]`` of msgspec by the actual key.
 
     Converts ``content`` with one key of the dict at a time until the error has the same path, and
@@ -325,6 +325,6 @@ def _describe_value(content: object) -> str:
     return shorten(json.dumps(content, ensure_ascii=False), 60)
 
 
-def _plain(text: str) -> str:
+def _clean_message(text: str) -> str:
     """Return a library's message on one line, without backticks and final full stop."""
     return " ".join(text.replace("`", "").split()).rstrip(".")

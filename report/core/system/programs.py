@@ -33,10 +33,18 @@ _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 PANDOC_VERSION: Final = "3.9"
 
 #: Environment variables that renderers inherit; the user's other variables could change outputs.
-_INHERITED: Final = ("PATH", "HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TEXMFHOME", "TEXMFVAR")
+_INHERITED_VARIABLES: Final = (
+    "PATH",
+    "HOME",
+    "SYSTEMROOT",
+    "TMPDIR",
+    "TEMP",
+    "TEXMFHOME",
+    "TEXMFVAR",
+)
 
 #: Fixed environment variables of renderers, such as time, language and time zone.
-_FIXED: Final[Mapping[str, str]] = {
+_FIXED_VARIABLES: Final[Mapping[str, str]] = {
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "SOURCE_DATE_EPOCH": "0",
@@ -94,7 +102,7 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if in_main_thread else ()
-    previous_handlers: dict[signal.Signals, Any] = {}
+    previous_handlers: dict[signal.Signals, Any] = {}  # of the signals to handle here
     for number in numbers:
         handler = signal.getsignal(number)
         if handler in (signal.SIG_DFL, signal.default_int_handler):
@@ -150,12 +158,12 @@ def run(
     Raises ``RenderError`` after the time limit (the message names ``place``, or ``folder`` if
     ``place`` is empty), and if the program cannot be started.
     """
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     try:
         with managed_process(
             [str(part) for part in command],
             cwd=folder,
-            env={**inherited, **_FIXED},
+            env={**inherited, **_FIXED_VARIABLES},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

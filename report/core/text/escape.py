@@ -26,9 +26,9 @@ _SMART_PUNCTUATION: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
 #: to escape is group 2 or 4.
 _BLOCK_START: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
-_STYLE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
-_DECLARED: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
-#: Characters beyond ASCII in LaTeX's T1 and TS1 encodings.
+_STYLE_FILE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
+_DECLARATION: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
+#: Characters beyond ASCII in LaTeX's T1 and TS1 encodings; eight of the range are in neither.
 _KNOWN_TO_LATEX: Final = re.compile(
     "[\\xa1-\\xac\\xae-\\u017e–—‘’‚“”„†‡•…‰‹›€™]"
     "(?<![\\u0126\\u0127\\u0138\\u013f\\u0140\\u0149\\u0166\\u0167])"
@@ -54,11 +54,11 @@ _LIGATURES: Final = str.maketrans({
     ligature: unicodedata.normalize("NFKC", ligature) for ligature in "ﬀﬁﬂﬃﬄﬅﬆ"
 })  # fmt: skip
 
-#: A comment before, between or right after the entries of a bibliography.
+#: A comment at the start of a line, or right after an entry of a bibliography.
 _COMMENT: Final = re.compile(r"(?:^|\})[ \t]*%.*", re.MULTILINE)
 #: A formula in a title; BibTeX would convert its letters to lower case.
 _FORMULA: Final = re.compile(r"(?<![\\{])\$(?:[^$\\{}]|\\.|\{[^{}]*\})+\$")
-#: Code points in guillemets, and characters beyond ASCII.
+#: Code points in guillemets (group 1), or a character beyond ASCII (group 2).
 _BEYOND_ASCII: Final = re.compile("‹([^›]*)›|([^\\x00-\\x7f])")
 
 #: A word that may not fit into a narrow column.
@@ -121,7 +121,7 @@ def math_text(text: str) -> str:
 @cache
 def _declared_in_style() -> frozenset[str]:
     """Return the characters that ``ridgepoint.sty`` declares."""
-    codes = _DECLARED.findall(_STYLE.read_text("utf-8"))
+    codes = _DECLARATION.findall(_STYLE_FILE.read_text("utf-8"))
     return frozenset(chr(int(code, 16)) for code in codes)
 
 

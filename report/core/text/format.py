@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from report.core.statistics.estimates import CONFIDENCE, Estimate
 
 Number: TypeAlias = int | float
+#: How a number is printed (see ``scale_for``).
 Style: TypeAlias = Literal["exact", "measured", "percent"]
 
 #: Tolerance for rounding errors of confidence levels, and of the last printed decimal.
@@ -28,15 +29,16 @@ SIGNIFICANT_DIGITS: Final = 4
 _LISTED_NAMES: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
-#: A half-width below 3.55 · 10^n is printed with one digit more (see ``decimals_of``).
-_SMALL_LEADING: Final = 3.55
+#: A half-width of x · 10^n with x below this is printed to one digit more (see ``decimals_of``).
+_SMALL_MANTISSA: Final = 3.55
 
 #: Decimal exponent → prefix of a unit.
 _PREFIXES: Final = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 #: Units with decimal prefixes; large numbers of other units are printed with words.
 _UNITS_WITH_PREFIX: Final = ("s", "B", "FLOP", "MAC", "FLOP/s", "B/s")
 #: Decimal exponent → word for large numbers of other units.
-LARGE: Final = {6: "million", 9: "billion", 12: "trillion"}
+LARGE_NUMBER_WORDS: Final = {6: "million", 9: "billion", 12: "trillion"}
+#: Unit → text that replaces it in print.
 _UNITS_IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
 
 
@@ -67,7 +69,7 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     elif unit in _UNITS_WITH_PREFIX:
         exponents = [exponent for exponent in _PREFIXES if exponent >= 0]
     else:
-        exponents = [0, *LARGE]
+        exponents = [0, *LARGE_NUMBER_WORDS]
     chosen = exponents[0]
     for exponent in exponents:
         # Compare the rounded number, since rounding may carry: 999.96 k is printed as 1 M.
@@ -76,7 +78,9 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     factor = 10.0**-chosen
     if unit in _UNITS_WITH_PREFIX:
         return Scale(factor, _PREFIXES[chosen] + unit)
-    return Scale(factor, f"{LARGE[chosen]}{NO_BREAK}{unit_text}" if chosen else unit_text)
+    return Scale(
+        factor, f"{LARGE_NUMBER_WORDS[chosen]}{NO_BREAK}{unit_text}" if chosen else unit_text
+    )
 
 
 def _size(number: Number | Estimate) -> float:
@@ -122,7 +126,7 @@ def decimals_of(estimate: Estimate) -> int:
         return 0 if estimate.value == math.floor(estimate.value) else by_digits
     mantissa, _, exponent = f"{half_width:e}".partition("e")
     by_half_width = -int(exponent)
-    if float(mantissa) < _SMALL_LEADING:
+    if float(mantissa) < _SMALL_MANTISSA:
         by_half_width += 1
     if estimate.value == 0:
         return by_half_width  # 0 has no significant digits to count
@@ -194,8 +198,8 @@ def printed_parts(
         return PrintedParts(text, "", unit, "")
     if number.level is None:
         return PrintedParts(text, f"({low} to {high})", unit, "")
-    usual = number.confidence >= CONFIDENCE - ROUNDING
-    level = "" if usual else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
+    is_usual_level = number.confidence >= CONFIDENCE - ROUNDING
+    level = "" if is_usual_level else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
     return PrintedParts(text, f"[{low}, {high}]", unit, level)
 
 
