@@ -34,7 +34,7 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
     replicas, refused = replicas_of(study, chosen.inputs)
     if refused and requested:
         raise RidgepointError(next(iter(refused.values())))
-    unique, copies = without_copies(replicas)
+    unique, copies = without_copies(replicas)  # copies: file → reason
     used = set[str]().union(*(replica.files for replica in replicas))
     listing: list[Mapping[str, Any]] = []
     left_out = [*refused.values()]

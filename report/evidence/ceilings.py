@@ -79,7 +79,7 @@ class MeasuredDevice:
         return named(f"ceiling of the {name}", largest(*rates))
 
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
-        """Return the median rate of mapping pages (1/s), since the best rate is no limit.
+        """Return the median rate of mapping pages (1/s): the usual rate, not a limit.
 
         If several runs measured the rate, each series counts as one process; otherwise all series
         together count as one process.

@@ -72,9 +72,9 @@ ProcessTimes: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], Policy], tupl
 def is_bimodal(medians: Iterable[float]) -> bool:
     """Return whether the medians of processes form two groups.
 
-    Groups are more than ``BIMODAL_RATIO`` times apart, or ``BIMODAL_COUNT`` or more above 0.  A
-    group has at least a fifth of the processes.  With four or more processes, a group has at least
-    two, so that a single slow process is not a group.
+    Groups are more than ``BIMODAL_RATIO`` times apart, or one ends at 0 and the other begins at
+    ``BIMODAL_COUNT`` or more.  A group has at least a fifth of the processes.  With four or more
+    processes, a group has at least two, so that a single slow process is not a group.
     """
     ordered = sorted(medians)
     smallest_group = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)

@@ -37,7 +37,7 @@ _USER_ANNOTATION: Final = "user_annotation"
 #: Category of a GPU's kernels.
 _KERNEL: Final = "kernel"
 #: Categories of a GPU's work: kernels, copies and fills.
-_DEVICE_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
+_GPU_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Category of events with counters of a kernel.
 _COUNTED_RANGE: Final = "cuda_profiler_range"
 
@@ -134,7 +134,7 @@ def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
 
     Error messages begin with ``place`` and end with ``remedy``.  Results are cached, since several
     parts of a study read the same trace.  Raises ``RecordError`` for a truncated file, a file that
-    is not a trace, and a trace without operators.
+    is not a trace, a trace without operators, and missing or impossible fields of an event.
     """
     text = unpacked(content, place, remedy)
     file = strict.parse_json(text, _File, place, remedy)
@@ -148,7 +148,7 @@ def _faults(events: Sequence[_Event]) -> Iterator[str]:
         yield "traceEvents: expected operators of torch.profiler, found none"
     for index, event in enumerate(events):
         place = f"traceEvents[{index}]"
-        has_duration = _is_operator(event) or _is_kernel(event) or event.cat == _COUNTED_RANGE
+        has_duration = _is_operator(event) or _is_gpu_work(event) or event.cat == _COUNTED_RANGE
         if (has_duration or event.name == _MEMORY) and event.ts is None:
             yield f"{place}.ts: this field is missing"
         elif not (_is_possible(event.ts) and _is_possible(event.dur)):
@@ -187,9 +187,9 @@ def _is_operator(event: _Event) -> bool:
     return event.ph == "X" and event.cat in (_OPERATOR, _USER_ANNOTATION)
 
 
-def _is_kernel(event: _Event) -> bool:
+def _is_gpu_work(event: _Event) -> bool:
     """Tell whether an event is work of a GPU: a kernel, a copy or a fill."""
-    return event.ph == "X" and event.cat in _DEVICE_WORK
+    return event.ph == "X" and event.cat in _GPU_WORK
 
 
 def _trace(file: _File) -> Trace:
@@ -203,7 +203,7 @@ def _trace(file: _File) -> Trace:
         if event.name == _MEMORY:
             on_host = arguments.device_type in (None, 0)
             memory.append(MemoryEvent(arguments.bytes, on_host))
-        if _is_kernel(event):
+        if _is_gpu_work(event):
             nanoseconds = round(1000 * (event.dur or 0))
             kernels.append(Kernel(event.name, nanoseconds, transfer=event.cat != _KERNEL))
             if arguments.device is not None:

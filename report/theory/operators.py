@@ -193,7 +193,7 @@ def _multi_head(operator: Operator) -> int:
     return batch * length * (weights + 2 * length * width)
 
 
-def _recurrent_layer(uses: int, *names: str) -> Callable[[Operator], int]:
+def _recurrent_layer(*names: str, uses: int) -> Callable[[Operator], int]:
     """Return the rule of a recurrent layer.
 
     Every step of a sequence multiplies by each element of the weights ``names`` ``uses`` times.
@@ -234,8 +234,11 @@ def _outer_product(operator: Operator) -> int:
 
 
 #: Kernels of attention, in names of ATen's operators.
-_ATTENTION_KERNELS: Final = ("flash_attention", "flash_attention_for_cpu", "efficient_attention",
-                   "cudnn_attention")  # fmt: skip
+_ATTENTION_KERNELS: Final = (
+    "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
+)  # fmt: skip
+_ATTENTION: Final = _attention(queries=1, values=1)
+_BACKWARD: Final = _attention(queries=3, values=2)
 #: Operator → rule that computes its multiply-adds.
 _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mm": _matrix_product("self", "mat2"),
@@ -250,14 +253,14 @@ _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "addr": _outer_product,
     "convolution": _convolution,
     "convolution_backward": _convolution,
-    "flex_attention": _attention(1, 1),
-    **{f"_scaled_dot_product_{kernel}": _attention(1, 1) for kernel in _ATTENTION_KERNELS},
-    **{f"_scaled_dot_product_{kernel}_backward": _attention(3, 2) for kernel in _ATTENTION_KERNELS},
+    "flex_attention": _ATTENTION,
+    **{f"_scaled_dot_product_{kernel}": _ATTENTION for kernel in _ATTENTION_KERNELS},
+    **{f"_scaled_dot_product_{kernel}_backward": _BACKWARD for kernel in _ATTENTION_KERNELS},
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
-    "mkldnn_rnn_layer": _recurrent_layer(1, "weight0", "weight1"),
+    "mkldnn_rnn_layer": _recurrent_layer("weight0", "weight1", uses=1),
     # Gradients of inputs and of weights; both need as much work as the forward pass.
-    "mkldnn_rnn_layer_backward": _recurrent_layer(2, "weight1", "weight2"),
+    "mkldnn_rnn_layer_backward": _recurrent_layer("weight1", "weight2", uses=2),
 }
 
 #: Kind → ATen's names of operators, without the final underscore of operators in place.

@@ -20,6 +20,7 @@ from report.theory.terms import SHAPES
 from report.theory.timeline import resident_categories
 from report.theory.workspaces import has_no_workspace, workspace
 
+# Names of terms.
 PARAMETERS: Final = "Parameters"
 STATISTICS: Final = "Running statistics"
 INPUT: Final = "Network input"

@@ -17,7 +17,7 @@ from report.theory.work import LayerPass, compulsory_traffic, flops, macs, param
 
 #: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
 #: and momentum, and writes parameter and momentum (PyTorch, torch.optim.SGD).
-UPDATE_PASSES: Final = 5
+UPDATE_TENSORS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -78,4 +78,4 @@ def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
 
 def update_load(layers: Sequence[Layer]) -> Load:
     """Return the load of the optimiser's update of ``layers``: traffic, and no multiply-adds."""
-    return Load(0, UPDATE_PASSES * sum(map(parameter_bytes, layers)))
+    return Load(0, UPDATE_TENSORS * sum(map(parameter_bytes, layers)))

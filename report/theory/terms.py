@@ -172,9 +172,9 @@ def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
 
 
 def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds that fill the last vector of positions, and minus the unfused ones.
+    """Return multiply-adds that fill the last vector of positions, and unfused multiply-adds.
 
-    A counter of fused multiply-adds does not count the unfused.
+    The unfused are negative, since a counter of fused multiply-adds does not count them.
     """
     evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape
