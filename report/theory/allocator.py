@@ -250,7 +250,7 @@ def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
     """Find the smallest sufficient free block in the pool for ``size`` bytes.
 
     The last block of an expandable segment counts as larger than any other block.  Returns the
-    positions of the segment and of the block; None if no block is sufficient.
+    positions of segment and block; None without a sufficient block that ``max_split`` allows.
     """
     fitting: list[tuple[bool, int, int, int]] = []
     for number, segment in enumerate(state.segments):
