@@ -81,8 +81,7 @@ class MeasuredDevice:
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s): the usual rate, not a limit.
 
-        If several runs measured the rate, each series counts as one process; otherwise all series
-        together count as one process.
+        All series of a single run count as one process; of several runs, each series as one.
         """
         file, first = ceilings[0]
         name = _ceiling_name(first)

@@ -275,10 +275,7 @@ def _may_serve(block_size: int, size: int, max_split: int | None) -> bool:
 
 
 def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
-    """Reserve ``size`` free bytes at the end of a new segment, or of an expandable segment.
-
-    Returns the position of the segment, and the segment.
-    """
+    """Return position and content of a new or grown segment with ``size`` free bytes at its end."""
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
     for number, segment in enumerate(state.segments):

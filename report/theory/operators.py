@@ -193,15 +193,12 @@ def _multi_head(operator: Operator) -> int:
     return batch * length * (weights + 2 * length * width)
 
 
-def _recurrent_layer(*names: str, uses: int) -> Callable[[Operator], int]:
-    """Return the rule of a recurrent layer.
-
-    Every step of a sequence multiplies by each element of the weights ``names`` ``uses`` times.
-    """
+def _recurrent_layer(*weights: str, uses: int) -> Callable[[Operator], int]:
+    """Return the rule of a layer whose steps use each element of the weights ``uses`` times."""
 
     def macs(operator: Operator) -> int:
         length, batch, _ = _tensor(operator, "input").shape
-        return uses * length * batch * sum(_tensor(operator, name).elements for name in names)
+        return uses * length * batch * sum(_tensor(operator, name).elements for name in weights)
 
     return macs
 
