@@ -16,7 +16,7 @@ from benchmarks.fits import CAPABILITY, DATA, origin, write_table
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import find_network
-from report.studies.inference_memory.subject import SIDE
+from report.studies.inference_memory.subject import IMAGE_SIDE
 
 _SUFFIX: Final = "-sample" if "--sample" in sys.argv else ""
 TABLE: Final = DATA / f"baselines-{CAPABILITY}{_SUFFIX}.csv"
@@ -37,7 +37,7 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
     from torchinfo import summary  # type: ignore[import-not-found]
 
     named = find_network(name)
-    module, shape = named.build().eval(), (named.image[0], SIDE, SIDE)
+    module, shape = named.build().eval(), (named.image[0], IMAGE_SIDE, IMAGE_SIDE)
     tensors = (*module.parameters(), *module.buffers())
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
 

@@ -35,7 +35,7 @@ from experiments.machine.text import program_output
 from experiments.theory.captures import capture_theory
 from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
-from report.studies.inference_memory.subject import ROOM_FOR_TENSORS, SIDE
+from report.studies.inference_memory.subject import IMAGE_SIDE, ROOM_FOR_TENSORS
 from report.theory.allocator import Options
 from report.theory.network import PROBE_BATCH, Theory, least_bytes
 from report.theory.networks import CAPTURED_BATCH, CapturedNetwork
@@ -83,7 +83,7 @@ def succeeds(
     """
     if (child := os.fork()) == 0:
         try:
-            call(step, (batch, channels, SIDE, SIDE), limit, last_operator)
+            call(step, (batch, channels, IMAGE_SIDE, IMAGE_SIDE), limit, last_operator)
         except Exception:
             os._exit(1)
         os._exit(0)
@@ -126,7 +126,7 @@ def prepare(
     (build, image), train = find_network(name), mode == "training"
     channels = image[0]
     theory = capture_theory(
-        build, [Input((CAPTURED_BATCH, channels, SIDE, SIDE))],
+        build, [Input((CAPTURED_BATCH, channels, IMAGE_SIDE, IMAGE_SIDE))],
         train=train, allocator=allocator, policy=policy, probe=PROBE_BATCH,
     )  # fmt: skip
     gpu = allocator is not None
@@ -188,7 +188,7 @@ def write_page() -> None:
 def fill_page(script: Path, rows: pd.DataFrame, **texts: str) -> None:
     """Write the page of a benchmark script from the script's template, with further ``texts``."""
     text = script.with_suffix(".md.in").read_text(encoding="utf-8").format(
-        side=SIDE, networks=rows["network"].nunique(), limits=len(rows),
+        side=IMAGE_SIDE, networks=rows["network"].nunique(), limits=len(rows),
         above=(rows["ran"] > rows["predicted"]).sum(), **texts,
     )  # fmt: skip
     script.with_suffix(".md").write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.fits import DATA, MODES, fill_page, prepare, state_bytes
 from experiments.theory.captures import CapturePolicy
-from report.studies.inference_memory.subject import ROOM_ON_GPU, SIDE
+from report.studies.inference_memory.subject import IMAGE_SIDE, ROOM_ON_GPU
 from report.theory.allocator import Options
 from report.theory.network import PROBE_BATCH, least_bytes
 
@@ -33,7 +33,7 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     torch.set_num_threads(1)
     policy = CapturePolicy(update="foreach")
     step, channels, theory, theory_at = prepare(name, mode, policy, Options())
-    shape, rows = (channels, SIDE, SIDE), []
+    shape, rows = (channels, IMAGE_SIDE, IMAGE_SIDE), []
     step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
     # Memory (B) that libraries such as cuBLAS keep.

@@ -67,7 +67,7 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
         for change, batch in zip(("", *CHANGES), expected, strict=False):  # not all can be nested
             limit = Limit(network, whole_call(network, 1).image, layout, mebibytes, 0, change)
-            fits = theory.fits(limit, avx512)
+            fits = theory.predict_batch(limit, avx512)
             assert not isinstance(fits, Missing)
             assert fits.largest == batch
 
@@ -240,7 +240,7 @@ def test_with_avx512_the_count_fails_where_the_operator_at_the_peak_with_avx2_ha
         for row in inputs.table(table, OperatorLine):
             lines.setdefault((table, row.network), []).append(row)
     for limit in inputs.table(AVX512.limits, LimitOfNetwork):
-        at_peak = theory.holder(lines[AVX2.operators, limit.network], limit.ran)
+        at_peak = theory.operator_at_peak(lines[AVX2.operators, limit.network], limit.ran)
         has_rule = at_peak in lines[AVX512.operators, limit.network]
         outcomes[has_rule, limit.ran == limit.predicted] += 1
     assert outcomes == {(False, False): 21, (True, True): 32, (True, False): 1}
@@ -283,11 +283,11 @@ def test_the_batch_that_a_line_promises_of_alexnet_was_refused() -> None:
 
 
 def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
-    assert theory.line({2: 200, 4: 240}, 2, 4, 1_000) == 42
-    assert theory.line({2: 200, 4: 240}, 2, 4, 1_019) == 42
-    assert theory.line({2: 240, 4: 200}, 2, 4, 1_000) is None
-    assert theory.doubled({2: 200, 4: 240, 8: 400, 16: 800, 32: 1_600}, 1_000) == 20
-    assert theory.doubled({2: 200, 4: 240}, 220) is None
+    assert theory.batch_on_line({2: 200, 4: 240}, 2, 4, 1_000) == 42
+    assert theory.batch_on_line({2: 200, 4: 240}, 2, 4, 1_019) == 42
+    assert theory.batch_on_line({2: 240, 4: 200}, 2, 4, 1_000) is None
+    assert theory.batch_on_last_line({2: 200, 4: 240, 8: 400, 16: 800, 32: 1_600}, 1_000) == 20
+    assert theory.batch_on_last_line({2: 200, 4: 240}, 220) is None
 
 
 def changed(change: Callable[[int, Case], Case]) -> Inputs:

@@ -266,7 +266,7 @@ def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
     largest = max(batch for batch, ran in ran_by_batch.items() if ran)
     assert ran_by_batch[largest + 1] == 0
     conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
-    fits = theory.fits(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
+    fits = theory.predict_batch(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
 
 

@@ -6,24 +6,25 @@ from typing import Final
 from figures.panels import Band, Curve, Points, Scaling
 from report.studies.inference_memory.results import RuleComparison
 from report.studies.inference_memory.subject import OperatorLine
-from report.studies.inference_memory.theory import RULES, BatchRule, holder
+from report.studies.inference_memory.theory import RULES, BatchRule, operator_at_peak
 
 #: The rules that the figure compares; the table has more.
 _DRAWN: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "count")
-#: Where a predicted batch of no image is drawn, and the ends of both axes (images).
+#: Place (images) of a predicted batch of no image on a logarithmic axis.
 _NO_IMAGE: Final = 0.5
+#: Ends of both axes (images).
 _ENDS: Final = (0.4, 2000.0)
 _MEGA: Final = 1e6
 
 
 def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
-    """Draw measured peaks where a line fails most over the lines of two operators."""
+    """Draw measured peaks of the network where a line fails most, and bytes at two operators."""
     worst = comparison.worst_line()
     if worst is None:
         return
     row, promised = worst
     lines, peaks = comparison.lines[row.network], comparison.baselines[row.network].peaks
-    late, early = (holder(lines, extreme(peaks)) for extreme in (min, max))
+    late, early = operator_at_peak(lines, min(peaks)), operator_at_peak(lines, max(peaks))
     end, limit, end_of_line = float(max(peaks)), row.limit / _MEGA, 1.1 * promised
     points = (
         Points("measured peak", tuple(peaks), tuple(peak / _MEGA for peak in peaks.values())),
@@ -51,11 +52,11 @@ def _megabytes(operator: OperatorLine, *batches: float) -> tuple[float, ...]:
 
 
 def rules(comparison: RuleComparison) -> Iterator[Scaling]:
-    """Draw the predicted batch over the largest one that ran under each limit, rule by rule."""
+    """Draw the predicted over the largest batch that ran under each limit, in a panel per rule."""
     for rule in _DRAWN:
-        if answers := comparison.answers[rule]:
-            ran = tuple(float(row.ran) for row, _ in answers)
-            predicted = tuple(max(batch, _NO_IMAGE) for _, batch in answers)
+        if predictions := comparison.predictions[rule]:
+            ran = tuple(float(row.ran) for row, _ in predictions)
+            predicted = tuple(max(batch, _NO_IMAGE) for _, batch in predictions)
             right = f"{100 * comparison.ratios(rule).count(1) / len(comparison.limits):.0f} % right"
             yield Scaling(
                 "Largest batch that ran", "Predicted batch",

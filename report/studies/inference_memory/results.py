@@ -1,4 +1,4 @@
-"""Results of inference_memory: rules compared under limits, and peaks compared by setting."""
+"""Results of inference_memory: rules compared under limits of memory, and peaks by setting."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -15,15 +15,15 @@ from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorLine
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 
-#: A prediction under a limit of tensors.
-Answer: TypeAlias = tuple[LimitOfNetwork, int]
+#: A limit of memory, and the batch that a rule predicts.
+Prediction: TypeAlias = tuple[LimitOfNetwork, int]
 
-#: Effects below this share are no finding.
+#: Relative effect up to which a claim sees no difference.
 MARGIN: Final = 0.1
 
 
-class Kind(NamedTuple):
-    """Kind of limits: name, tables, the rules that apply, and the mode of calls."""
+class LimitKind(NamedTuple):
+    """Limits on one kind of processor: name, tables, rules that apply, and mode of the calls."""
 
     name: str
     tables: subject.LimitTables
@@ -31,38 +31,35 @@ class Kind(NamedTuple):
     mode: subject.CallMode = "inference"
 
 
-#: Kinds of limits by the prefix of their numbers.
+#: Prefix of the names of values → kind of limits.
 KINDS: Final = {
-    "rule": Kind("AVX2", subject.AVX2, tuple(RULES)),
-    "wide": Kind("AVX-512", subject.AVX512, tuple(RULES)),
-    "training": Kind("AVX2, training", subject.AVX2, ("count",), "training"),
-    "gpu": Kind("GPU", subject.GPU, ("count", "estimator")),
-    "gpu_training": Kind("GPU, training", subject.GPU, ("count",), "training"),
+    "rule": LimitKind("AVX2", subject.AVX2, tuple(RULES)),
+    "wide": LimitKind("AVX-512", subject.AVX512, tuple(RULES)),
+    "training": LimitKind("AVX2, training", subject.AVX2, ("count",), "training"),
+    "gpu": LimitKind("GPU", subject.GPU, ("count", "estimator")),
+    "gpu_training": LimitKind("GPU, training", subject.GPU, ("count",), "training"),
 }
 
 
-def _number(name: str, value: float, known: bool, *tables: str) -> Quantity:
-    """Return a number of tables, absent if they are not in the data directory."""
+def _table_number(name: str, value: float, known: bool, *tables: str) -> Quantity:
+    """Return a number from tables in the data directory; absent if they are not ``known``."""
     first, *others = (f"inference_memory/{table}" for table in tables)
     if not known:
         return absent(name, "1", f"{first} is not in the data directory")
     return exact(name.replace("_", " "), "1", value, first, tuple(others))
 
 
-# ----------------------------------------------------------------- rules under limits of tensors
-
-
 class RuleComparison:
-    """Rules under the limits of one kind, for networks that are in no study."""
+    """Predictions of rules beside the batches that ran, under the limits of one kind."""
 
-    def __init__(self, inputs: Inputs, kind: Kind) -> None:
-        """Apply every rule to every limit, but to none of our ``own`` networks."""
+    def __init__(self, inputs: Inputs, kind: LimitKind) -> None:
+        """Apply every rule to every limit, except limits of networks of our ``own`` studies."""
         self._kind, tables = kind, kind.tables
         self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
         self.lines: dict[str, list[OperatorLine]] = defaultdict(list)
         for line in inputs.table(tables.operators, OperatorLine):
             self.lines[line.network].append(line)
-        self.answers: dict[BatchRule, list[Answer]] = defaultdict(list)
+        self.predictions: dict[BatchRule, list[Prediction]] = defaultdict(list)
         self.own: list[LimitOfNetwork] = []
         for row in inputs.table(tables.limits, LimitOfNetwork):
             lines, baseline = self.lines[row.network], self.baselines.get(row.network)
@@ -71,38 +68,43 @@ class RuleComparison:
             elif row.mode == kind.mode and baseline:
                 batches = theory.batches_by_rule(baseline, lines, row.limit, row.predicted)
                 for rule in batches.keys() & kind.rules:
-                    self.answers[rule].append((row, batches[rule]))
-        self.limits = [row for row, _ in self.answers["count"]]
+                    self.predictions[rule].append((row, batches[rule]))
+        self.limits = [row for row, _ in self.predictions["count"]]
 
     def ratios(self, rule: BatchRule) -> list[float]:
-        """Sort the batches that a rule predicts over those that ran."""
-        return sorted(batch / row.ran for row, batch in self.answers[rule])
+        """Return the predicted over the largest batch that ran under each limit, sorted."""
+        return sorted(batch / row.ran for row, batch in self.predictions[rule])
 
-    def runs(self) -> dict[Search, list[int]]:
-        """Count the runs of every search under each limit; a line not measured is right."""
+    def test_runs(self) -> dict[Search, list[int]]:
+        """Count the test runs of every search under each limit; a missing line counts as right."""
         runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
-        lines = [dict(self.answers[rule]) for rule in theory.LINES]
+        lines = [dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES]
         for row in self.limits:
-            promised = [line.get(row, row.ran) for line in lines]
-            counted = theory.runs_of_searches(row.ran, row.predicted, *promised)
-            for search, number in counted.items():
-                runs[search].append(number)
+            batches_of_lines = [line.get(row, row.ran) for line in lines]
+            counts = theory.runs_of_searches(row.ran, row.predicted, *batches_of_lines)
+            for search, count in counts.items():
+                runs[search].append(count)
         return runs
 
-    def _explained(self) -> Counter[str]:
-        """Count answers of a line, also with another operator at the peak of the run batch."""
+    def _explain_line(self) -> Counter[str]:
+        """Count predictions by the line through 2 and 4 images whose peaks the operators explain.
+
+        ``changed``: another operator has the peak at the batch that ran.
+        """
         counts = Counter(explained_over=0, changed_over=0, explained_right=0, changed_right=0)
-        for row, batch in self.answers["line"]:
+        for row, batch in self.predictions["line"]:
             lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
-            if lines and all(theory.holder(lines, n).total(n) == peaks[n] for n in (2, 4)):
-                answer = "over" if batch > row.ran else "right"
-                is_other = theory.holder(lines, 2) is not theory.holder(lines, row.ran)
-                counts[f"explained_{answer}"] += 1
-                counts[f"changed_{answer}"] += is_other
+            if not lines:
+                continue
+            at_2, at_4, at_ran = (theory.operator_at_peak(lines, n) for n in (2, 4, row.ran))
+            if at_2.total(2) == peaks[2] and at_4.total(4) == peaks[4]:
+                outcome = "over" if batch > row.ran else "right"
+                counts[f"explained_{outcome}"] += 1
+                counts[f"changed_{outcome}"] += at_2 is not at_ran
         return counts
 
     def counts(self) -> Iterator[tuple[str, float]]:
-        """Count limits, networks, right and too high answers, and runs of searches."""
+        """Yield counts of limits, of right and too high predictions, and of test runs, by name."""
         limits = Counter(row.network for row in self.limits)
         yield "limits", limits.total()
         yield "networks", len(limits)
@@ -110,12 +112,12 @@ class RuleComparison:
             ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
-            near = (10 * abs(batch - row.ran) <= row.ran for row, batch in self.answers[rule])
+            near = (10 * abs(batch - row.ran) <= row.ran for row, batch in self.predictions[rule])
             yield f"{rule}_within_a_tenth", sum(near)
             yield f"{rule}_least", min(ratios)
             yield f"{rule}_median", median(ratios)
             yield f"{rule}_most", max(ratios)
-        runs = self.runs()
+        runs = self.test_runs()
         for search in SEARCHES:
             yield f"runs_{search}_median", median(runs[search] or [0])
             if search in (*self._kind.rules, "bisection"):
@@ -129,62 +131,59 @@ class RuleComparison:
             yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
 
     def gaps(self) -> dict[str, Quantity]:
-        """Return shares of limits on a GPU, at the batch that ran: workspaces, bytes unfilled."""
+        """Return shares of limits on a GPU for the batch that ran: workspaces, unused bytes."""
         workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
         unfilled = [1 - row.peak / row.limit for row in self.limits]
         gaps = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
         return {f"gpu_{self._kind.mode}_{key}": self.number(key, gap) for key, gap in gaps.items()}
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
-        """Count limits by what explains a wrong line, of unseen networks, and by verdict."""
-        yield from self._explained().items()
+        """Yield counts of explained predictions of a line, and of right counts by groups."""
+        yield from self._explain_line().items()
         seen = {f"timm:{name}" for name in subject.SURVEYED}
-        parts = {"unseen": [row for row in self.limits if row.network not in seen]}
-        parts["with_own"] = self.limits + self.own
+        groups = {"unseen": [row for row in self.limits if row.network not in seen]}
+        groups["with_own"] = self.limits + self.own
         for verdict in ("fits", "undecided"):
-            parts[verdict] = [row for row in self.limits if row.verdict == verdict]
-        for name, rows in parts.items():
+            groups[verdict] = [row for row in self.limits if row.verdict == verdict]
+        for name, rows in groups.items():
             yield name, len(rows)
             yield f"{name}_right", sum(row.ran == row.predicted for row in rows)
 
     def share_right(self, rule: BatchRule) -> Quantity:
-        """Return the share of limits under which the batch of a rule ran and the next did not."""
+        """Return the share of limits under which a rule predicts the largest batch that ran."""
         share = self.ratios(rule).count(1) / max(1, len(self.limits))
         return self.number(f"{rule}_share", share)
 
     def numbers(self, prefix: str) -> dict[str, Quantity]:
-        """Return the counts as numbers of the paper."""
+        """Return ``counts`` as values of the paper, with names that begin with ``prefix``."""
         return {f"{prefix}_{name}": self.number(name, value) for name, value in self.counts()}
 
     def number(self, name: str, value: float) -> Quantity:
-        return _number(name, value, bool(self.limits), *self._kind.tables)
+        return _table_number(name, value, bool(self.limits), *self._kind.tables)
 
-    def worst_line(self) -> Answer | None:
-        """Return the limit under which the line through 2 and 4 images promises most."""
-        answers = [answer for answer in self.answers["line"] if self.lines[answer[0].network]]
-        return max(answers, key=lambda answer: answer[1] / answer[0].ran, default=None)
+    def worst_line(self) -> Prediction | None:
+        """Return the limit and batch where the line through 2 and 4 images exceeds it most."""
+        predictions = [item for item in self.predictions["line"] if self.lines[item[0].network]]
+        return max(predictions, key=lambda item: item[1] / item[0].ran, default=None)
 
 
 def repeated_same(inputs: Inputs) -> dict[str, Quantity]:
     """Count the limits on a CPU that had an equal outcome on another machine."""
     limits: Sequence[LimitOfNetwork] = inputs.table(subject.AVX2.limits, LimitOfNetwork)
     same = sum(row in limits for row in inputs.table(subject.REPEATED_TABLE, LimitOfNetwork))
-    return {"repeated_same": _number("repeated", same, same > 0, subject.REPEATED_TABLE)}
+    return {"repeated_same": _table_number("repeated", same, same > 0, subject.REPEATED_TABLE)}
 
 
-# --------------------------------------------------------------- predicted peaks and limits, CPU
-
-
-def held_out(run: Run) -> list[Quantity]:
-    """Subtract predicted float32 peaks from those of networks on which no rule was inferred."""
+def held_out_residuals(run: Run) -> list[Quantity]:
+    """Return measured minus predicted peaks (B) in float32 of networks that gave no rule."""
     calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
     residuals = [run.residual(call) for call in calls if call.precision == "float32"]
     return [residual for residual in residuals if not residual.missing]
 
 
-def held_out_counted(run: Run) -> Quantity:
-    """Count the held-out peaks."""
-    return exact("peaks", "1", len(held_out(run)), run.file)
+def count_held_out(run: Run) -> Quantity:
+    """Count the peaks of ``held_out_residuals``."""
+    return exact("peaks", "1", len(held_out_residuals(run)), run.file)
 
 
 def alexnet_by_line(run: Run) -> Quantity:
@@ -193,28 +192,25 @@ def alexnet_by_line(run: Run) -> Quantity:
     return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
 
 
-def limits_counted(run: Run, more: int | None = None) -> Quantity:
-    """Count the limits of a run, or those under which so many more images ran than predicted."""
-    beyond = [limit.ran - fits.largest for limit, fits in run.limits]
-    return exact("limits", "1", len(beyond) if more is None else beyond.count(more), run.file)
+def count_limits(run: Run, more: int | None = None) -> Quantity:
+    """Count the limits under which ``more`` images ran than predicted, or all limits for None."""
+    excess = [limit.ran - predicted.largest for limit, predicted in run.limits]
+    return exact("limits", "1", len(excess) if more is None else excess.count(more), run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
-    """Test that no batch is too low, and that one more image exceeds a limit within the slack."""
-    for limit, fits in run.limits:
-        yield exact("images off", "1", limit.ran - fits.largest, run.file) > -1
-        if limit.ran > fits.largest and limit.ran in fits.sizes:
-            excess = fits.sizes[limit.ran] - (limit.mebibytes << 20)
-            yield exact("excess", "B", excess, run.file) < subject.SLACK + 1
+    """State that predicted batches ran; if more images ran, they exceed by at most the slack."""
+    for limit, predicted in run.limits:
+        yield exact("images off", "1", limit.ran - predicted.largest, run.file) > -1
+        if limit.ran > predicted.largest and limit.ran in predicted.sizes:
+            excess = predicted.sizes[limit.ran] - (limit.mebibytes << 20)
+            yield exact("excess", "B", excess, run.file) < subject.SLACK_BYTES + 1
 
 
-# ------------------------------------------------------------------ settings, on CPUs and GPUs
-
-
-def over_plain(of: Callable[[Call], Quantity], call: Call) -> Quantity:
-    """Divide a number of a call by that of whole contiguous maps in float32."""
+def over_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Quantity:
+    """Divide a quantity of a call by that of the plain call: whole contiguous maps in float32."""
     plain = replace(call, execution="eager", tile=None, layout="contiguous", precision="float32")
-    return of(call) / of(plain)
+    return quantity_of(call) / quantity_of(plain)
 
 
 def exceeds_one(ratio: Quantity) -> bool:
@@ -222,8 +218,8 @@ def exceeds_one(ratio: Quantity) -> bool:
     return not isinstance(value, Missing) and value > 1
 
 
-class Allocated:
-    """Peaks of calls of whole maps, each as measured by one or more of the runs."""
+class MeasuredPeaks:
+    """Call on whole maps → its peaks (B) in the runs that measured it."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.peaks: dict[Call, list[Quantity]] = {}

@@ -22,28 +22,29 @@ class Run(any_study.Run):
 
     @cached_property
     def calls(self) -> dict[Call, tuple[Layer, ...]]:
-        """The layers of every call with any outcome, by network, then by batch."""
+        """Call → layers, also for failed calls, in the order of networks, then of batches."""
         calls = {call: case.layers for case in self.stored.record.cases if (call := call_of(case))}
         order = NETWORKS.index
         return dict(sorted(calls.items(), key=lambda item: (order(item[0].network), item[0].batch)))
 
     def time(self, call: Call) -> Quantity:
-        """Duration of a call (s)."""
+        """Return the duration of a call (s)."""
         return self.series("time", call.factors)
 
     def peak(self, call: Call) -> Quantity:
-        """Peak of a call (B); on a GPU of the requests, which its allocator rounds up."""
+        """Return the peak of a call (B); on a GPU of requests, before the allocator rounds up."""
         if self.on_gpu:
             requested = self.fixed_quantity("requested_peak", call.factors)
             return requested - self.library_workspace(call)
         return self.fixed_quantity("allocated_peak", call.factors)
 
     def library_workspace(self, call: Call) -> Quantity:
-        """Bytes that cuBLAS requests in the first call on a GPU and keeps for all later calls."""
+        """Return the bytes that cuBLAS requests in the first call on a GPU and keeps."""
         series = ("memory_events_before", "memory_events")
         before, second_call = (self.samples(name, call.factors) for name in series)
         if not (isinstance(before, Missing) or isinstance(second_call, Missing)):
-            # The network and images are built first; the first call frees its tensors.
+            # The events before are of building the network and images, then of the first call.
+            # This call begins with the events of the second call, and frees all its tensors.
             for start in range(len(before)):
                 if before[start : start + 2] == second_call[:2]:
                     return exact("library workspace", "B", sum(before[start:]), self.file)
@@ -51,7 +52,7 @@ class Run(any_study.Run):
 
     @cached
     def residual(self, call: Call) -> Quantity:
-        """Subtract the predicted peak of a call from the measured one (B)."""
+        """Subtract the predicted peak of a call from its measured peak (B)."""
         variant = Variant(call.layout, call.precision)
         network = load_capture(call.network, call.image, variant, like=self.calls[call])
         if self.on_gpu or call.tile is not None or isinstance(network, Missing):
@@ -62,21 +63,21 @@ class Run(any_study.Run):
 
     @cached_property
     def limits(self) -> list[tuple[Limit, SearchResult]]:
-        """The outcomes under limits with the predictions of ``--fits``, unchanged ones first."""
+        """The outcomes under limits with predictions; outcomes of unchanged networks first."""
         conditions, rows = conditions_of(self.stored.record.environment), []
         for limit in filter(None, map(limit_of, self.stored.record.cases)):
-            fits = theory.fits(limit, conditions)
-            if not isinstance(fits, Missing):
-                rows.append((limit, fits))
+            predicted = theory.predict_batch(limit, conditions)
+            if not isinstance(predicted, Missing):
+                rows.append((limit, predicted))
         rows.sort(key=lambda row: (NETWORKS.index(row[0].network), row[0].layout, row[0].mebibytes))
         return sorted(rows, key=lambda row: row[0].change != "")
 
-    def frontier_ratios(self, change: str) -> dict[Limit, Quantity]:
-        """Divide the largest batch that ran with a change by that without, under each limit."""
+    def batch_ratios(self, change: str) -> dict[Limit, Quantity]:
+        """Divide, under each limit, the largest batch with a change by the batch without."""
         ran = {limit: exact("largest batch", "1", limit.ran, self.file) for limit, _ in self.limits}
-        plain = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
+        unchanged = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
         ratios = {}
         for limit, batch in ran.items():
-            if limit.change == change and limit.ran and limit.setting in plain:
-                ratios[limit] = batch / plain[limit.setting]
+            if limit.change == change and limit.ran and limit.setting in unchanged:
+                ratios[limit] = batch / unchanged[limit.setting]
         return ratios

@@ -1,8 +1,8 @@
-"""The source of inference_memory: what became of each item."""
+"""The source of inference_memory: our answer to each item."""
 
 from typing import Final
 
-#: Everything that the source shows, what we did with it, and the result.
+#: Item of the source, what we measured instead, and the result.
 ACCOUNT: Final = (
     ("Fig. 1, bottom; peak grows with the batch", "another GPU and cuDNN", "not in general"),
     ("Fig. 3, bottom; average memory in FP16", "peaks on a GPU", "saves or costs memory"),

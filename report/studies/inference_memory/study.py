@@ -1,4 +1,4 @@
-"""Claims, values, figures and tables of the paper inference_memory."""
+"""Declarations of inference_memory: templates print a function's result by the function's name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,29 +15,35 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact, named
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
-from report.studies.inference_memory.results import KINDS, Allocated, RuleComparison
+from report.studies.inference_memory.results import KINDS, MeasuredPeaks, RuleComparison
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import CIFAR, COALESCED, REDUCED, SHOWN, whole_call
+from report.studies.inference_memory.subject import (
+    BFLOAT16,
+    CHANNELS_LAST,
+    CIFAR,
+    RESNET_20,
+    whole_call,
+)
 from report.studies.inference_memory.theory import RULES
 from report.theory.conditions import Layout
 
 
 class Paper:
-    """The runs in their roles, the tables of limits, and the source."""
+    """Runs in their roles (None if missing), rules under limits, and peaks on GPUs."""
 
     def __init__(self, inputs: Inputs) -> None:
-        runs = inputs.runs(Run)
-        self.inputs, self.runs = inputs, tuple(runs.values())
-        on_cpus = {role: run for role, run in runs.items() if not run.on_gpu}
+        by_role = inputs.runs(Run)
+        self.inputs, self.runs = inputs, tuple(by_role.values())
+        on_cpus = {role: run for role, run in by_role.items() if not run.on_gpu}
         self.cpu, self.second = on_cpus.get("cpu"), on_cpus.get("second")
         self.gpu = next((run for run in self.runs if run.on_gpu), None)
-        #: CPU whose record combines layouts and precisions, and has tiles.
+        #: Run on a CPU that combines layouts with precisions, and has tiles.
         self.settings_run = self.second or self.cpu
         #: First run that compares the largest batches with and without nested stages.
-        self.limits_run = next((run for run in self.runs if run.frontier_ratios("nested")), None)
-        self.comparisons = {key: RuleComparison(inputs, kind) for key, kind in KINDS.items()}
+        self.limits_run = next((run for run in self.runs if run.batch_ratios("nested")), None)
+        self.comparisons = {prefix: RuleComparison(inputs, kind) for prefix, kind in KINDS.items()}
         self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
-        self.allocated = Allocated([run for run in self.runs if run.on_gpu])
+        self.on_gpus = MeasuredPeaks([run for run in self.runs if run.on_gpu])
 
 
 study = Study(Paper, subject.check_subject)
@@ -52,11 +58,11 @@ bounds: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
 tables: Part[Inputs] = study.part("inputs", "tables")
 second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
-allocated: Part[Allocated] = study.part("allocated", "gpu")
+on_gpus: Part[MeasuredPeaks] = study.part("on_gpus", "gpu")
 
 study.constants(
     shown_batch=exact("batch size", "1", subject.SHOWN_BATCH),
-    rule_side=exact("pixels a side", "1", subject.SIDE),
+    rule_side=exact("pixels a side", "1", subject.IMAGE_SIDE),
 )
 for _size in (*subject.ROOM_FOR_TENSORS, *subject.ROOM_ON_GPU):
     study.constants("measured", **{f"room_{_size // 10**6}": exact("room", "B", _size)})
@@ -68,7 +74,7 @@ def source_setup(p: Paper) -> str:
 
 
 def device(run: Run) -> str:
-    """Name the device, without the key that tells two machines with one GPU apart."""
+    """Return the device's name, on a GPU without the key of the machine."""
     return markdown(run.short_label.partition(" (")[0] if run.on_gpu else run.short_label)
 
 
@@ -76,9 +82,6 @@ cpu.texts(cpu=device)
 second.texts(second=device)
 limits_run.texts(changed=device)
 gpu.texts(gpu=device)
-
-# -------------------------------------------------------------- rules under limits of tensors
-
 tables.mapping()(results.repeated_same)
 
 
@@ -94,8 +97,9 @@ def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
 
 @bounds.mapping("percent")
 def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
-    kinds = product(("rule", "wide"), RULES)
-    shares = {f"{key}_{rule}_share": comparisons[key].share_right(rule) for key, rule in kinds}
+    shares: dict[str, Quantity] = {}
+    for prefix, rule in product(("rule", "wide"), RULES):
+        shares[f"{prefix}_{rule}_share"] = comparisons[prefix].share_right(rule)
     return shares | comparisons["gpu"].gaps() | comparisons["gpu_training"].gaps()
 
 
@@ -104,10 +108,10 @@ def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     numbers=("rule_count_right", "rule_count_share"),
 )
 def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
-    if off := [row.ran - batch for row, batch in comparison.answers["count"]]:
-        yield exact("images less", "1", min(off)) > -2
-        yield exact("images more", "1", max(off)) < 1
-        yield exact("share right", "1", off.count(0) / len(off)) > 5 / 6
+    if differences := [row.ran - batch for row, batch in comparison.predictions["count"]]:
+        yield exact("images less", "1", min(differences)) > -2
+        yield exact("images more", "1", max(differences)) < 1
+        yield exact("share right", "1", differences.count(0) / len(differences)) > 5 / 6
 
 
 @avx2.claim(
@@ -135,10 +139,10 @@ def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
     numbers=("wide_smaller_share", "wide_smaller_right", "wide_limits"),
 )
 def rules_smaller(comparison: RuleComparison) -> Iterator[Statement]:
-    if off := [batch - row.ran for row, batch in comparison.answers["smaller"]]:
-        yield exact("share right", "1", off.count(0) / len(off)) > 0.9
-        yield exact("images less", "1", min(off)) > -1
-        yield exact("images more", "1", max(off)) < 2
+    if differences := [batch - row.ran for row, batch in comparison.predictions["smaller"]]:
+        yield exact("share right", "1", differences.count(0) / len(differences)) > 0.9
+        yield exact("images less", "1", min(differences)) > -1
+        yield exact("images more", "1", max(differences)) < 2
 
 
 @bounds.claim(
@@ -159,11 +163,11 @@ def rules_gpu(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
 )
 def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
     for kind in ("rule", "wide", "gpu"):
-        runs = comparisons[kind].runs()
+        runs = comparisons[kind].test_runs()
         for count, bisection in zip(runs["count"], runs["bisection"], strict=True):
             yield exact("runs more by bisection", "1", bisection - count) > 0
         if kind != "gpu" and runs["count"]:
-            best_line = min(median(runs[rule]) for rule in theory.LINES)
+            best_line = min(median(runs[rule]) for rule in theory.LINE_SEARCHES)
             yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
@@ -205,20 +209,17 @@ def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 avx2.figure(key=True, height=3.4, rows=2)(figures.rules)
 avx2.figure(height=2.1)(figures.crossing)
-
-# --------------------------------------------------------- predicted peaks and limits on a CPU
-
-cpu.values(held_exact=results.held_out_counted, alexnet_line=results.alexnet_by_line)
+cpu.values(held_exact=results.count_held_out, alexnet_line=results.alexnet_by_line)
 limits_run.values(
-    limits=results.limits_counted,
-    limits_met=partial(results.limits_counted, more=0),
-    limits_more=partial(results.limits_counted, more=1),
+    limits=results.count_limits,
+    limits_met=partial(results.count_limits, more=0),
+    limits_more=partial(results.count_limits, more=1),
 )
 
 
 @cpu.claim("Peaks on a CPU of networks that gave no rule are the predicted ones to the byte")
 def peaks_exact(run: Run) -> Iterator[Statement]:
-    return (residual.exactly(0) for residual in results.held_out(run))
+    return (residual.exactly(0) for residual in results.held_out_residuals(run))
 
 
 limits_run.claim(
@@ -228,8 +229,8 @@ limits_run.claim(
 
 @limits_run.claim("ReLU in place raises the largest batch of AlexNet in channels last alone")
 def in_place(run: Run) -> Iterator[Statement]:
-    for limit, ratio in run.frontier_ratios("in_place").items():
-        if (limit.network, limit.layout) == ("AlexNet", COALESCED):
+    for limit, ratio in run.batch_ratios("in_place").items():
+        if (limit.network, limit.layout) == ("AlexNet", CHANNELS_LAST):
             yield ratio > 1
         else:
             yield (ratio * limit.ran - limit.ran).near(0, 1)
@@ -237,17 +238,18 @@ def in_place(run: Run) -> Iterator[Statement]:
 
 @limits_run.claim("Nested stages cost a residual network a sixth to a quarter of its largest batch")
 def nested_costs(run: Run) -> Iterator[Statement]:
-    for ratio in run.frontier_ratios("nested").values():
+    for ratio in run.batch_ratios("nested").values():
         yield 1 - ratio > 1 / 6
         yield 1 - ratio < 1 / 4
 
 
 @limits_run.table("changes", wide=True)
 def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Tabulate predicted and largest batches under each limit, by change of the network."""
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
     headings = product(("flat", *subject.CHANGES.values()), ("count", "ran"))
     empty = dict.fromkeys(map(", ".join, headings), Missing("the network has no stages"))
-    for limit, fits in run.limits:
+    for limit, predicted in run.limits:
         words = subject.CHANGES.get(limit.change, "flat")
         names: dict[str, Content] = {
             "Network": limit.network,
@@ -255,29 +257,26 @@ def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
             "Limit, MiB": limit.mebibytes,
         }
         row = rows.setdefault(limit.setting, {**names, **empty})
-        row |= {f"{words}, count": fits.largest, f"{words}, ran": limit.ran}
+        row |= {f"{words}, count": predicted.largest, f"{words}, ran": limit.ran}
     yield from rows.values()
-
-
-# ------------------------------------------------------------------ layout, precision and tiles
 
 
 def saved(
     run: Run, network: str, precision: subject.InferencePrecision, layout: Layout = "contiguous"
 ) -> Quantity:
-    """Compute the share of a network's peak that a precision and a layout save."""
+    """Return the share of a network's peak that a precision and a layout save."""
     call = whole_call(network, subject.SHOWN_BATCH, precision, layout)
     return 1 - results.over_plain(run.peak, call)
 
 
 @settings_run.value("percent")
 def saved_by_both(run: Run) -> Quantity:
-    return saved(run, SHOWN, REDUCED, COALESCED)
+    return saved(run, RESNET_20, BFLOAT16, CHANNELS_LAST)
 
 
 @settings_run.value("percent")
 def bfloat16_cost(run: Run) -> Quantity:
-    return results.over_plain(run.peak, whole_call("AlexNet", 8, REDUCED)) - 1
+    return results.over_plain(run.peak, whole_call("AlexNet", 8, BFLOAT16)) - 1
 
 
 @settings_run.claim(
@@ -286,15 +285,15 @@ def bfloat16_cost(run: Run) -> Quantity:
 def both_save(run: Run) -> Iterator[Statement]:
     for network in subject.RESNETS:
         name = f"{network} at {subject.SHOWN_BATCH} images: bytes saved by both"
-        both = named(name, saved(run, network, REDUCED, COALESCED))
-        layout = named("those by layout", saved(run, network, "float32", COALESCED))
-        precision = named("those by precision", saved(run, network, REDUCED))
+        both = named(name, saved(run, network, BFLOAT16, CHANNELS_LAST))
+        layout = named("those by layout", saved(run, network, "float32", CHANNELS_LAST))
+        precision = named("those by precision", saved(run, network, BFLOAT16))
         yield both / layout > 1 + results.MARGIN
         yield both / precision > 1 + results.MARGIN
 
 
 def time_of_tiles(run: Run, side: int) -> Quantity:
-    return results.over_plain(run.time, replace(subject.TILES, tile=side))
+    return results.over_plain(run.time, replace(subject.TILED_CALL, tile=side))
 
 
 settings_run.values(**{f"tiles_{side}": partial(time_of_tiles, side=side) for side in (8, 64)})
@@ -304,60 +303,60 @@ settings_run.values(**{f"tiles_{side}": partial(time_of_tiles, side=side) for si
     "Tiles through a stage save over a third of the peak, smaller ones more, and cost more time"
 )
 def tiles_save(run: Run) -> Iterator[Statement]:
-    call = subject.TILES
+    call = subject.TILED_CALL
     yield results.over_plain(run.peak, call) < 2 / 3
     yield results.over_plain(run.time, call) > 1
     yield run.peak(replace(call, tile=8)) / run.peak(call) < 1
     yield run.time(replace(call, tile=8)) / run.time(call) > 1
 
 
-allocated.values(cifar_float16=partial(Allocated.ratio, call=whole_call(CIFAR, 1024, "float16")))
+on_gpus.values(cifar_float16=partial(MeasuredPeaks.ratio, call=whole_call(CIFAR, 1024, "float16")))
 
 
-@allocated.claim("On a GPU half precision can cost memory")
-def precision_costs(a: Allocated) -> Iterator[Statement]:
-    calls = (whole_call(SHOWN, 128, precision) for precision in subject.PRECISIONS[1:])
-    return (a.ratio(call) > 1 + results.MARGIN for call in calls)
+@on_gpus.claim("On a GPU half precision can cost memory")
+def precision_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
+    calls = (whole_call(RESNET_20, 128, precision) for precision in subject.PRECISIONS[1:])
+    return (peaks.ratio(call) > 1 + results.MARGIN for call in calls)
 
 
-@allocated.claim("On a GPU float16 triples the peak of CIFAR at 1,024 images, bfloat16 halves it")
-def float16_triples(a: Allocated) -> Iterator[Statement]:
+@on_gpus.claim("On a GPU float16 triples the peak of CIFAR at 1,024 images, bfloat16 halves it")
+def float16_triples(peaks: MeasuredPeaks) -> Iterator[Statement]:
     """Test the bounds that were set when the workspace that cuBLAS keeps was counted, too."""
-    yield a.ratio(whole_call(CIFAR, 1024, "float16")).near(3, results.MARGIN)
-    yield a.ratio(whole_call(CIFAR, 1024, REDUCED)).near(1 / 2, results.MARGIN)
+    yield peaks.ratio(whole_call(CIFAR, 1024, "float16")).near(3, results.MARGIN)
+    yield peaks.ratio(whole_call(CIFAR, 1024, BFLOAT16)).near(1 / 2, results.MARGIN)
 
 
-@allocated.claim("On a GPU channels last can more than double ResNet-20's peak, and halve it")
-def layout_costs(a: Allocated) -> Iterator[Statement]:
-    calls = (whole_call(SHOWN, batch, layout=COALESCED) for batch in (128, 512, 1024, 16_384))
-    *doubled, halved = map(a.ratio, calls)
+@on_gpus.claim("On a GPU channels last can more than double ResNet-20's peak, and halve it")
+def layout_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
+    calls = (
+        whole_call(RESNET_20, batch, layout=CHANNELS_LAST) for batch in (128, 512, 1024, 16_384)
+    )
+    *doubled, halved = map(peaks.ratio, calls)
     return (ratio > 2 for ratio in (*doubled, 1 / halved))
 
 
-@allocated.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
-def spikes(a: Allocated) -> Statement:
-    return a.peak(whole_call(SHOWN, 256)) / a.peak(whole_call(SHOWN, 512)) > 1
+@on_gpus.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
+def spikes(peaks: MeasuredPeaks) -> Statement:
+    return peaks.peak(whole_call(RESNET_20, 256)) / peaks.peak(whole_call(RESNET_20, 512)) > 1
 
 
-@allocated.claim("Three GPUs of one model request the same peaks, to the byte")
-def peaks_repeat(a: Allocated) -> Iterator[Statement]:
-    several = [peaks for peaks in a.peaks.values() if len(peaks) > 1]
-    return ((largest(*peaks) - smallest(*peaks)).exactly(0) for peaks in several)
+@on_gpus.claim("Three GPUs of one model request the same peaks, to the byte")
+def peaks_repeat(peaks: MeasuredPeaks) -> Iterator[Statement]:
+    for repeated in peaks.peaks.values():
+        if len(repeated) > 1:
+            yield (largest(*repeated) - smallest(*repeated)).exactly(0)
 
 
 @study.table(digits=dict.fromkeys(subject.SETTINGS, 3))
 def settings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    on_cpu = Allocated([p.settings_run] if p.settings_run else [])
-    for device, measured in (("CPU", on_cpu), ("GPU", p.allocated)):
+    on_cpu = MeasuredPeaks([p.settings_run] if p.settings_run else [])
+    for device, measured in (("CPU", on_cpu), ("GPU", p.on_gpus)):
         for shown in sorted({(call.network, call.batch) for call in measured.peaks}):
             calls = {name: whole_call(*shown, *levels) for name, levels in subject.SETTINGS.items()}
             ratios = {name: measured.ratio(call) for name, call in calls.items()}
             costs = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
-            if costs or shown in subject.COMPARED:
+            if costs or shown in subject.COMPARED_CALLS:
                 yield {"On": device, "Network": shown[0], "Images": shown[1], **ratios}
-
-
-# ---------------------------------------------------------------------------------- supplement
 
 
 @study.table("source", wide=True)

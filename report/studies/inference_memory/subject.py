@@ -1,6 +1,6 @@
 """Subjects of inference_memory: a call of a network, a limit of memory, and rows of tables.
 
-``benchmarks.fits``, ``fits_cuda``, ``baselines`` and ``operators`` write the tables.
+Programs in ``benchmarks`` write the tables: ``fits``, ``fits_cuda``, ``baselines``, ``operators``.
 """
 
 from dataclasses import dataclass
@@ -23,22 +23,23 @@ TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
 #: Changes of one allocation under a limit, in words.
 CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout of the source's "AMP + AMC".
-REDUCED: Final[InferencePrecision] = "bfloat16"
-COALESCED: Final[Layout] = "channels_last"
-#: The network and the batch whose memory the prose describes.
-SHOWN: Final = "ResNet-20"
+BFLOAT16: Final[InferencePrecision] = "bfloat16"
+CHANNELS_LAST: Final[Layout] = "channels_last"
+#: The network whose memory the prose describes.
+RESNET_20: Final = "ResNet-20"
+#: The batch size that the prose describes.
 SHOWN_BATCH: Final = 256
 #: A small network of cuda-convnet, without theory.
 CIFAR: Final = "CIFAR"
-#: Network and batch of the calls whose peaks a table compares by layout and precision.
-COMPARED: Final = (
-    (SHOWN, 128), (SHOWN, SHOWN_BATCH), (SHOWN, 16_384), (CIFAR, 1024),
+#: Network and batch of calls whose peaks a table compares by layout and precision.
+COMPARED_CALLS: Final = (
+    (RESNET_20, 128), (RESNET_20, SHOWN_BATCH), (RESNET_20, 16_384), (CIFAR, 1024),
     ("AlexNet", 1), ("AlexNet", 1024),
 )  # fmt: skip
-#: Settings that a table compares, beside contiguous maps in float32.
+#: Name → precision and layout that a table compares with contiguous maps in float32.
 SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
-    "bfloat16": (REDUCED, "contiguous"), "float16": ("float16", "contiguous"),
-    "channels last": ("float32", COALESCED), "both": (REDUCED, COALESCED),
+    "bfloat16": (BFLOAT16, "contiguous"), "float16": ("float16", "contiguous"),
+    "channels last": ("float32", CHANNELS_LAST), "both": (BFLOAT16, CHANNELS_LAST),
 }  # fmt: skip
 #: By depth: the networks whose batch size the source varies.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
@@ -47,21 +48,25 @@ NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
 #: Networks from whose allocations, at batches up to 16, the rules of workspaces were inferred.
 RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 
-#: Bytes by which the experiment lets a call exceed a limit, for the ends of pages.
-SLACK: Final = 131_072
+#: Bytes by which a call may exceed a limit, since whole pages are allocated.
+SLACK_BYTES: Final = 131_072
 
-_NAMED: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
-#: Subject of a case → the factors that the case must have.
-_FACTORS_BY_SUBJECT: Final[dict[str, dict[str, AllowedLevels]]] = {
-    "inference": {**_NAMED, "batch": int, "precision": PRECISIONS, "execution": str},
-    "limit": {**_NAMED, "memory_limit": int},
+_NETWORK: Final[dict[str, AllowedLevels]] = {
+    "network": str,
+    "image": int,
+    "layout": LAYOUTS,
+}
+#: Subject of a case → required factors.
+_REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
+    "inference": {**_NETWORK, "batch": int, "precision": PRECISIONS, "execution": str},
+    "limit": {**_NETWORK, "memory_limit": int},
     "accuracy": {},
 }
 
 
 @dataclass(frozen=True)
 class Call:
-    """One forward call; ``image`` and ``tile`` are the pixels a side of an image and of a tile."""
+    """One forward call; ``image`` and ``tile``: pixels on each side of an image and of a tile."""
 
     network: str
     image: int
@@ -91,12 +96,12 @@ def whole_call(
     return Call(network, side, batch, layout, precision)
 
 
-#: Call through the largest tiles of each stage.
-TILES: Final = Call(SHOWN, 224, 2, execution="tiled_stages", tile=64)
+#: A call in the largest tiles, stage by stage.
+TILED_CALL: Final = Call(RESNET_20, 224, 2, execution="tiled_stages", tile=64)
 
 
 class Limit(NamedTuple):
-    """Outcome under a limit of ``mebibytes``: the largest batch that ran, 0 if none did."""
+    """Outcome under a limit of ``mebibytes``; ``ran``: the largest batch that ran, or 0."""
 
     network: str
     image: int
@@ -107,7 +112,7 @@ class Limit(NamedTuple):
 
     @property
     def setting(self) -> tuple[str, Layout, int]:
-        """Return what changed and unchanged networks have in common."""
+        """Network, layout and limit, which a changed and an unchanged network have in common."""
         return self.network, self.layout, self.mebibytes
 
 
@@ -121,19 +126,19 @@ def call_of(case: Case) -> Call | None:
 
 
 def limit_of(case: Case) -> Limit | None:
-    """Return the outcome of a case under a limit; None for others, and for a search without end."""
+    """Return the outcome of a case under a limit; None for other cases or if no batch failed."""
     tried = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
     if case.factors.get("subject") != "limit" or 0 not in tried.values():
         return None
     ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
-    named = [case.factors[name] for name in (*_NAMED, "memory_limit")]
+    named = [case.factors[name] for name in (*_NETWORK, "memory_limit")]
     return Limit(*named, ran, str(case.factors.get("change", "")))  # type: ignore[arg-type,call-arg]
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for a case of another study, or with layers of another input."""
+    """Raise ``StudyError`` for unknown factors, or layers of other images than the factors say."""
     optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int, "change": CHANGES}
-    check_factors(stored, _FACTORS_BY_SUBJECT, optional, closed=("inference", "limit"))
+    check_factors(stored, _REQUIRED_FACTORS, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:
             expected = case.factors["batch"], case.factors["image"]
@@ -146,29 +151,29 @@ def check_subject(stored: Stored) -> None:
                 )
 
 
-# ------------------------------------------------------------------- tables of limits of tensors
-
-#: Pixels a side of the images, and bytes of the limits beyond the predicted peak of two images.
-SIDE: Final = 64
+#: Pixels on each side of the images in tables.
+IMAGE_SIDE: Final = 64
+#: Limits on a CPU: bytes beyond the predicted peak of two images.
 ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
+#: Limits on a GPU: bytes beyond the predicted peak of two images.
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
-#: Prefix of networks of studies; rules of workspaces were inferred from two of them.
+#: Prefix of networks of our studies; rules of workspaces were inferred from two of them.
 STUDY_PREFIX: Final = "study:"
-#: Networks of timm whose peaks were measured before the rules of workspaces were last mended.
+#: Networks of timm whose peaks were measured before the rules of workspaces were last corrected.
 SURVEYED: Final = (
     "edgenext_xx_small", "ghostnet_050", "hardcorenas_b", "hrnet_w18_small", "mobileone_s0"
 )  # fmt: skip
 
 
 class LimitTables(NamedTuple):
-    """Tables of one kind of limit: limits, peaks with estimates, and bytes by operator."""
+    """File names of tables: limits, measured peaks with estimates, and bytes by operator."""
 
     limits: str
     baselines: str = "baselines-avx2.csv"
     operators: str = "operators-avx2.csv"
 
 
-#: The machine of the first table of limits was not recorded; another one repeated most of them.
+#: The machine of this table of limits was not recorded; ``REPEATED_TABLE`` repeats most limits.
 AVX2: Final = LimitTables("limits-cpu.csv")
 AVX512: Final = LimitTables(
     "limits-avx512.csv", "baselines-avx512-sample.csv", "operators-avx512.csv"
@@ -178,10 +183,10 @@ REPEATED_TABLE: Final = "limits-avx2.csv"
 
 
 class LimitOfNetwork(msgspec.Struct, frozen=True):
-    """A limit (B), the batch that the count predicts, and the largest that ran.
+    """A limit (B), the batch that the count predicts, and the largest batch that ran.
 
-    On a GPU also bytes: ``reserved`` by the allocator's model for the tensors of the predicted
-    batch; and of the batch that ran those of tensors (``least``) and the measured ``peak``.
+    On a GPU also bytes.  ``reserved``: by the allocator's model, for the tensors of the predicted
+    batch.  ``least``: tensors of the batch that ran.  ``peak``: measured for the batch that ran.
     """
 
     network: str
@@ -196,7 +201,7 @@ class LimitOfNetwork(msgspec.Struct, frozen=True):
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """Measured peaks of a network by batch (B), and two estimates; 0 without the second one."""
+    """Measured peaks of a network by batch (B), and two estimates; the second is 0 if missing."""
 
     network: str
     peak_of_2: int
@@ -219,7 +224,7 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 class OperatorLine(msgspec.Struct, frozen=True):
-    """Bytes alive at an operator: a fixed part and a part per image; also of tensors alone."""
+    """Bytes alive at an operator: a fixed part and a part per image; also without workspace."""
 
     network: str
     tensors_fixed: int

@@ -1,4 +1,4 @@
-"""Theory of inference_memory: the batch under a limit, rules for it, and searches."""
+"""Theory of inference_memory: rules that predict the largest batch under a limit, and searches."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -11,14 +11,15 @@ from report.theory.network import SearchResult, largest_batch_by_tensors, search
 from report.theory.networks import Variant, load_capture
 from report.theory.peaks import peak_bytes
 
+#: Rule that predicts a batch; ``RULES`` explains the names.
 BatchRule: TypeAlias = Literal[
     "count", "doubled", "smaller", "later", "line", "tensors", "estimator", "sum"
 ]
-#: Search that ends when a batch ran and the next one did not; all bisect where a guess fails.
+#: Search by test runs, named by the rule of its first guess; it bisects after a wrong guess.
 Search: TypeAlias = Literal["count", "line", "later", "doubled", "bisection"]
 SEARCHES: Final[tuple[Search, ...]] = get_args(Search)
-#: Searches that begin with the batch that a line promises.
-LINES: Final[tuple[Literal["line", "later", "doubled"], ...]] = ("line", "later", "doubled")
+#: Searches that begin with the batch at which a line through two peaks meets the limit.
+LINE_SEARCHES: Final[tuple[Literal["line", "later", "doubled"], ...]] = ("line", "later", "doubled")
 
 #: Rule → its name in figures and tables.
 RULES: Final[dict[BatchRule, str]] = {
@@ -34,20 +35,23 @@ RULES: Final[dict[BatchRule, str]] = {
 
 
 def runs_before(rule: BatchRule, largest: int) -> int:
-    """Return how often a network runs before a rule predicts; ``largest`` is the largest batch."""
-    near = _doublings(largest)
-    return {"doubled": near, "smaller": near, "later": 2, "line": 2, "sum": 1}.get(rule, 0)
+    """Count the test runs that a rule needs; ``largest``: the largest batch that runs."""
+    doublings = _doublings(largest)
+    return {"doubled": doublings, "smaller": doublings, "later": 2, "line": 2, "sum": 1}.get(
+        rule, 0
+    )
 
 
 def _doublings(largest: int) -> int:
-    """Count the runs of doubling from two images to the first batch that fails."""
+    """Count the test runs on 2, 4, 8, … images up to the first batch that fails."""
     return max(1, largest.bit_length())
 
 
 def _runs_within(largest: int, guess: int, fits: int, fails: int | None) -> int:
-    """Count the runs of a search between two batches until ``largest`` ran and the next one failed.
+    """Count the test runs of a search until ``largest`` ran and the next batch failed.
 
-    It tries the guess, then steps that double while ``fails`` is None, then bisects.
+    ``fits`` is a batch that ran (or 0), and ``fails`` a batch that failed, if known.  The search
+    tries the guess, then steps that double while ``fails`` is None, then bisects.
     """
     runs, step = 0, 1
     while fails is None or fails - fits > 1:
@@ -63,7 +67,7 @@ def _runs_within(largest: int, guess: int, fits: int, fails: int | None) -> int:
 
 
 def _runs_by_line(largest: int, guess: int, smaller: int, larger: int) -> int:
-    """Count two runs without a limit, and the runs of a search from the line through them."""
+    """Count two test runs without a limit, and the runs of a search from the line through them."""
     below = [batch for batch in (smaller, larger) if batch <= largest]
     above = [batch for batch in (smaller, larger) if batch > largest]
     return 2 + _runs_within(largest, guess, max(below, default=0), min(above, default=None))
@@ -72,56 +76,56 @@ def _runs_by_line(largest: int, guess: int, smaller: int, larger: int) -> int:
 def runs_of_searches(
     largest: int, count: int, line: int, later: int, doubled: int
 ) -> dict[Search, int]:
-    """Count the runs of every search, with the batches that the count and three lines promise."""
+    """Count the test runs of every search; the other arguments are the batches of its rule."""
     doublings = _doublings(largest)
     fits, fails = 2**doublings // 2 if doublings > 1 else 0, 2**doublings
-    # After a promise that runs the next image is tried, although a larger batch already failed.
+    # If the promised batch runs, the next one is tried, although a larger batch already failed.
     fails_after_promise = None if doubled < fails - 1 else fails
     return {
-        "count": _runs_within(largest, count, 0, None),
-        "line": _runs_by_line(largest, line, 2, 4),
-        "later": _runs_by_line(largest, later, 8, 16),
+        "count": _runs_within(largest, count, fits=0, fails=None),
+        "line": _runs_by_line(largest, line, smaller=2, larger=4),
+        "later": _runs_by_line(largest, later, smaller=8, larger=16),
         "doubled": doublings + _runs_within(largest, doubled, fits, fails_after_promise),
         "bisection": doublings + _runs_within(largest, fails, fits, fails),
     }
 
 
 @cache
-def fits(limit: Limit, conditions: Conditions) -> SearchResult | Missing:
-    """Search as ``--fits`` does for the batch of a network in float32 that fits a limit."""
+def predict_batch(limit: Limit, conditions: Conditions) -> SearchResult | Missing:
+    """Search for the largest batch of a network in float32 whose predicted peak fits a limit."""
     network = load_capture(limit.network, limit.image, Variant(limit.layout, change=limit.change))
     if isinstance(network, Missing):
         return network
     size = partial(peak_bytes, network, conditions=conditions)
-    most = limit.mebibytes << 20
-    return search(size, most, largest_batch_by_tensors(network, most))
+    limit_bytes = limit.mebibytes << 20
+    return search(size, limit_bytes, largest_batch_by_tensors(network, limit_bytes))
 
 
-def line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:
-    """Return the batch at which the line through two peaks (B) meets a limit; None if it falls."""
+def batch_on_line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:
+    """Return the batch at which the line through two peaks meets a limit (B); None if it falls."""
     per_image = (peaks[larger] - peaks[smaller]) / (larger - smaller)
     return int(smaller + (limit - peaks[smaller]) // per_image) if per_image > 0 else None
 
 
-def doubled(peaks: Mapping[int, int], limit: int) -> int | None:
-    """Return the batch by the line through the last two batches that fit, if two fit."""
+def batch_on_last_line(peaks: Mapping[int, int], limit: int) -> int | None:
+    """Return the batch by the line through the last two peaks that fit; None without two."""
     fitting = [batch for batch, peak in peaks.items() if peak <= limit]
-    return line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
+    return batch_on_line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
 
 
 def batches_by_rule(
     baseline: Baseline, lines: Sequence[OperatorLine], limit: int, count: int
 ) -> dict[BatchRule, int]:
     """Predict the largest batch under a limit (B) by every rule that has an answer."""
-    near = doubled(baseline.peaks, limit)
+    last_line = batch_on_last_line(baseline.peaks, limit)
     growing = [row for row in lines if row.tensors_per_image]
     tensors = ((limit - row.tensors_fixed) // row.tensors_per_image for row in growing)
     predicted: dict[BatchRule, int | None] = {
         "count": count,
-        "doubled": near,
-        "smaller": None if near is None else min(count, near),
-        "later": line(baseline.peaks, 8, 16, limit),
-        "line": line(baseline.peaks, 2, 4, limit),
+        "doubled": last_line,
+        "smaller": None if last_line is None else min(count, last_line),
+        "later": batch_on_line(baseline.peaks, 8, 16, limit),
+        "line": batch_on_line(baseline.peaks, 2, 4, limit),
         "tensors": min(tensors, default=None),
         "sum": (limit - baseline.summed_fixed) // baseline.summed_per_image,
     }
@@ -130,6 +134,6 @@ def batches_by_rule(
     return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
-def holder(lines: Sequence[OperatorLine], batch: int) -> OperatorLine:
+def operator_at_peak(lines: Sequence[OperatorLine], batch: int) -> OperatorLine:
     """Return the operator at which most bytes are alive at a batch."""
     return max(lines, key=lambda line: line.total(batch))
