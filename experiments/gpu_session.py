@@ -30,22 +30,23 @@ class Part(NamedTuple):
     request: Request
 
 
-def _request(study: str, **options: Any) -> Request:
-    return Request(study, Path(), "cuda", **{"counters": "none", **options})
+def _part(weight: float, case_budget_s: float, study: str, **options: Any) -> Part:
+    """Return a part that runs ``study`` on a GPU, by default without counting its work."""
+    request = Request(study, Path(), "cuda", **{"counters": "none", **options})
+    return Part(weight, case_budget_s, request)
 
 
+_PEAKS: Final = ("sweep=peaks,precision",)
 PARTS: Final = (
     # Peak memory of all networks in three precisions and two layouts, until memory is exhausted.
-    Part(
-        6, 0.1, _request("inference_memory", settings=("sweep=peaks,precision",), ceilings="none")
-    ),
+    _part(6, 0.1, "inference_memory", settings=_PEAKS, ceilings="none"),
     # Times of as many processes as the time allows.
-    Part(6, 0.4, _request("training_roofline", ceilings="large")),
+    _part(6, 0.4, "training_roofline", ceilings="large"),
     # One network on three libraries, from sizes where calls dominate to sizes that fill the device.
-    Part(7, 0.06, _request("backend_speedup", ceilings="none")),
-    Part(3, 0.2, _request("conv_scaling", ceilings="small")),
+    _part(7, 0.06, "backend_speedup", ceilings="none"),
+    _part(3, 0.2, "conv_scaling", ceilings="small"),
     # Work and bytes of the layer with TF32 off and on: one timed process, then ncu.
-    Part(3, 0.1, _request("conv_profiling", counters="auto", ceilings="none")),
+    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
 )
 #: Share of a part's time for the timed processes; memory is measured before.
 _TIMED_SHARE: Final = 0.65

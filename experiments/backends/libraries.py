@@ -43,7 +43,7 @@ class Library:
     wait: Callable[[Any], Any] = lambda value: value  # on a CPU, the argument is computed already
 
     def copy_to_device(self, values: Any, dtype: str) -> LibraryArray:
-        """Copy an array of NumPy to the device, also if that is the CPU."""
+        """Copy an array of NumPy to the device; on a CPU too, the result is no view."""
         xp = self.xp
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
 
@@ -54,11 +54,10 @@ def namespace(name: str) -> str:
 
 
 def load(name: str, threads: int) -> Library:
-    """Load the library ``name``.
+    """Load a library; raises ``UnavailableError`` if its package or its device is missing.
 
     ``threads`` is set for PyTorch; other libraries read environment variables.  TF32 is switched
-    off in PyTorch, so that float32 is IEEE single precision on every device.  Raises
-    ``UnavailableError``, with the remedy, if the package or the device is missing.
+    off in PyTorch, so that float32 is IEEE single precision on every device.
     """
     try:
         xp, package = import_module(namespace(name)), import_module(_PACKAGES[name])

@@ -59,10 +59,8 @@ class Operations:
         return self.xp.tensordot(left, right, axes=((0,), (0,)))
 
     def relu(self, sums: LibraryArray) -> LibraryArray:
-        """Return ``max(0, sums)``, element by element, in one operation of the library.
-
-        (For the standard's ``clip``, array-api-compat calls several operations of CuPy or PyTorch.)
-        """
+        """Return ``max(0, sums)``, element by element, in one operation of the library."""
+        # For the standard's clip, array-api-compat calls several operations of CuPy or PyTorch.
         relu = getattr(self.xp, "relu", None)
         return relu(sums) if relu else self.xp.maximum(sums, 0)
 

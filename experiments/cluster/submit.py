@@ -42,7 +42,7 @@ class Jobs:
         self.sweep_tag = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}  # number of a shard → its last job
-        # SLURM sends the signal to the run itself, which saves the finished cases and ends.
+        # 30 s before the time limit, SLURM ends the run itself, which saves the finished cases.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
             value = getattr(options, name)

@@ -227,13 +227,13 @@ def _time_case(
     reading, writing = os.pipe()
     start = time.monotonic()
 
-    def end(number: int, frame: object) -> NoReturn:
+    def stop(number: int, frame: object) -> NoReturn:
         raise RuntimeError("the case takes too long")
 
     def measure() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the run itself reports why a case fails
         if study.subject is None:  # the case may start processes, which only an exception ends
-            signal.signal(signal.SIGALRM, end)
+            signal.signal(signal.SIGALRM, stop)
         os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
 
     child = worker.fork(measure, limit_s)
@@ -243,7 +243,7 @@ def _time_case(
     os.waitpid(child, 0)
     if text:
         return [msgspec.json.decode(text, type=CaseTimes)]
-    is_late = time.monotonic() - start >= limit_s
+    is_late = time.monotonic() - start >= limit_s  # then the limit stands for the case's time
     return [CaseTimes(_size(factors), memory_s=0.0, process_s=limit_s)] if is_late else []
 
 
@@ -310,12 +310,14 @@ def _expected_seconds(
     *,
     noisy: bool,
 ) -> dict[Stage, float]:
-    """Forecast the times (s) of two steps: memory (with all ceilings) and timed processes.
+    """Forecast the times (s) of two steps: memory (with all peak rates) and timed processes.
 
     ``round_s`` is the time of one process that times all cases, ``start_s`` that of its start.
     """
     size = study.plan.ceilings
-    memory = start_s if size == "none" else 3 * start_s + 2 * slowdown * _CEILINGS_S[size]
+    memory = start_s
+    if size != "none":  # peak rates are measured before and after the cases, in new processes
+        memory += 2 * (start_s + slowdown * _CEILINGS_S[size])
     if study.subject or study.plan.memory:
         memory += sum(slowdown * _PROFILE_S + times.memory_s for times in expected)
     measuring = starting = 0.0
@@ -339,7 +341,7 @@ def _choose_pairs(
     start_s: float,
     note: Callable[[str], None],
 ) -> Request:
-    """Choose the pairs of processes that a full run needs to decide differences of the margin.
+    """Choose the pairs of processes with which a full run decides differences of the plan's margin.
 
     Pairs of child processes call the same case, so the true ratio of their times is 1 and the
     sampled ratios show the scatter.  The choice precedes the run, so that no result decides when

@@ -3,8 +3,7 @@
 Lackey counts operations of valgrind's intermediate language in a table: a row for each type of
 result, a column each for loads, stores and arithmetic.  A fused multiply-add becomes one operation
 per float32 lane with a result of type F32, so the worker reads the arithmetic in the row F32.
-Details of the language that affect this count (``lk_main.c`` and ``guest_amd64_toIR.c`` of valgrind
-3.19):
+Limits of this count (``lk_main.c`` and ``guest_amd64_toIR.c`` of valgrind 3.19):
 
 - The count includes conversions to float32 and choices between two float32 values.  PyTorch
   converts two factors for every matrix product (``c10::Scalar::toFloat``), so that the count of a

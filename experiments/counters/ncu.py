@@ -84,8 +84,7 @@ def find_ncu() -> str | None:
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield the counts of a process as soon as it has ended.
 
-    ``limit_s`` is ignored.  Raises ``MeasurementError`` with the remedy if ncu cannot count here,
-    for example because the driver denies this user the counters.
+    ``limit_s`` is ignored.  Raises ``MeasurementError``, with the remedy, if ncu cannot count here.
     """
     program, waiting = find_ncu() or "ncu", task.cases
     try:

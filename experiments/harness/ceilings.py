@@ -117,7 +117,7 @@ class Program(NamedTuple):
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
-    """Measure all ceilings in this process; at the moment ``during`` (the run), only arithmetic.
+    """Measure all peak rates in this process; at the moment ``during`` (the run), only arithmetic.
 
     Page mapping is measured only for a CPU.
     """

@@ -47,7 +47,7 @@ _WARMUP_CALLS: Final = 5
 _TRACED_CALLS: Final = 10
 #: Largest number of recorded events per call.
 _EVENTS: Final = 256
-#: Event of the library: size of a block (B; freed: < 0), change of mapped memory (B), time (ns).
+#: Event of the library: size of a block (B; freed: < 0), change of glibc's memory (B), time (ns).
 _Event = ctypes.c_long * 3
 
 
@@ -98,9 +98,9 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
     """Trace the blocks of warm calls, and the time of returning memory to the system.
 
     The process must have loaded the tracing library.  ``block_bytes`` (freed blocks < 0) and
-    ``block_changes`` (of mapped memory, B) have a sample per event of the last call and of freeing
-    its result.  ``return_time`` and, for freeing results, ``result_return_time`` (s) have a sample
-    per call.
+    ``block_changes`` (of the memory that glibc holds, B) have a sample per event of the last call
+    and of freeing its result.  ``return_time`` and, for freeing results, ``result_return_time`` (s)
+    have a sample per call.  ``mmap_threshold`` (B) is glibc's mapping threshold at the end.
     """
     library = ctypes.CDLL(None)
     events = (_Event * _EVENTS).in_dll(library, "trace_events")

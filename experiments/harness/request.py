@@ -22,8 +22,8 @@ class Request:
 
     ``records`` is the folder of records, ``images`` the folder of the user's own data set.
     ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
-    machine (min).  By default executed work is counted (``auto``) in a full plan only.  ``shard``
-    is (i, n) for the i-th of n parts of a run, from 1; with ``if_missing`` a measured shard is not
+    machine (min).  By default executed work is counted (``auto``) unless ``quick``.  ``shard`` is
+    (i, n) for the i-th of n parts of a run, from 1; with ``if_missing`` a measured shard is not
     measured again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of
     processes under each memory policy that claims compare (default: the plan's number).
     ``changes`` replace fields of the plan's protocol, ``levels`` the study's levels.  ``words``

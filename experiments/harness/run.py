@@ -287,9 +287,8 @@ def close(
 ) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study, if the run has measured a case and stopped.
 
-    Meant for runs that cannot be resumed, because their machine is gone.  The record's end time is
-    the time of the last result.  Runs with ``excluded`` journals get no record.  Raises
-    ``MeasurementError`` if there is no run to close.
+    Meant for runs whose machine is gone.  The record's end time is that of the last result.  Runs
+    with ``excluded`` journals get no record.  Raises ``MeasurementError`` without a run to close.
     """
     study = registry.load(name)
     journals, errors = journal_files.unfinished_journals(records / name)

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 Device: TypeAlias = Literal["cpu", "cuda"]
+#: Size of the operations that measure peak rates (ceilings).
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
+#: Cases whose executed work is counted; ``auto``: those that take a few minutes.
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 #: Memory policies: all of the plan, its main policy, none, or a list; see ``Experiment.policies``.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
+#: Levels of each factor.
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Seed of all random inputs and weights.

@@ -181,6 +181,7 @@ _FILE_NAME: Final = re.compile(
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
 )
 _CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
+#: Kind of run in headings and names of files → direction.
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
 #: Columns of timm's table, without the prefix ``infer_`` or ``train_``.
 _COLUMNS: Final[_Columns] = {
@@ -196,6 +197,7 @@ _COLUMNS: Final[_Columns] = {
 _REQUIRED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
 #: Largest relative difference between the batch size and time × rate, which agree but for rounding.
 _LARGEST_DISAGREEMENT: Final = 0.1
+#: Fact that timm's table lacks → reason.
 _MISSING: Final = {
     "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
     "warm_up": "timm's table does not say it; its script warms up for 10 steps by default",
@@ -203,7 +205,7 @@ _MISSING: Final = {
 
 
 def is_timm(source: ImportSource) -> bool:
-    """Return whether the first line has a network and a step time."""
+    """Return whether the table has columns of networks and of step times."""
     return bool(_kinds(source))
 
 
