@@ -350,7 +350,7 @@ def test_a_verdict_on_fewer_comparisons_than_the_papers_agrees_in_part(
     assert row.letters == {"laptop": letter, "whole": "A", "own": "B"} and row.outcome == letter
     different = replace(judge("grows", [exact("mass", "1", 2, "other") > 1] * 4))
     assert Row(paper, {"laptop": different}).outcome == "P"
-    contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", known=known)})
+    contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", measured_count=known)})
     assert contrary.outcome == "C"
 
 

@@ -38,7 +38,7 @@ _PERSON: Final = re.compile(_NO_GROUP + r"(.+?) ((?:[a-z]+ )*\S+)")
 #: Backslashes of Markdown that titles and intervals do not need.
 _NEEDLESS_BACKSLASH: Final = re.compile(r"\\(?=['\"&\[\]])|(?<=\w)\\(?=_\w)")
 #: Time limit for git and for pandoc.
-_LIMIT_S: Final = 60.0
+_TIME_LIMIT_S: Final = 60.0
 
 
 def artifact(options: Namespace) -> int:
@@ -80,12 +80,12 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     """
     files: dict[str, bytes] = {}
     other_studies = {*STUDIES} - {study}
-    for top, folder in ((built.data.parent, ""), (built.out / "html", "published/")):
+    for top, prefix in ((built.data.parent, ""), (built.out / "html", "published/")):
         for path in filter(Path.is_file, top.rglob("*")):
             parts = path.relative_to(top).parts
             of_other_study = parts[0] == "data" and parts[1] in other_studies
             if "__pycache__" not in parts and not of_other_study:
-                files[folder + "/".join(parts)] = path.read_bytes()
+                files[prefix + "/".join(parts)] = path.read_bytes()
     facts, templates = _facts(study, built, files), environment(_FOLDER, escape=False)
     templates.filters |= {"md": markdown, "words": plain_words}
     templates.filters |= {"split": split_name, "command": shlex.join}
@@ -108,14 +108,15 @@ def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[
     values = json.loads((built.out / "values" / f"{study}.json").read_text("utf-8"))
     # Key of the publication that the study repeats, and its entry in the bibliography.
     repeated = json.loads(files[place])["source"] if place in files else ""
-    entry = cited_entries(files["data/references.bib"].decode(), repeated.__eq__)
+    entry = cited_entries(files["data/references.bib"].decode(), lambda key: key == repeated)
     sizes, libraries = Counter[str](), dict[str, str]()
     for name, content in sorted(files.items()):
         sizes[name.partition("/")[0]] += len(content)
         if re.fullmatch(r"data/.+/backend\.\w+\.json", name):
-            libraries |= {(library := json.loads(content))["name"]: library["version"]}
+            library = json.loads(content)
+            libraries[library["name"]] = library["version"]
     records = read_usable_records(study, built.data)[0]
-    head = run(["git", "show", "-s", "--format=%H %cs", "HEAD"], ROOT, _LIMIT_S).stdout.split()
+    head = run(["git", "show", "-s", "--format=%H %cs", "HEAD"], ROOT, _TIME_LIMIT_S).stdout.split()
     return {
         "front": paper.front,
         "values": values,
@@ -155,7 +156,7 @@ def _in_latex(appendix: str) -> str:
     """Convert the appendix to LaTeX for ``\\input``; raises ``RenderError``."""
     options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
     command = (pandoc_path(), *options, "--syntax-highlighting=none")
-    finished = run(command, TEMPLATES, _LIMIT_S, "appendix", latex_source(appendix))
+    finished = run(command, TEMPLATES, _TIME_LIMIT_S, "appendix", latex_source(appendix))
     if finished.returncode:
         raise RenderError(f"appendix: pandoc failed: {finished.stderr}")
     return "\\providecommand{\\tightlist}{}\n" + finished.stdout

@@ -77,7 +77,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     others = [r for r in replicas if r.stored.record.environment.key not in keys_in_paper]
     measuring: list[Replica] = []
     for replica in others:
-        if any(claim.known for claim in replica.claims.values()):
+        if any(claim.measured_count for claim in replica.claims.values()):
             measuring.append(replica)
     line = ""
     if measuring:

@@ -65,7 +65,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         measured=measured_text(statements),
         expected=_common_range_text(statements),
         reasons=tuple(_reasons(statements)),
-        known=sum(quantity.missing is None for quantity in quantities),
+        measured_count=sum(quantity.missing is None for quantity in quantities),
         statements=tuple(statements),
     )
 
@@ -154,7 +154,7 @@ def disturbance(claim: Claim) -> str:
     disturbed = list[bool]()
     for series in chain.from_iterable(statement.sampled for statement in claim.statements):
         disturbed.append(all(process.disturbed for process in series.processes))
-    if not claim.known or not any(disturbed):
+    if not claim.measured_count or not any(disturbed):
         return ""
     return "on a busy machine" if all(disturbed) else "some cases on a busy machine"
 
@@ -164,7 +164,7 @@ def missing_comparisons(claim: Claim, paper: Claim) -> list[str]:
 
     Means that are compared over common cases count as measured.
     """
-    if claim.known == paper.known and cases_of(claim) and cases_of(paper):
+    if claim.measured_count == paper.measured_count and cases_of(claim) and cases_of(paper):
         return []
     formulas = (s.quantity.formula for s in claim.statements if s.quantity.missing is None)
     unmatched, lacking = Counter(formulas), []

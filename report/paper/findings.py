@@ -113,8 +113,9 @@ class Claim:
 
     Replication reports also print the other fields.  ``files``: sources of the numbers.
     ``effect``: number in ``unit`` of the only comparison, None if there are several.  ``measured``,
-    ``expected``: short texts for tables.  ``reasons``: why comparisons do not hold.  ``known``:
-    number of measured comparisons.  ``statements``: the comparisons, which cannot be pickled.
+    ``expected``: short texts for tables.  ``reasons``: why comparisons do not hold.
+    ``measured_count``: number of measured comparisons.  ``statements``: the comparisons, which
+    cannot be pickled.
     """
 
     id: str
@@ -131,7 +132,7 @@ class Claim:
     measured: str = ""
     expected: str = ""
     reasons: tuple[str, ...] = ()
-    known: int = 0
+    measured_count: int = 0
     statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -125,23 +125,25 @@ class Row:
         return sum(claim.verdict in _DECIDED for claim in self.claims.values())
 
     @property
-    def known(self) -> list[Claim]:
+    def measured_claims(self) -> list[Claim]:
         """The claim on the machines that measured it."""
-        return [claim for claim in self.claims.values() if claim.known]
+        return [claim for claim in self.claims.values() if claim.measured_count]
 
     @property
     def disturbed(self) -> list[str]:
         """For each machine that measured the claim, its disturbance in words, "" without one."""
         texts = []
         for label, claim in self.claims.items():
-            if claim.known:
+            if claim.measured_count:
                 texts.append("on a busy machine" if label in self.busy else disturbance(claim))
         return texts
 
     @property
     def effects(self) -> list[tuple[float, str]]:
         """Effects of the claim as (number, text) on the machines that measured it, sorted."""
-        return sorted((c.effect, c.measured) for c in self.known if isinstance(c.effect, float))
+        return sorted(
+            (c.effect, c.measured) for c in self.measured_claims if isinstance(c.effect, float)
+        )
 
     @property
     def measured(self) -> str:
@@ -150,12 +152,12 @@ class Row:
         Equal numbers are printed once.  Otherwise the text gives the range of the effects or, for a
         claim of several comparisons, the range of their numbers.
         """
-        texts = {claim.measured for claim in self.known}
+        texts = {claim.measured for claim in self.measured_claims}
         if len(texts) == 1:
             return texts.pop()
         if self.effects:
             return f"{self.effects[0][1]} to {self.effects[-1][1]}"
-        statements = chain.from_iterable(claim.statements for claim in self.known)
+        statements = chain.from_iterable(claim.statements for claim in self.measured_claims)
         return measured_text([*statements]) if texts else ""
 
     @property
@@ -197,7 +199,7 @@ def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
 
 def _row(paper: Claim, claims: Mapping[str, Claim], busy: Collection[str]) -> Row:
     """Make the row of a claim; take means over the cases that the paper and all machines have."""
-    measured = {label: claim for label, claim in claims.items() if claim.known}
+    measured = {label: claim for label, claim in claims.items() if claim.measured_count}
     new_paper, *new_claims = on_common_cases([paper, *measured.values()])
     by_label = dict(zip(measured, new_claims, strict=True))
     have_same_cases = len({*map(cases_of, (new_paper, *new_claims))}) == 1
@@ -218,7 +220,7 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
         for letter in _ORDER_OF_COUNTS:
             counted = [row for row in rows_of_kind if row.outcome == letter]
             notes = [row.paper.title for row in counted if letter == "C"]
-            disturbed = [row for row in counted if row.known and all(row.disturbed)]
+            disturbed = [row for row in counted if row.measured_claims and all(row.disturbed)]
             notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
             if counted or letter in _ALWAYS_COUNTED:
                 note = f" ({'; '.join(notes)})" if notes else ""

@@ -87,7 +87,7 @@ def report(
     claims = _claims_table(original, measured, predict=not no_interval)
     not_in_paper = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
-    tested = [row for row in main if row.known]
+    tested = [row for row in main if row.measured_claims]
     # The letters leave out claims that were tested in part or with the paper's own records.
     quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbed)]
     no_main_claim = "no main claim of the paper was tested in full on a quiet machine"
@@ -158,7 +158,7 @@ def _untested(
     untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
         row, is_main = rows.get(id), id in original.headline
-        if row and not row.known:
+        if row and not row.measured_claims:
             needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
         elif not row and is_main:
             needs = [f"about {claim.about}, which no single record tests"]
@@ -198,7 +198,7 @@ def _reason(original: Original, replica: Replica, row: Row) -> str:
             return "; ".join(first_few(reasons or ["supported"]))
         case "P":
             lacking = missing_comparisons(row.claims[replica.label], row.paper)
-            count = row.paper.known
+            count = row.paper.measured_count
             compared = f"{count - len(lacking)} of the paper's {count} comparisons"
             return f"{compared}; the others: {'; '.join(first_few(lacking))}"
         case "N":
@@ -311,9 +311,13 @@ def _conditions(row: Row) -> str:
     """Print the cases of a mean, the processes of each case, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
     disturbances = [*filter(None, row.disturbed)]
-    count = f"{len(disturbances)} of {len(row.known)} " if len(row.known) > 1 else ""
+    count = (
+        f"{len(disturbances)} of {len(row.measured_claims)} "
+        if len(row.measured_claims) > 1
+        else ""
+    )
     busy = f", {count}{disturbances[0]}" if disturbances else ""
-    return f"{cases}{_processes(row.known)}{busy}"
+    return f"{cases}{_processes(row.measured_claims)}{busy}"
 
 
 def _processes(claims: Iterable[Claim]) -> str:
