@@ -28,10 +28,7 @@ _REPEATS_OF_NOOP: Final = 7
 
 
 def builds() -> Iterator[tuple[str, str, Sample]]:
-    """Time builds by both engines in every scenario, and the engines alone in the cold scenario.
-
-    Yields the name of what is timed, the scenario, and the sample.
-    """
+    """Time builds by both engines in every scenario, and the engines alone for the cold one."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("Typst", "LaTeX")]
         tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))

@@ -29,10 +29,7 @@ COLUMNS: Final = (
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
-    """Measure a network's peaks (B), and fit a line to each tool's estimates for 1 and 3 images.
-
-    Returns one row with the columns ``COLUMNS``.
-    """
+    """Return a row of a network's peaks (B), and lines fitted to each tool's two estimates."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 

@@ -66,10 +66,7 @@ def _latexmk(sources: Path) -> None:
 
 
 def time_tasks(tasks: Sequence[EngineTask], engine: str) -> Sample:
-    """Time all tasks of a build with ``engine`` in one worker per core, until the last ends.
-
-    The start of the workers does not count.
-    """
+    """Time the tasks of ``engine``, from started workers (one per core) to the last task's end."""
     unused, workers = "latexmk" if engine == "Typst" else "typst", CORES or 1
     selected = [task for task in tasks if task[0] != unused]
     selected.sort(key=lambda task: ORDER.index(task[0]))

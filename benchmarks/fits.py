@@ -99,10 +99,7 @@ def state_bytes(step: ReplayedStep) -> tuple[int, ...]:
 
 
 def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, last_operator: Any) -> None:
-    """Call a network under a limit (B); raise if a tensor is refused.
-
-    A first call without limit generates kernels.
-    """
+    """Call a network under a limit (B), after one without; raise if a tensor is refused."""
     library = ctypes.CDLL(None)
     tensors_alive = ctypes.c_long.in_dll(library, "tensors_alive")
     tensors_limit = ctypes.c_long.in_dll(library, "tensors_limit")
@@ -195,10 +192,7 @@ def fill_page(script: Path, rows: pd.DataFrame, **texts: str) -> None:
 
 
 def cause(row: Any) -> str:
-    """Explain why a prediction was missed; raise ``ValueError`` if no cause is known.
-
-    The page ``fits.md`` describes the causes.
-    """
+    """Explain why a prediction was missed, as in ``fits.md``; raises ``ValueError`` if unknown."""
     if row.told:
         return "its workspace"
     if row.failed.startswith("convolution.") and 0 <= row.left < DESCRIPTIONS_B:

@@ -83,10 +83,7 @@ def _identifier(node: ast.AST) -> str:
 
 
 def main(skipped: Collection[str] = ()) -> int:
-    """Check the project without the ``skipped`` studies; return 1 if a limit is exceeded, else 0.
-
-    A skipped name is also that of a study's module in ``experiments``.
-    """
+    """Check the project without the ``skipped`` studies; return 1 if a limit is exceeded."""
     files_by_part: dict[str, dict[str, str]] = {part: {} for part in LIMITS}
     for name in CHECKED:
         for path in (ROOT / name).rglob("*.py") if (ROOT / name).is_dir() else [ROOT / name]:

@@ -32,10 +32,7 @@ def draw(panel: Bars, axes: Axes) -> DrawnSeries:
 
 
 class Sample(NamedTuple):
-    """Time of a command; ``peak_bytes`` is the peak resident memory of its largest process.
-
-    The peak is 0 if it was not measured.
-    """
+    """Time of a command, and peak memory of its largest process (0: not measured)."""
 
     wall_s: float
     peak_bytes: int = 0

@@ -45,10 +45,7 @@ BUDGET: Final = 54_000
 
 
 def report() -> str:
-    """Return the table of parts, and statistics of functions and modules.
-
-    Functions of tests and benchmarks do not count.
-    """
+    """Return the table of parts, and statistics of functions without tests and benchmarks."""
     folders = ("report", "figures", "experiments", "tests", "benchmarks")
     paths = [ROOT / "build.py"]
     for folder in folders:

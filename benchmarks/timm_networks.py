@@ -241,10 +241,7 @@ def _reuse_distance(storage: int, elements_by_storage: dict[int, int]) -> int:
 
 
 def add_operators(names: Sequence[str]) -> None:
-    """Add networks to the file that papers read; write the file after every network.
-
-    If the first name is ``--bytes``, only bytes are added.
-    """
+    """Add networks (after ``--bytes``: only bytes) to the file; write it after each network."""
     path = ROOT / "data" / OPERATORS
     networks = {stored.network: stored for stored in read_operators(path)}
     only_bytes = names[0] == "--bytes"

@@ -87,10 +87,7 @@ _TINY_CALLS: Final = 100
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List every library at each size.
-
-    Changes are measured only of NumPy, and merged operations only of PyTorch.
-    """
+    """List every library at each size; changes only with NumPy, merged operations with PyTorch."""
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):

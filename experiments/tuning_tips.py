@@ -248,10 +248,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
 
 
 def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Compile once before any timing, so that later processes read the code from the disk.
-
-    Other tips need nothing.  Returns no series.  Raises ``UnavailableError`` without a compiler.
-    """
+    """Compile before any timing, so that later processes read compiled code from the disk."""
     if factors["tip"] == "compiled":
         if shutil.which("g++") is None:
             raise UnavailableError("torch.compile needs a C++ compiler, but g++ is not installed")
@@ -262,10 +259,7 @@ def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Time a network with and without the tip, in two separate processes.
-
-    Raises ``UnavailableError`` if the tip needs two processors and one is used.
-    """
+    """Time a network with and without the tip, in two separate processes."""
     from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])

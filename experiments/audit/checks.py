@@ -141,10 +141,7 @@ def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
 
 @cache
 def _multiply_adds(name: str) -> Cell | Missing:
-    """Return the forward multiply-adds of one image by theory; never run a file of code.
-
-    A table must not make its reader run code.
-    """
+    """Return the multiply-adds of one image by theory; a table must not run a file of code."""
     from experiments.theory import theory_of
     from experiments.theory.networks import find_network, users_code
 
@@ -226,10 +223,7 @@ def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
 def _ratings(
     sheets: Iterable[DataSheet], operation: str
 ) -> dict[str, tuple[DataSheet, Cell | None]]:
-    """Return the different peaks of devices, by line of the data sheet, each with one device.
-
-    The key is empty for devices whose data sheet has no such line.
-    """
+    """Return devices' different peaks by line of the data sheet; the key of no line is empty."""
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
     for sheet in sheets:
         rating = _rating(sheet, operation)

@@ -142,10 +142,7 @@ def _write_report(
 
 
 def _write_source(study: str, table: TextTable) -> None:
-    """Write a table to ``data/reported``, where a study reads the numbers that its source printed.
-
-    Raises ``UsageError`` if the file exists.
-    """
+    """Write a table to ``data/reported`` for a study; raises ``UsageError`` if the file exists."""
     path = ROOT / "data" / "reported" / f"{study}.json"
     if path.exists():
         raise UsageError(f"{path} exists already; choose another name than {study}.")
@@ -165,10 +162,7 @@ def _write_source(study: str, table: TextTable) -> None:
 
 
 def _parse_column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
-    """Return unit, decimals and numbers of a column.
-
-    Return None, None and the texts if not all texts are numbers in the same unit.
-    """
+    """Return unit, decimals and numbers of a column; None, None and texts if one is no number."""
     missing = {"missing": "the cell is empty"}
     matches = [_NUMBER_AND_UNIT.fullmatch(text) for text in texts if text]
     units = {match and match[2] for match in matches}

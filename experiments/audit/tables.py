@@ -118,10 +118,7 @@ def knowledge() -> Knowledge:
 
 
 class Cell(NamedTuple):
-    """Number of a cell in units without prefix.
-
-    ``scale`` is the size of the printed unit, ``text`` the text of the cell.
-    """
+    """Number in units without prefix, size of the printed unit, and text of the cell."""
 
     number: Rounded
     scale: Fraction = Fraction(1)
@@ -182,10 +179,7 @@ def _read_tables(path: Path) -> Sequence[_Rows]:
 
 
 def _latex_as_html(text: str) -> str:
-    """Convert the tables of LaTeX; a command that pandoc does not know remains as text.
-
-    Raises ``ValueError`` for a cell of several lines.
-    """
+    """Convert tables of LaTeX, with unknown commands as text; raises ``ValueError``."""
     # Definitions of commands, then each table as a simple one with left-aligned columns.
     fragments = re.findall(r"\\(?:re)?newcommand\b.*", text)
     for _, rows in _ENVIRONMENT.findall(text):

@@ -370,10 +370,7 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
 
 @dataclass
 class _Pair:
-    """Calls of function and baseline.
-
-    ``maker`` creates the arguments of each call, ``oracle`` computes the expected results.
-    """
+    """Calls of function and baseline; ``maker`` creates arguments, ``oracle`` expected results."""
 
     factors: Factors
     session: Session

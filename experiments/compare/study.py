@@ -69,10 +69,7 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions with a baseline and print verdicts; return 1 if a comparison failed.
-
-    With ``--dry-run``, print only the forecast and return 0.
-    """
+    """Compare functions and print verdicts, or only a forecast; return 1 if a comparison failed."""
     request = request_of(options)
     observer = Observer(debug=options.debug)
     if note := pin_to_one_kind():

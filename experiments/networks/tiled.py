@@ -163,10 +163,7 @@ def _convolve(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> 
 
 
 def _shortcut(block: Residual, part: torch.Tensor, held: Region, wanted: Region) -> torch.Tensor:
-    """Compute the shortcut for the region ``wanted`` of a block's output.
-
-    ``part`` is the region ``held`` of the block's input.
-    """
+    """Compute ``wanted`` outputs of the shortcut from ``part``, which holds the region ``held``."""
     stride = block.shortcut.stride if isinstance(block.shortcut, OptionAShortcut) else 1
     rows, columns = (range(span.start * stride, (span.stop - 1) * stride + 1) for span in wanted)
     return block.shortcut(_cut(part, held, (rows, columns)))  # type: ignore[no-any-return]

@@ -482,10 +482,7 @@ def _operator_name(func: Any) -> str:
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name, or with all its names if it is used repeatedly.
-
-    Names beyond three are only counted.
-    """
+    """Return every module with its name, or with three names and the number of further ones."""
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)

@@ -146,10 +146,7 @@ def _record_step(
 
 
 def _conditions(allocator: Options | None) -> Conditions:
-    """Describe this CPU, and a GPU's ``allocator`` if there is one, as far as memory depends on it.
-
-    ``block`` is the width of the CPU's vectors in elements, ``tiles`` whether it has AMX.
-    """
+    """Return the conditions on which memory depends: this CPU, and a GPU's ``allocator``."""
     return Conditions(
         threads=torch.get_num_threads(),
         block=vector_block(torch.backends.cpu.get_cpu_capability()),
@@ -220,10 +217,7 @@ def _gpu_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Call memory-efficient attention, which all GPUs have; flash attention saves as many bytes.
-
-    The parameters are those of ``scaled_dot_product_attention``.
-    """
+    """Call memory-efficient attention of all GPUs; flash attention saves as many bytes."""
     trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
     result, *_ = call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)
@@ -231,10 +225,7 @@ def _gpu_attention(
 
 
 def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
-    """Let the backward pass recompute the activations of the modules ``names``.
-
-    Raises ``MeasurementError`` if a module does not exist.
-    """
+    """Let the backward pass recompute activations of ``names``; raise if a module is absent."""
     members = dict(module.named_modules())
     for name in names:
         if name not in members or not name:
