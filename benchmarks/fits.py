@@ -223,10 +223,7 @@ def names() -> list[str]:
 
 
 def main() -> None:
-    """Try every network that the table lacks in a separate process; then write the page.
-
-    If the library that refuses tensors is not loaded, compile it and start again with it.
-    """
+    """Try each network that the table lacks, with ``fits.c`` loaded; then write the page."""
     if "fits.so" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:
             library, source = Path(folder) / "fits.so", HERE.with_suffix(".c")

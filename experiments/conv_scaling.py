@@ -238,7 +238,7 @@ def _network_subject(factors: Factors) -> Subject:
     elif name == "MNIST CNN":
         module, shape = mnist_cnn(), (1, 28, 28)
     else:
-        module, shape = build_network(name, in_place=True), (3, 224, 224)
+        module, shape = build_network(name, change="in_place"), (3, 224, 224)
     return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
 
 

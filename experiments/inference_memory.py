@@ -10,7 +10,7 @@ once.  Factors of a case:
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   remain float32 and are cast in every call.
-- ``change``: only with a limit; the changed allocations (``catalogue.build_changed_network``).
+- ``change``: only with a limit; the changed allocations (``catalogue.build_network``).
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``: tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
@@ -97,10 +97,7 @@ def inference(
     precision: Level = "float32",
     **further: Level,
 ) -> Factors:
-    """Return the factors of one call; ``further`` may be ``image``, ``execution`` and ``tile``.
-
-    By default the images have the network's own size, and the call is ``eager``.
-    """
+    """Return the factors of one call; ``further`` may be ``image``, ``execution`` and ``tile``."""
     return {
         "subject": "inference",
         "network": network,
@@ -177,7 +174,7 @@ def subject(factors: Factors) -> Subject:
     import torch
 
     name = str(factors["network"])
-    module = catalogue.build_changed_network(name, str(factors.get("change", ""))).eval()
+    module = catalogue.build_network(name, str(factors.get("change", ""))).eval()
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
 
@@ -271,10 +268,7 @@ def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
 
 
 def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
-    """Try batches from ``batch`` on in growing steps, then by bisection, up to the exact border.
-
-    Returns whether each tried batch ran, in the order of trials.
-    """
+    """Try batches in growing steps, then by bisection up to the border; return which ran."""
     ran_by_batch: dict[int, bool] = {}
     largest_ran, smallest_refused, step = 0, _IMPOSSIBLE_BATCH, 1
     while smallest_refused - largest_ran > 1:

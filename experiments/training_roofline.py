@@ -127,7 +127,7 @@ def subject(factors: Factors) -> Subject:
     if network == "none":
         return Subject(torch.nn.Flatten(), images, mode=lambda: None)
     return Subject(
-        catalogue.build_network(network, in_place=True),
+        catalogue.build_network(network, change="in_place"),
         images,
         mode="step",
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]

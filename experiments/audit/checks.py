@@ -50,10 +50,7 @@ class AuditedRow(NamedTuple):
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula, or return the missing quantities.
-
-    Formulas by which quantities in it were computed are added to the list ``used``.
-    """
+    """Compute a formula, and add its quantities' formulas to ``used``; or return what is missing."""
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
         value = _quantity(name, known, used)
@@ -109,6 +106,7 @@ def audited_row(
             if cell and name == "devices":  # the first number in audit.yaml
                 devices = cell.number.value
     passes, precision = _meaning("direction", texts), _meaning("precision", texts)
+    # Work in units of a forward pass: 1 for inference, 3 for training.
     known["passes"] = _exact(int(passes)) if isinstance(passes, str) else passes
     if isinstance(precision, str):
         known["item_bytes"] = _exact(ELEMENT_BYTES[precision])
@@ -209,10 +207,7 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
 
 
 def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the operation whose peak on a data sheet is each quantity ``rated_…``.
-
-    ``rated_peak`` and ``rated_sparse`` are those in the row's precision, if it is known.
-    """
+    """Return the operation whose peak each quantity ``rated_…`` is, in the row's precision."""
     words = knowledge().quantities["precision"].words
     operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
     if isinstance(precision := _meaning("precision", texts), str):

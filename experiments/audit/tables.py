@@ -126,10 +126,7 @@ class Cell(NamedTuple):
 
 
 def read_table(path: Path, number: int = 1) -> TextTable:
-    """Read the ``number``-th table of a file; raise ``UsageError`` if it cannot be read.
-
-    Tables are counted from 1; those without rows below the headings do not count.
-    """
+    """Read the ``number``-th table that has rows (from 1); raise ``UsageError`` if that fails."""
     tables = []
     try:
         for rows in _read_tables(path):
@@ -249,10 +246,7 @@ def columns(headings: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, i
 
 
 def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> None:
-    """Raise ``UsageError`` with the most similar known words if ``word`` is not known.
-
-    ``option`` and ``kind`` say in the message what the user typed and what the word is.
-    """
+    """Raise ``UsageError`` with similar words if a word in ``option`` is not known."""
     words = tuple(known)
     if word not in words:
         similar = difflib.get_close_matches(word, words, cutoff=0.5) or words

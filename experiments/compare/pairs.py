@@ -158,11 +158,7 @@ def numbers_of(values: Values, memory: Bytes) -> list[Any]:
 
 
 def result_fault(outputs: Sequence[Any], expected: Sequence[Any], tolerance: float) -> str | None:
-    """Explain the first wrong array of a result; return None if all arrays are right.
-
-    An array is right if its shape is as expected and no element's relative error exceeds
-    ``tolerance``.
-    """
+    """Explain the first wrong shape, or error above ``tolerance``; return None if all is right."""
     if len(outputs) != len(expected):
         return f"it returned {len(outputs)} results, not {len(expected)}"
     for number, (output, right) in enumerate(zip(outputs, expected, strict=True), 1):
@@ -456,10 +452,7 @@ def _digest(values: Values, memory: Bytes) -> int:
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
-    """Explain that a function used more than ``threads`` processors; return None if it did not.
-
-    ``used_s`` is its processor time, ``wall_s`` the wall time of its calls.
-    """
+    """Explain that a call used more than ``threads`` processors; return None if it did not."""
     if used_s <= (1 + _PROCESSOR_TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"

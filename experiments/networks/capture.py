@@ -112,10 +112,7 @@ def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str,
 
 
 def _pooling(name: str, module: Any, inputs: torch.Tensor, output: torch.Tensor) -> dict[str, Any]:
-    """Describe pooling, adaptive pooling as ordinary pooling with the same windows.
-
-    Raises ``MeasurementError`` if the windows of adaptive pooling have different sizes.
-    """
+    """Describe pooling; raise ``MeasurementError`` if adaptive pooling has unequal windows."""
     mode = "max" if isinstance(module, nn.MaxPool2d | nn.AdaptiveMaxPool2d) else "average"
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
         kernel, stride = _pair(module.kernel_size), _pair(module.stride)

@@ -26,7 +26,7 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "MobileNetV2": _IMAGENET,
 }
 
-#: Network → the changes of its allocations for which ``build_changed_network`` is called.
+#: Network → the changes that studies make in ``build_network``.
 CHANGES: Final[dict[str, tuple[str, ...]]] = {
     "ResNet-20": ("in_place", "nested"),
     "ResNet-110": ("in_place", "nested"),
@@ -35,23 +35,12 @@ CHANGES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def build_changed_network(name: str, change: str = "") -> nn.Sequential:
-    """Build a network that allocates its outputs differently; as usual if ``change`` is empty.
-
-    With ``in_place`` ReLU overwrites its input.  With ``nested`` the blocks of each stage form a
-    chain, as in torchvision; the chain's call holds the stage's input until the stage ends.
-    """
-    from experiments.networks.residual import nest_stages
-
-    module = build_network(name, in_place=change == "in_place")
-    return nest_stages(module) if change == "nested" else module
-
-
-def build_network(name: str, *, in_place: bool = False) -> nn.Sequential:
+def build_network(name: str, change: str = "") -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
-    ``in_place`` lets ReLU overwrite its input, as in torchvision.  Raises ``ValueError`` for an
-    unknown name.
+    A ``change`` makes it allocate outputs differently, as in torchvision.  With ``in_place`` ReLU
+    overwrites its input.  With ``nested`` the blocks of each stage form a chain; the chain's call
+    holds the stage's input until the stage ends.  Raises ``ValueError`` for an unknown name.
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")
@@ -72,5 +61,5 @@ def build_network(name: str, *, in_place: bool = False) -> nn.Sequential:
         module = build(int(name.removeprefix("ResNet-")))
     for layer in module.modules():
         if isinstance(layer, nn.ReLU | nn.ReLU6):
-            layer.inplace = in_place
-    return module
+            layer.inplace = change == "in_place"
+    return residual.nest_stages(module) if change == "nested" else module

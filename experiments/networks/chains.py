@@ -43,15 +43,15 @@ def mnist_cnn() -> nn.Sequential:
     )
 
 
-def lenet5(channels: int = 1) -> nn.Sequential:
-    """Build LeNet-5: ``(N, channels, 32, 32)`` to scores ``(N, 10)``.
+def lenet5() -> nn.Sequential:
+    """Build LeNet-5: ``(N, 1, 32, 32)`` to scores ``(N, 10)``; 61,706 parameters.
 
-    It has 61,706 parameters with one channel.  As is common today and unlike in the original, the
-    second convolution reads all channels, pooling is a plain average, and the last layer is linear.
+    As is common today and unlike in the original, the second convolution reads all channels,
+    pooling is a plain average, and the last layer is linear.
     """
     return nn.Sequential(
         OrderedDict[str, nn.Module](
-            conv1=nn.Conv2d(channels, 6, 5),
+            conv1=nn.Conv2d(1, 6, 5),
             tanh1=nn.Tanh(),
             pool1=nn.AvgPool2d(2),
             conv2=nn.Conv2d(6, 16, 5),

@@ -53,10 +53,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
-    """Return ``capture_at`` with a disk cache.
-
-    ``request`` must contain everything that ``capture_at`` depends on except its arguments.
-    """
+    """Return ``capture_at`` with a disk cache; ``request`` has all else on which it depends."""
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})

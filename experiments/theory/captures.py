@@ -66,10 +66,7 @@ DEFAULT: Final = CapturePolicy()
 
 @dataclass(frozen=True)
 class Input:
-    """Shape, element type, layout and batch axes of one argument of a network.
-
-    The extent of a batch axis is the number of images or other samples.
-    """
+    """Shape, element type, layout and batch axes of one argument of a network."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"

@@ -27,12 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 from experiments.harness.timing import collector_off
 from experiments.networks.capture import capture_layers
-from experiments.networks.catalogue import (
-    CHANGES,
-    INPUT_SHAPES,
-    build_changed_network,
-    build_network,
-)
+from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, build_network
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
 from experiments.theory.networks import with_layout
 from experiments.theory.operator_recorder import (
@@ -96,7 +91,7 @@ def capture(
     gpu = allocator is not None
     device = _fake_device(gpu, policy)
     module, compiled = _without_compile(build_module(build).train(train))
-    _checkpoint(module, policy.checkpoint)
+    _apply_checkpoints(module, policy.checkpoint)
     step = ReplayedStep(module, policy, gpu=gpu, trains=train)
     recorder, probe_recorder = _record_step(step, inputs, probe, device)
     theory = Theory(
@@ -224,7 +219,7 @@ def _gpu_attention(
     return result  # type: ignore[no-any-return]
 
 
-def _checkpoint(module: nn.Module, names: Sequence[str]) -> None:
+def _apply_checkpoints(module: nn.Module, names: Sequence[str]) -> None:
     """Let the backward pass recompute activations of ``names``; raise if a module is absent."""
     members = dict(module.named_modules())
     for name in names:
@@ -429,10 +424,7 @@ def _loss(result: object) -> torch.Tensor:
 
 
 def write_networks() -> None:
-    """Capture every network of the papers, and write a file per network and image size.
-
-    Raises ``MeasurementError`` if operators do not grow in proportion to the batch.
-    """
+    """Capture the papers' networks into files; raise ``MeasurementError`` if one does not scale."""
     layouts: tuple[Layout, ...] = get_args(Layout)
     unchanged_variants = []
     for layout in layouts:
@@ -472,6 +464,5 @@ def capture_variant(name: str, image: int, variant: Variant, batch: int) -> Netw
     channels, channels_last = INPUT_SHAPES[name][0], variant.layout == "channels_last"
     inputs = [Input((batch, channels, image, image), channels_last=channels_last)]
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
-    build = partial(build_changed_network, name, variant.change)
-    build_in_layout = with_layout(build, "float32", channels_last)
-    return capture(build_in_layout, inputs, policy=policy).theory.network
+    build = with_layout(partial(build_network, name, variant.change), "float32", channels_last)
+    return capture(build, inputs, policy=policy).theory.network

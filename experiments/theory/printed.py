@@ -21,10 +21,7 @@ _GIGA: Final = 1e9
 
 
 def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
-    """Write a theory, or the batches that fit, as one JSON object or as text.
-
-    ``limit`` names the memory into which the batches fit; it is not used for a theory.
-    """
+    """Write a theory, or the batches that fit ``limit`` (a name), as JSON or text."""
     if isinstance(result, Theory):
         return _theory_as_json(result) if json else _theory_as_tables(result)
     return _fits_as_json(result, limit) if json else _fits_as_text(result, limit)

@@ -207,7 +207,7 @@ def inference_theory(name: str, batch: int) -> Theory:
 
 @cache
 def training_theory(batch: int) -> Theory:
-    build = partial(build_network, "ResNet-50", in_place=True)
+    build = partial(build_network, "ResNet-50", "in_place")
     return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 

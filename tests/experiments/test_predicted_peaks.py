@@ -194,7 +194,7 @@ MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
 
 
 def test_the_peak_of_a_step_matches_a_published_timeline() -> None:
-    build = partial(catalogue.build_network, "ResNet-50", in_place=True)
+    build = partial(catalogue.build_network, "ResNet-50", "in_place")
     network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.
     blocks = tuple(map(DEFAULT.rounded, network.storages))
