@@ -178,10 +178,10 @@ def subject(factors: Factors) -> Subject:
     side = int(factors.get("image", 32))
     shape = (int(factors.get("batch", 1)), catalogue.INPUT_SHAPES[name][0], side, side)
 
-    def tile(built: nn.Module) -> nn.Module:
+    def tile(whole: nn.Module) -> nn.Module:
         from experiments.networks.tiled import tile_network
 
-        return tile_network(module, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
+        return tile_network(whole, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
 
     return Subject(
         module,

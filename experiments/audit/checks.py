@@ -50,7 +50,7 @@ class AuditedRow(NamedTuple):
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula, and add its quantities' formulas to ``used``; or return what is missing."""
+    """Compute a formula, adding its quantities' formulas to ``used``; or return what is missing."""
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
         value = _quantity(name, known, used)

@@ -95,7 +95,7 @@ def read_rows(
     ``UsageError`` for an unknown or unreadable value of an option.
     """
     headings, *rows = table
-    positions = tables.columns(headings, named_values("--column", columns))
+    positions = tables.find_columns(headings, named_values("--column", columns))
     constants = named_values("--given", constants_given)
     for name, text in constants.items():
         tables.require_known(name, f"--given {name}", "quantity", knowledge().quantities)

@@ -222,7 +222,7 @@ def _require_equal_widths(rows: _Rows) -> None:
             raise ValueError(f"{cells}; write out merged and missing cells")
 
 
-def columns(headings: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, int]:
+def find_columns(headings: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, int]:
     """Return the position of each quantity's column.
 
     ``chosen`` maps quantities to headings, as the user chose by ``--column``.  Raises

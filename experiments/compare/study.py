@@ -54,10 +54,10 @@ _QUICK: Final = msgspec.structs.replace(
 #: Options of ``compare`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
 functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
---all  PATTERN  those of all files of a pattern, such as 'submissions/*.py:solve'
+--all  PATTERN  one function of each file that matches, such as 'submissions/*.py:solve'
 --against!  PLACE  the baseline
---inputs  PLACE  makes the arguments from a seed; default: make in the baseline's file
---reference  PLACE  what is right, called in float64; default: the baseline
+--inputs  PLACE  function that makes the arguments from a seed; default: make in the baseline's file
+--reference  PLACE  function with the right results, called in float64; default: the baseline
 --tolerance  SHARE [1e-4]  largest relative error of a right result
 --margin  SHARE [2%]  differences that do not matter
 --pairs  COUNT  pairs of processes; default: 12, with --quick 6

@@ -12,7 +12,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.audit.checks import ClaimCheck, checks
 from experiments.audit.command import read_rows
-from experiments.audit.tables import columns, knowledge, read_cell, read_table
+from experiments.audit.tables import find_columns, knowledge, read_cell, read_table
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.records.layers import ELEMENT_BYTES
@@ -284,7 +284,7 @@ def test_an_ambiguous_heading_is_refused(
     headings: tuple[str, ...], selected: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        columns(headings, selected)
+        find_columns(headings, selected)
 
 
 def test_the_command_prints_verdicts_and_json(
