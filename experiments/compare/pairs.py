@@ -345,12 +345,14 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
     sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
+    # Reversed in every second process; applied twice, it restores the original order.
     order = slice(None, None, 1 if session.process % 2 else -1)
     with ExitStack() as stack:
         enter = stack.enter_context
         maker = enter(start(f"{_NO_COMPARISON}{inputs}: ", load, inputs))
-        label, is_separate = f"{_NO_COMPARISON}{reference}: ", reference != baseline
-        oracle = enter(start(label, load, reference, double=is_separate))
+        # The baseline as reference is called as it is; another function in double precision.
+        label, double = f"{_NO_COMPARISON}{reference}: ", reference != baseline
+        oracle = enter(start(label, load, reference, double=double))
         for _ in range(_EMPTY_CALLS):
             oracle.call(None)
         round_trips, _ = zip(*oracle.calls, strict=True)
