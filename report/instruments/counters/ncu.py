@@ -78,7 +78,7 @@ class Product:
 
     @property
     def flops(self) -> int:
-        """2 · M · N · K."""
+        """Work of the product: 2 · M · N · K FLOP."""
         return 2 * self.rows * self.columns * self.depth
 
     @property

@@ -90,8 +90,9 @@ _COUNT_METRIC: Final = re.compile(
     r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
     r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
 )
-#: Units of unrounded bytes and of unrounded counts, as printed with ``--print-units base``.
+#: Units of bytes that ncu does not round (``--print-units base``).
 _BYTE_UNITS: Final = ("byte", "bytes")
+#: Units of counts that ncu does not round.
 _COUNT_UNITS: Final = ("", "inst", "op", "ops")
 #: A whole number as printed with LC_ALL=C; other locales separate thousands with a point.
 _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4,})?")
