@@ -31,15 +31,15 @@ def test_the_work_of_an_iteration_by_hand() -> None:
 
 # ------------------------------------------------------------------------------------- sessions
 
-#: Library → size → time of an iteration (s) in three processes.
+#: Library → size of network and data → time of an iteration (s) in three processes.
 LATER = {"numpy": {SMALL: (2.0, 2.0, 2.1), SOURCE: (60.0, 61.0, 63.0)},
         "cupy": {SMALL: (1.0, 1.0, 1.0), SOURCE: (2.0, 2.0, 2.1)}}  # fmt: skip
-#: Times of an earlier session, in which only the source's size was timed.
+#: Times of an earlier session, which timed only the size that the source printed.
 EARLIER = {"numpy": {SOURCE: (90.0, 90.0, 90.0)}, "cupy": {SOURCE: (5.0, 4.5, 4.0)}}
 
 
 def session(times: Mapping[str, Mapping[Size, Sequence[float]]], day: int) -> Record:
-    """Return a record of a session on a GPU with one time per process."""
+    """Return a record of a session on a GPU, with one time per process."""
     cases = []
     for library, by_size in times.items():
         for size, seconds in by_size.items():
@@ -55,24 +55,27 @@ def session(times: Mapping[str, Mapping[Size, Sequence[float]]], day: int) -> Re
 
 
 def test_ranges_of_speedups_span_the_processes_of_sessions() -> None:
-    """Speed-ups are 28.6 to 31.5 in the later session and 18 to 22.5 in the earlier session."""
-    other = Run(factory.stored(session(EARLIER, 1)), "a")
-    run = Run(factory.stored(session(LATER, 2)), "b")
-    later, earlier = (run, "time", SOURCE), (other, "time", SOURCE)
+    """The low end divides the fastest process of NumPy by the slowest of CuPy.
+
+    The value divides their medians; the high end divides the slowest by the fastest.
+    """
+    earlier = Run(factory.stored(session(EARLIER, day=1)), "a")
+    later = Run(factory.stored(session(LATER, day=2)), "b")
+    in_earlier, in_later = (earlier, "time", SOURCE), (later, "time", SOURCE)
     for quantity, expected in (
-        (results.gain(run, "cupy"), (60 / 2.1, 61 / 2, 31.5)),
-        (results.gain(other, "cupy"), (18, 20, 22.5)),
-        (results.ratio_of_gains(earlier, later, "cupy"),
+        (results.gain(later, "cupy"), (60 / 2.1, 61 / 2, 63 / 2)),
+        (results.gain(earlier, "cupy"), (90 / 5, 90 / 4.5, 90 / 4)),
+        (results.ratio_of_gains(in_earlier, in_later, "cupy"),
          (18 / 31.5, 20 / (61 / 2), 22.5 / (60 / 2.1))),
-        (results.gain(run, "cupy", SMALL), (2, 2, 2.1)),
-        (results.ratio_of_gains(later, (run, "time", SMALL), "cupy"),
+        (results.gain(later, "cupy", SMALL), (2, 2, 2.1)),
+        (results.ratio_of_gains(in_later, (later, "time", SMALL), "cupy"),
          (60 / 2.1 / 2.1, 61 / 4, 31.5 / 2)),
-        (results.growth_to(run, SOURCE), (2, 2, 2.1)),
+        (results.growth_to(later, SOURCE), (2, 2, 2.1)),
     ):  # fmt: skip
         result = estimate(quantity)
         assert isinstance(result, Estimate)
         assert (result.low, result.value, result.high) == pytest.approx(expected)
-    assert results.gain(other, "cupy", SMALL).missing
+    assert results.gain(earlier, "cupy", SMALL).missing
 
 
 # --------------------------------------------------------------------------------------- claims
@@ -81,7 +84,10 @@ def test_ranges_of_speedups_span_the_processes_of_sessions() -> None:
 def scaled(
     factor: float, name: str = "time", roles: Sequence[str] = ("gpu",), **factors: Any
 ) -> Inputs:
-    """Multiply a series of published cases with ``factors`` in some roles by ``factor``."""
+    """Multiply the series ``name`` of published cases by ``factor``.
+
+    ``roles``: roles of records in the paper; ``factors``: factor levels of the altered cases.
+    """
     return altered_inputs(STUDY, name, lambda sample: factor * sample, roles=roles, **factors)
 
 
@@ -90,17 +96,17 @@ def cupy(factor: float, size: Size) -> Inputs:
     return scaled(factor, backend="cupy", hidden=size.hidden, samples=size.images)
 
 
-def in_five_times_the_processes(inputs: Inputs) -> Inputs:
-    """Repeat the processes of the GPU's sessions, so that most cases have ten or more."""
+def with_processes_repeated(inputs: Inputs) -> Inputs:
+    """Repeat each process of both GPU sessions five times, so that most cases have ten or more."""
 
     def repeated(_: int, case: Case) -> Case:
         numbered = enumerate(5 * case.rounds, start=1)
         rounds = tuple(msgspec.structs.replace(round_, process=n) for n, round_ in numbered)
         return msgspec.structs.replace(case, rounds=rounds)
 
-    records = [on_every_case(repeated)(inputs).record_by_role[role] for role in ("gpu", "second")]
-    files = {stored.file: stored for stored in records}
-    return replace(inputs, records=tuple(files.get(r.file, r) for r in inputs.records))
+    by_role = on_every_case(repeated)(inputs).record_by_role
+    sessions = {by_role[role].file: by_role[role] for role in ("gpu", "second")}
+    return replace(inputs, records=tuple(sessions.get(r.file, r) for r in inputs.records))
 
 
 #: Claims about times of the GPU, which two or three processes cannot decide.
@@ -110,12 +116,13 @@ ABOUT_THE_GPU = (
 )  # fmt: skip
 
 
-def test_two_processes_decide_no_claim_about_the_gpu_but_more_would() -> None:
+def test_claims_about_the_gpu_are_decided_only_with_more_processes() -> None:
     """The same times in ten or more processes support all claims but two."""
-    assert set(papers.verdicts(STUDY, scaled(1), *ABOUT_THE_GPU).values()) == {"undecided"}
-    decided = papers.verdicts(STUDY, in_five_times_the_processes(scaled(1)), *ABOUT_THE_GPU)
-    others = {"host-sets-pace": "undecided", "same-speedup": "refuted"}
-    assert decided == dict.fromkeys(ABOUT_THE_GPU, "supported") | others
+    published = scaled(1)
+    assert set(papers.verdicts(STUDY, published, *ABOUT_THE_GPU).values()) == {"undecided"}
+    verdicts = papers.verdicts(STUDY, with_processes_repeated(published), *ABOUT_THE_GPU)
+    exceptions = {"host-sets-pace": "undecided", "same-speedup": "refuted"}
+    assert verdicts == dict.fromkeys(ABOUT_THE_GPU, "supported") | exceptions
 
 
 def test_changed_records_change_the_verdict_of_each_claim() -> None:
@@ -124,9 +131,10 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
     Claims about the GPU's times are tested on records with its processes repeated.
     """
     products = "matrix_product_time"
+    # Iterations of a changed program on one core of the CPU.
     changed = partial(scaled, roles=("cpu",), subject="change", samples=60_000)
     one_image = partial(scaled, roles=("cpu",), subject="change", samples=1)
-    # Of 1,000 s with other calls the unchanged iteration is a negligible part.
+    # If the program with other calls took 1,000 s, the original program would be much faster.
     other_calls = altered_inputs(STUDY, "time", lambda _: 1e3, roles=("third",), subject="calls")
     cases = (
         ("host-sets-pace", scaled(0.1, products, hidden=10, samples=60_000), "refuted"),
@@ -151,12 +159,12 @@ def test_changed_records_change_the_verdict_of_each_claim() -> None:
         ("calls-carry-over", other_calls, "supported"),
     )
     for claim, inputs, verdict in cases:
-        tested = in_five_times_the_processes(inputs) if claim in ABOUT_THE_GPU else inputs
+        tested = with_processes_repeated(inputs) if claim in ABOUT_THE_GPU else inputs
         assert papers.verdicts(STUDY, tested, claim) == {claim: verdict}
 
 
-def test_a_speedup_over_another_machine_by_hand() -> None:
-    """NumPy takes 69.2 ms on one thread (median of ten processes), CuPy 0.641 ms."""
+def test_values_of_the_published_records_by_hand() -> None:
+    """Times are medians of processes: NumPy takes 69.2 ms on one thread, CuPy 0.641 ms."""
     expected = {
         "one_thread": 69.2e-3 / 0.641e-3, "saved_one": 39.9e-6,
         "thread_factor": 1 / 0.596, "double_share": 0.365,
@@ -169,7 +177,7 @@ def test_a_speedup_over_another_machine_by_hand() -> None:
 
 def test_a_report_on_a_cpu_tests_only_claims_about_its_cases() -> None:
     published = scaled(1)
-    (record,) = (r for r in published.records if r.file == published.roles["cpu"])
+    record = published.record_by_role["cpu"]
     claims = study.evaluate(published, record, claims_only=True).claims.values()
     measured = {claim.id for claim in claims if claim.verdict != "not measured"}
     predicted = {f"{change}-as-predicted" for change in ("thread", "returned", "double", "fused")}

@@ -26,9 +26,9 @@ from tests.tiny import STUDY, TEMPLATE, exchange_text
 Change = Callable[[Path], None]
 
 
-def slower(project: Path) -> None:
+def toggle_double_times(project: Path) -> None:
     """Double all times of the record, or restore the original record."""
-    path, original = tiny.record_of(project), project / "kept.json"
+    path, original = tiny.record_of(project), project / "original.json"
     if original.exists():
         original.replace(path)
         return
@@ -41,8 +41,8 @@ def slower(project: Path) -> None:
     path.write_text(json.dumps(record), "utf-8")
 
 
-def another_typst(project: Path) -> None:
-    """Pretend that another version of Typst is installed, or revert this."""
+def toggle_other_typst(project: Path) -> None:
+    """Create or remove the metadata of another installed version of Typst."""
     folder = project / "typst-99.0.dist-info"
     if folder.exists():
         folder.rmdir()
@@ -52,9 +52,9 @@ def another_typst(project: Path) -> None:
 
 #: Steps that follow the steps ``study`` and ``figures``.
 AFTER_STUDY: Final = ("document", "editions", "pdf", "site/quarto")
-#: Edit → function that applies or reverts the edit, and the steps that must run afterwards.
+#: Edited part → function that applies or reverts the edit, and the steps that must run afterwards.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
-    "value in a record": (slower, ("study", "figures", *AFTER_STUDY)),
+    "value in a record": (toggle_double_times, ("study", "figures", *AFTER_STUDY)),
     "device that no record names": (
         exchange_text("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
         ("study",),
@@ -63,7 +63,7 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         exchange_text("data/references.bib", "title = {", "title = {New: "),
         AFTER_STUDY,
     ),
-    "word": (exchange_text(TEMPLATE, "How does the rate", "How much does the rate"), AFTER_STUDY),
+    "text": (exchange_text(TEMPLATE, "How does the rate", "How much does the rate"), AFTER_STUDY),
     "caption": (exchange_text(TEMPLATE, "over the width on", "against the width on"), AFTER_STUDY),
     "drawing function": (
         exchange_text(
@@ -88,28 +88,26 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
         ("document", "editions", "pdf"),
     ),
     "filter": (exchange_text("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
-    "package": (another_typst, ("study", "figures", *AFTER_STUDY)),
+    "package": (toggle_other_typst, ("study", "figures", *AFTER_STUDY)),
 }
 
 
-def replace_file(path: Path, make: Callable[[Path], object]) -> None:
-    """Replace a file by the object that ``make`` creates."""
-    path.unlink()
-    make(path)
+def cut(path: Path) -> None:
+    """Remove the second half of a file."""
+    os.truncate(path, path.stat().st_size // 2)
 
 
-#: Ways to damage a file of ``out/``.
-DAMAGES: Final[dict[str, Change]] = {
-    "gone": Path.unlink,
-    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
-    "altered": lambda path: replace_file(path, lambda new: new.write_bytes(b"\0")),
-    "folder": lambda path: replace_file(path, lambda new: (new / "full").mkdir(parents=True)),
-    "link": lambda path: replace_file(path, lambda new: new.symlink_to("nowhere")),
-    "pipe": lambda path: replace_file(path, os.mkfifo),
+#: Functions that create something in place of a removed file of ``out/``.
+REPLACEMENTS: Final[dict[str, Callable[[Path], object]]] = {
+    "nothing": lambda path: None,
+    "other content": lambda path: path.write_bytes(b"\0"),
+    "folder": lambda path: (path / "full").mkdir(parents=True),
+    "link": lambda path: path.symlink_to("nowhere"),
+    "pipe": os.mkfifo,
 }
 #: Outputs that are complete, old or new, whenever a build is killed.
 ATOMIC_OUTPUTS: Final = (f"qmd/{STUDY}/", f"tex/{STUDY}/", "quarto/", f"pdf/{STUDY}.pdf", "values/")
-#: The tests run for about half a minute on one processor.
+#: Four sequences of nine steps run for about half a minute on one processor.
 SETTINGS: Final = settings(
     max_examples=4, stateful_step_count=9, deadline=None, database=None,
     suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
@@ -121,91 +119,107 @@ def digests_below(prefix: str, digests: dict[str, str]) -> dict[str, str]:
 
 
 class Builds(RuleBasedStateMachine):
-    """Random edits, damages and builds of one project, compared with cold builds.
+    """Random edits, damages and builds of one project, compared with builds in an empty folder.
 
-    ``edits``: applied edits.  ``built``: edits of the last build, or None if ``out/`` was changed
-    afterwards.  ``whole``: output of the unedited project.  ``cold``: digests by edits.
+    ``applied``: edits of the project.  ``built``: edits of the last build, or None if ``out/`` was
+    changed afterwards.  ``original_out``: output of the unedited project.  ``cold_digests``:
+    digests of builds in an empty folder, by edits.
     """
 
     project: Path
-    whole: Path
-    cold: dict[frozenset[str], dict[str, str]]
+    original_out: Path
+    cold_digests: dict[frozenset[str], dict[str, str]]
 
     @initialize(edit=st.sampled_from(sorted(EDITS)))
     def begin(self, edit: str) -> None:
         """Build after one edit, so that every sequence is compared with a cold build."""
-        self.edits: set[str] = set()
+        self.applied: set[str] = set()
         self.built: frozenset[str] | None = frozenset()
         shutil.rmtree(self.project / "out", ignore_errors=True)
-        shutil.copytree(self.whole, self.project / "out")
+        shutil.copytree(self.original_out, self.project / "out")
         self.edit(edit)
         self.build()
 
     def teardown(self) -> None:
-        for edit in self.edits:
+        """Revert the edits, for the next sequence."""
+        for edit in self.applied:
             EDITS[edit][0](self.project)
 
     def expected(self) -> dict[str, str]:
-        """Return the digests of a cold build in another folder."""
-        edits = frozenset(self.edits)
-        if edits not in self.cold:
+        """Return the digests of a build in the empty folder ``cold``."""
+        edits = frozenset(self.applied)
+        if edits not in self.cold_digests:
             (self.project / "cold").mkdir()
             # The copied index saves reading imports; its file entries do not match this folder.
-            shutil.copyfile(self.whole / INDEX, self.project / "cold" / INDEX)
+            shutil.copyfile(self.original_out / INDEX, self.project / "cold" / INDEX)
             result = tiny.build(self.project, "--out", "cold")
             assert result.code == 0, result.output
-            self.cold[edits] = tiny.digests(self.project, "cold")
+            self.cold_digests[edits] = tiny.digests(self.project, "cold")
             shutil.rmtree(self.project / "cold")
-        return self.cold[edits]
+        return self.cold_digests[edits]
 
-    def scratch(self) -> list[Path]:
+    def scratch_folders(self) -> list[Path]:
+        """Return the folders in which a build runs its steps."""
         return list((self.project / "out").glob(".scratch-*"))
 
     def check(self) -> None:
         """Assert that ``out/`` equals a cold build and that another build has nothing to do."""
         assert tiny.digests(self.project) == self.expected()
-        assert not self.scratch()
-        self.built = frozenset(self.edits)
+        assert not self.scratch_folders()
+        self.built = frozenset(self.applied)
         assert "Nothing to do" in tiny.build(self.project).output
 
     def check_atomic_outputs(self) -> None:
-        """Assert that atomic outputs are old or new after an interrupted build."""
+        """Assert that atomic outputs are old or new after an interrupted build.
+
+        If ``out/`` was changed since the last build, the old outputs are unknown.
+        """
         if self.built is None:
             return
-        now, old, new = tiny.digests(self.project), self.cold[self.built], self.expected()
+        digests, new = tiny.digests(self.project), self.expected()
+        old = self.cold_digests[self.built]
         for prefix in ATOMIC_OUTPUTS:
-            files = digests_below(prefix, now)
+            files = digests_below(prefix, digests)
             assert files in (digests_below(prefix, old), digests_below(prefix, new)), prefix
         self.built = None
 
     @rule(edit=st.sampled_from(sorted(EDITS)))
     def edit(self, edit: str) -> None:
+        """Apply an edit, or revert it if it is applied."""
         EDITS[edit][0](self.project)
-        self.edits ^= {edit}
+        self.applied ^= {edit}
 
-    @rule(number=st.integers(0, 10_000), damage=st.sampled_from(sorted(DAMAGES)))
-    def damage(self, number: int, damage: str) -> None:
+    @rule(number=st.integers(0, 10_000), replacement=st.sampled_from(["cut", *REPLACEMENTS]))
+    def damage(self, number: int, replacement: str) -> None:
+        """Cut or replace a file of ``out/``, which ``number`` selects."""
         out = self.project / "out"
         # The manifest stays, since it lists the files that a build may remove.
         files = sorted(p for p in out.rglob("*") if p.is_file() and p != out / MANIFEST)
-        if damage == "folder":  # a folder in place of the lock might belong to the user
+        if replacement == "folder":  # a folder in place of the lock might belong to the user
             files = [path for path in files if path.name != ".lock"]
-        if files:
-            DAMAGES[damage](files[number % len(files)])
-            self.built = None
+        if not files:
+            return
+        path = files[number % len(files)]
+        if replacement == "cut":
+            cut(path)
+        else:
+            path.unlink()
+            REPLACEMENTS[replacement](path)
+        self.built = None
 
     @rule(name=st.sampled_from(["html", "qmd", "pdf", ".steps", f"html/{STUDY}/figures", ""]))
-    def remove(self, name: str) -> None:
+    def remove_folder(self, name: str) -> None:
         shutil.rmtree(self.project / "out" / name, ignore_errors=True)
         self.built = None
 
     @rule()
     def touch(self) -> None:
+        """Set new modification times, which cause no step to run."""
         for folder in ("report", "figures", "templates", "data", "out"):
             for path in (self.project / folder).rglob("*"):
                 if path.is_file():
                     path.touch()
-        if self.built == self.edits:
+        if self.built == self.applied:
             assert "Nothing to do" in tiny.build(self.project).output
 
     @rule()
@@ -233,19 +247,21 @@ class Builds(RuleBasedStateMachine):
         number=st.sampled_from([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT]),
     )
     def kill(self, edit: str, milliseconds: int, number: int) -> None:
+        """Send the signal ``number`` to a build that has begun to run steps, and build again."""
         self.edit(edit)
         running = tiny.start_build(self.project)
-        while running.process.is_alive() and not self.scratch():
+        while running.process.is_alive() and not self.scratch_folders():
             time.sleep(0.01)
         time.sleep(milliseconds / 1000)
         running.kill(number)
         running.wait()
-        assert number == signal.SIGKILL or not self.scratch()
+        assert number == signal.SIGKILL or not self.scratch_folders()
         self.check_atomic_outputs()
         self.build()
 
     @rule()
     def build_on_a_full_disk(self) -> None:
+        """Limit the size of each file to 10 kB, which larger outputs exceed."""
         result = tiny.build(self.project, file_limit=10_000)
         assert result.code == 0 or "cannot be written" in result.output
         assert "Traceback" not in result.output
@@ -254,18 +270,18 @@ class Builds(RuleBasedStateMachine):
 
 @pytest.fixture
 def builds(project: Path, built: Path) -> type[Builds]:
-    Builds.project, Builds.whole = project, built / "out"
-    Builds.cold = {frozenset(): tiny.digests(built)}
+    Builds.project, Builds.original_out = project, built / "out"
+    Builds.cold_digests = {frozenset(): tiny.digests(built)}
     return Builds
 
 
-def test_out_equals_a_cold_build(builds: type[Builds]) -> None:
+def test_any_sequence_of_builds_writes_what_a_cold_build_writes(builds: type[Builds]) -> None:
     run_state_machine_as_test(builds, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")
 def edited(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the project for a sequence of edits."""
+    """Copy the project for a sequence of edits, which add up."""
     return shutil.copytree(built, tmp_path_factory.mktemp("edited") / "project")
 
 
@@ -278,37 +294,40 @@ def test_an_edit_runs_only_dependent_steps(edited: Path, edit: str) -> None:
     assert tiny.steps_run(edited) - {"site/index"} == needed
 
 
-def test_the_check_accepts_outputs_in_more_formats(built: Path) -> None:
+def test_check_of_one_format_accepts_outputs_in_more_formats(built: Path) -> None:
     for option in ("--html", "--pdf"):
         result = tiny.build(built, "--check", option)
         assert result.code == 0 and "stale" not in result.output
 
 
-def test_check_reports_new_numbers_of_code_and_new_verdicts(project: Path) -> None:
-    def checked(expected: int) -> str:
+def test_check_fails_if_code_changes_numbers_or_records_change_verdicts(project: Path) -> None:
+    def output_of_check(exit_code: int) -> str:
         assert tiny.build(project).code == 0
         result = tiny.build(project, "--check")
-        assert result.code == expected, result.output
+        assert result.code == exit_code, result.output
         return result.output
 
-    assert "no numbers are pinned yet" in checked(0)
+    assert "no numbers are pinned yet" in output_of_check(exit_code=0)
     assert tiny.build(project, "--accept").code == 0
-    assert checked(0) == ""
+    assert output_of_check(exit_code=0) == ""
     study = f"report/studies/{STUDY}/study.py"
     change_study = exchange_text(study, "run.best() / run", "3 * run.best() / run")
     change_study(project)
-    output = checked(1)
+    output = output_of_check(exit_code=1)
     assert "1 pinned number differs with the same records" in output
     assert "best_share: number 2.4576 (pinned 0.8192), interval" in output
     change_study(project)
+    # Calls last 1.9 instead of 2.0e-7 s per unit of width, so that the rate rises.
     tiny.write_rerun(project, "2026-11-05T10:00:00Z", lambda width: 1.9e-7 * width)
-    output = checked(0)
+    output = output_of_check(exit_code=0)
     assert re.search(r"numbers differ with other records, [1-9]\d* outside", output), output
     assert re.search(r"value best_rate: number \S+ \(pinned \S+\), interval", output), output
     assert "value ceiling" not in output, "the new run has the same ceilings"
-    assert re.search(r"cell tbl-rates, 64, Rate", tiny.build(project, "--diff").output)
+    assert "cell tbl-rates, 64, Rate" in tiny.build(project, "--diff").output
+    # The work grows with the square of the width, the time with its cube: the rate falls.
     tiny.write_rerun(project, "2026-11-06T10:00:00Z", lambda width: 1e-9 * width**3)
-    assert "the claim wider-is-faster is refuted; it was supported" in checked(1)
+    verdict = "the claim wider-is-faster is refuted; it was supported"
+    assert verdict in output_of_check(exit_code=1)
 
 
 def test_a_word_document_is_built_on_request_and_after_changes(project: Path) -> None:
@@ -317,16 +336,17 @@ def test_a_word_document_is_built_on_request_and_after_changes(project: Path) ->
     steps = {f"{STUDY}/figures", f"{STUDY}/document", f"{STUDY}/docx", "site/quarto"}
     assert tiny.steps_run(project, "--docx") == steps
     assert tiny.steps_run(project) == tiny.steps_run(project, "--docx") == set()
-    whole = word.read_bytes()
-    word.write_bytes(whole[:100])
-    assert tiny.steps_run(project, "--docx") == {f"{STUDY}/docx"} and word.read_bytes() == whole
-    EDITS["caption"][0](project)
+    content = word.read_bytes()
+    cut(word)
+    assert tiny.steps_run(project, "--docx") == {f"{STUDY}/docx"} and word.read_bytes() == content
+    change_caption, _ = EDITS["caption"]
+    change_caption(project)
     assert {f"{STUDY}/document", f"{STUDY}/docx"} <= tiny.steps_run(project, "--docx")
-    assert word.read_bytes() != whole
+    assert word.read_bytes() != content
 
 
 def test_a_copied_site_has_no_dead_link(built: Path, tmp_path: Path) -> None:
-    """Index and page link to the PDF."""
+    """The index of papers and the page of the paper link to the PDF."""
     site = shutil.copytree(built / "out" / "html", tmp_path / "published")
     assert dead_links(site) == []
     paper = (built / "out" / "pdf" / f"{STUDY}.pdf").read_bytes()
@@ -358,29 +378,32 @@ print(json.dumps([
 def test_open_paper_reads_a_build_or_computes_the_paper(built: Path, out: str, origin: str) -> None:
     """A call takes 0.2 µs per unit of width and computes 128 FLOP per weight."""
     command = [sys.executable, "-c", OPEN_PAPER, out]
-    opened = json.loads(factory.output_of(command, built))
-    heads, types, rows, notes, widest, best, share, claims, *shown = opened
-    assert heads == ["Width", "Rate (FLOP/s)", "Rate, low (FLOP/s)", "Rate, high (FLOP/s)"]
+    content = json.loads(factory.output_of(command, built))
+    columns, types, rows, notes, widest, best, share, claims, *descriptions = content
+    assert columns == ["Width", "Rate (FLOP/s)", "Rate, low (FLOP/s)", "Rate, high (FLOP/s)"]
     assert types == ["Int64", "float64", "float64", "float64"]
     assert [row[:2] for row in rows] == [[w, pytest.approx(128 * w / 2e-7)] for w in (64, 256)]
     assert notes == {"caption": "Rate of a call by the width of the layer.", "notes": []}
-    # Seven processes of 15 samples; the largest is 0.3 % and 2 % above the median.
+    # Seven processes of 15 samples: the slowest process is 0.3 % above the median process, and its
+    # largest sample is 2 % above its median.
     assert widest == [7 * 15, "s", pytest.approx(2e-7 * 256 * 1.003 * 1.02)]
     number, unit, interval, level, formula, files, printed, reason = best
     assert [number, *interval] == rows[1][1:]
     assert (unit, level, reason) == ("FLOP/s", 0.95, None)
+    # 128 FLOP · 256 / 2e-7 s, and its share of the record's peak of 200 GFLOP/s.
     assert (printed, share) == ("163.8\N{NO-BREAK SPACE}GFLOP/s", "81.9\N{NO-BREAK SPACE}%")
     assert "largest of" in formula and files == [f"tiny/{tiny.record_of(built).name}"]
     assert claims["wider-is-faster"]["verdict"] == "supported"
-    for text in shown:
+    for description in descriptions:  # as text and as HTML
         for words in (f"{origin} {built}", "tbl-rates (2 rows)", "1 supported"):
-            assert words in text
+            assert words in description
     assert not (built / "new").exists()
 
 
-def test_open_paper_refuses_in_one_sentence(tmp_path: Path) -> None:
+def test_open_paper_refuses_an_unknown_study_and_a_study_without_records(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no_study: no such study; the studies are backend_spe"):
         open_paper("no_study")
     with pytest.raises(RecordError, match=f"{tmp_path}/conv_scaling: no record .*; measure one"):
         open_paper("conv_scaling", data=tmp_path)
-    assert RecordError("a: b.")._render_traceback_() == ["error: a: b."]
+    shown_by_notebook = RecordError("a: b.")._render_traceback_()
+    assert shown_by_notebook == ["error: a: b."]

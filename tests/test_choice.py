@@ -1,8 +1,8 @@
 """Choice of records and roles for a paper, pooling of runs, and merging of shards.
 
-A role (``cpu``, ``second``, ``gpu``, …) is the place of a machine in the paper.  An edition is the
-list of records or machines that have the roles of one paper.
-Gates detect bimodal, disturbed, contradicting or impossible measurements.
+A role (``cpu``, ``second``, ``gpu``, …) is the place of a machine in the paper.  An edition names
+the records or machines that have the roles of one paper.  A shard is a part of a run that was
+measured by one of several jobs.  Gates detect bimodal, disturbed or impossible measurements.
 """
 
 from pathlib import Path
@@ -28,25 +28,25 @@ from report.paper.machines import setup
 from tests import factory
 
 STUDY = "conv_scaling"
-changed = msgspec.structs.replace
+with_fields = msgspec.structs.replace
 
 
-def run(day: int, key: str = "a", plan: str = "full", **machine: Any) -> Stored:
-    """Return a run in the old format without rounds."""
+def old_run(day: int, key: str = "a", plan: str = "full", **machine: Any) -> Stored:
+    """Return a run in the old format without rounds; such runs are not pooled."""
     started = f"2026-11-{day:02}T10:00:00Z"
     environment = factory.environment(key, **machine)
     return factory.stored(factory.record(started=started, machine=environment, plan=plan))
 
 
-def measured(day: int, **change: Any) -> Stored:
+def run_in_rounds(day: int, **change: Any) -> Stored:
     """Return a run in rounds, on the device ``example-2t``."""
     return factory.stored(factory.measurement(f"2026-11-{day:02}T10:00:00Z", **change))
 
 
-def replaced(stored: Stored, part: str, **change: Any) -> Stored:
+def with_part(stored: Stored, part: str, **change: Any) -> Stored:
     """Return the run with other fields in a part of the record."""
-    new = changed(getattr(stored.record, part), **change)
-    return factory.stored(changed(stored.record, **{part: new}))
+    new = with_fields(getattr(stored.record, part), **change)
+    return factory.stored(with_fields(stored.record, **{part: new}))
 
 
 def edition_of(*items: Stored, **roles: Any) -> Edition:
@@ -54,18 +54,19 @@ def edition_of(*items: Stored, **roles: Any) -> Edition:
     return Edition({"cpu": tuple(item.file for item in items), **roles} if items else roles)
 
 
-OLD, QUICK, OTHER = run(1), run(2, plan="quick"), run(2, "b")
-SEVERAL = (OLD, QUICK, run(3), OTHER, run(9, "c"))
+FULL, QUICK = old_run(1), old_run(2, plan="quick")
+SEVERAL = (FULL, QUICK, old_run(3), old_run(2, "b"), old_run(9, "c"))
+#: Runs, edition, and the machine, day and plan of the used runs.
 USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
     # The newest full run represents a machine; machines outside an edition are not used.
-    ((run(2), run(3), run(1)), None, ["a 03 full"]),
-    ((run(1), run(2, plan="quick")), None, ["a 01 full"]),
-    ((run(1, plan="custom"), run(2, plan="quick")), None, ["a 02 quick"]),
-    ((run(1, "a"), run(3, "b")), None, ["b 03 full", "a 01 full"]),
-    (SEVERAL, edition_of(OLD), ["a 01 full"]),
+    ((old_run(2), old_run(3), old_run(1)), None, ["a 03 full"]),
+    ((FULL, QUICK), None, ["a 01 full"]),
+    ((old_run(1, plan="custom"), QUICK), None, ["a 02 quick"]),
+    ((FULL, old_run(3, "b")), None, ["b 03 full", "a 01 full"]),
+    (SEVERAL, edition_of(FULL), ["a 01 full"]),
     (SEVERAL, edition_of(QUICK), ["a 02 quick"]),
     (SEVERAL, edition_of(cpu="a"), ["a 03 full"]),
-    (SEVERAL, edition_of(OLD, second="b"), ["b 02 full", "a 01 full"]),
+    (SEVERAL, edition_of(FULL, second="b"), ["b 02 full", "a 01 full"]),
     (SEVERAL, Edition({"cpu": "b"}, compared=("a", "gone")), ["a 03 full", "b 02 full"]),
 )
 
@@ -83,26 +84,28 @@ def test_used_records_by_machine_day_and_plan(
 
 def test_two_roles_may_have_unpooled_records_of_one_machine() -> None:
     """Each role uses only the record that the edition names; the third record is not used."""
-    items = (run(1), run(2), run(3))
-    edition = Edition({"cpu": (items[0].file,), "second": (items[2].file,)})
-    used_by_roles = {choice.roles: choice.used for choice in choices_of(items, edition)}
-    assert used_by_roles == {("cpu",): (items[0],), ("second",): (items[2],)}
+    first, second, third = old_run(1), old_run(2), old_run(3)
+    edition = Edition({"cpu": (first.file,), "second": (third.file,)})
+    choices = choices_of((first, second, third), edition)
+    used_by_roles = {choice.roles: choice.used for choice in choices}
+    assert used_by_roles == {("cpu",): (first,), ("second",): (third,)}
 
 
 def test_invalid_editions_are_refused() -> None:
-    items = (run(1), run(2, "b"), run(3, "a"))
-    for edition, words in (
+    first_of_a, only_of_b, second_of_a = old_run(1), old_run(2, "b"), old_run(3)
+    runs = (first_of_a, only_of_b, second_of_a)
+    for edition, message in (
         (edition_of(cpu="x"), "cpu: no record of the machine x; the machines are a, b"),
         (Edition({"gpu": ("x.json",)}), "no record x.json; correct the name"),
-        (edition_of(items[0], items[1]), "records of 2 machines"),
-        (edition_of(items[0], items[2]), "both records of a and cannot be pooled"),
+        (edition_of(first_of_a, only_of_b), "records of 2 machines"),
+        (edition_of(first_of_a, second_of_a), "both records of a and cannot be pooled"),
         (Edition({"cpu": ()}), "records of 0 machines"),
     ):
-        with pytest.raises(RecordError, match=words) as caught:
-            choices_of(items, edition)
+        with pytest.raises(RecordError, match=message) as caught:
+            choices_of(runs, edition)
         assert str(caught.value).startswith("data/editions.yaml: ")
     with pytest.raises(RecordError, match=r"--use: no record x\.json; correct the name"):
-        choices_of(items, requested=["x.json"])
+        choices_of(runs, requested=["x.json"])
 
 
 def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -> dict[str, str]:
@@ -113,15 +116,17 @@ def key_by_role(*items: Stored, edition: Edition | None = None, use: Any = ()) -
     return keys
 
 
-A, B, C = run(1, "a"), run(2, "b"), run(3, "c")
-GPU_G, GPU_H = run(1, "g", gpu=factory.GPU), run(2, "h", gpu=factory.GPU)
+#: One run of each machine: CPUs a, b and c, and GPUs g and h.
+A, B, C = old_run(1, "a"), old_run(2, "b"), old_run(3, "c")
+GPU_G, GPU_H = old_run(1, "g", gpu=factory.GPU), old_run(2, "h", gpu=factory.GPU)
 
 
 def test_default_roles_follow_the_available_records() -> None:
-    five = [run(day, key) for day, key in enumerate("edcba", start=1)]
+    """Newer runs come first, and quick runs last."""
+    five = [old_run(day, key) for day, key in enumerate("edcba", start=1)]
     assert key_by_role(*five) == {"cpu": "a", "second": "b", "third": "c", "fourth": "d"}
-    assert key_by_role(A, run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
-    quick = run(3, "h", "quick", gpu=factory.GPU)
+    assert key_by_role(A, old_run(9, "b", "quick")) == {"cpu": "a", "second": "b"}
+    quick = old_run(3, "h", "quick", gpu=factory.GPU)
     assert key_by_role(A, GPU_G, quick) == {"cpu": "a", "gpu": "g", "third": "h"}
     assert key_by_role(GPU_G) == {"cpu": "g", "gpu": "g"}
     assert key_by_role() == {}
@@ -138,12 +143,10 @@ def test_requested_records_replace_records_in_roles() -> None:
         assert key_by_role(A, B, C, GPU_G, GPU_H, edition=edition, use=use) == expected
     choices = choices_of((A, B, C, GPU_G), edition, [C.file])
     assert [choice.roles for choice in choices if choice.primary is A] == [()], "it is compared"
-    assert use_in_build(choices, GPU_H.file) == (
-        False,
-        "not used, data/editions.yaml names other machines",
-    )
-    quick = run(9, "a", "quick")
-    (choice,) = choices_of((A, run(8, "a"), quick), edition_of(A), [quick.file])
+    reason = "not used, data/editions.yaml names other machines"
+    assert use_in_build(choices, GPU_H.file) == (False, reason)
+    quick = old_run(9, "a", "quick")
+    (choice,) = choices_of((A, old_run(8, "a"), quick), edition_of(A), [quick.file])
     assert (choice.primary, choice.named_by, choice.roles) == (quick, "--use", ("cpu",))
 
 
@@ -161,12 +164,12 @@ def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
 
 
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
-COUNTED = measured(2, attachments=(COUNTS,))
-NEW = measured(3)
+WITH_COUNTS = run_in_rounds(2, attachments=(COUNTS,))
+NEW = run_in_rounds(3)
 #: Runs, days of the pooled runs, and the reason for a run's use by its day.
 POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
     (
-        (measured(1), NEW, measured(2)),
+        (run_in_rounds(1), NEW, run_in_rounds(2)),
         ["03", "02", "01"],
         {
             "03": "used as cpu, the newest full run of its machine, pooled with 2 other runs",
@@ -174,20 +177,20 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
         },
     ),
     (
-        (replaced(measured(1), "code", measuring_code="1" * 64), measured(2)),
+        (with_part(run_in_rounds(1), "code", measuring_code="1" * 64), run_in_rounds(2)),
         ["02"],
         {"01": "not used, older and measured by other code"},
     ),
     # The run with most attachments represents the pool.
     (
-        (measured(1), COUNTED, NEW),
+        (run_in_rounds(1), WITH_COUNTS, NEW),
         ["02", "03", "01"],
         {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
          "pooled with 2 other runs"},
     ),
     # A run with other allocated bytes is not pooled.
     (
-        (measured(1, held=12288), measured(2), NEW),
+        (run_in_rounds(1, held=12288), run_in_rounds(2), NEW),
         ["03", "02"],
         {"01": "not used, not the same measurement: allocated_after is 16,384, not 12,288, for "
          "batch 4, layout contiguous, pass forward, subject layer as in "
@@ -208,12 +211,12 @@ def test_runs_are_pooled(
 
 
 HOST = factory.host(flags=("avx2",), machine="m1")
-TWIN = changed(HOST, machine="m2")
-BASE = replaced(measured(2), "environment", host=HOST)
-#: Part of the record, changed fields, and the reason against pooling.
+EQUAL_HOST = with_fields(HOST, machine="m2")
+BASE = with_part(run_in_rounds(2), "environment", host=HOST)
+#: Part of the record, changed fields, and the reason against pooling with ``BASE``.
 POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
     # Different machines of one processor type are pooled, at any load.
-    ("environment", {"host": TWIN, "load_before": 9.0}, None),
+    ("environment", {"host": EQUAL_HOST, "load_before": 9.0}, None),
     ("protocol", {"processes": {}}, "of a format that is not pooled"),
     ("code", {"measuring_code": "1" * 64}, "measured by other code"),
     ("protocol", {"seed": 1, "budget_s": 2.0}, "measured by another protocol (seed, budget_s)"),
@@ -225,7 +228,7 @@ POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 @pytest.mark.parametrize(("part", "change", "reason"), POOLING)
 def test_reasons_against_pooling(part: str, change: dict[str, Any], reason: str | None) -> None:
-    assert pooling.why_not_pooled(BASE.record, replaced(BASE, part, **change).record) == reason
+    assert pooling.why_not_pooled(BASE.record, with_part(BASE, part, **change).record) == reason
 
 
 def test_values_that_vary_within_a_run_do_not_contradict() -> None:
@@ -252,15 +255,19 @@ def runs_used(chosen: Chosen) -> list[list[str]]:
     return files
 
 
-@pytest.mark.parametrize(("key", "text"), [("m-1t", "m-1t-0"), ("m-1t-cff32c", "no record of")])
-def test_a_bad_record_stops_only_papers_of_its_machine(tmp_path: Path, key: str, text: str) -> None:
-    data = factory.data_folder(tmp_path, measured(1).record)
+@pytest.mark.parametrize(("key", "message"), [
+    ("m-1t", "m-1t-0"),  # the file of the named machine
+    ("m-1t-cff32c", "no record of"),
+])  # fmt: skip
+def test_invalid_records_stop_only_their_machine(tmp_path: Path, key: str, message: str) -> None:
+    data = factory.data_folder(tmp_path, run_in_rounds(1).record)
     (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
-    with pytest.raises(RecordError, match=text):
+    with pytest.raises(RecordError, match=message):
         choose_records(STUDY, data)
 
 
+#: Digest of the plan of a run, which all its shards have.
 SWEEP = "a" * 64
 
 
@@ -269,21 +276,22 @@ def shard_of(record: Record, number: int, of: int) -> Record:
     shard = Shard(number=number, of=of, sweep=SWEEP)
 
     def part_of_case(index: int, case: Case) -> Case:
+        """Return the shard's rounds; one shard also has the series without rounds."""
         rounds = tuple(r for r in case.rounds if pooling.measures_process(shard, r.process))
         if pooling.measures_case(shard, index):
-            return changed(case, rounds=rounds)
+            return with_fields(case, rounds=rounds)
         if any(r.status == "ok" for r in rounds):
-            return changed(case, rounds=rounds, series={})
+            return with_fields(case, rounds=rounds, series={})
         reason = "This was left to another shard."
-        return changed(case, rounds=rounds, series={}, status="unavailable", reason=reason)
+        return with_fields(case, rounds=rounds, series={}, status="unavailable", reason=reason)
 
     def part_of_ceiling(ceiling: Ceiling) -> Ceiling:
         """Return the shard's contiguous share of the samples."""
         n = len(ceiling.samples)
         begin, end = (number - 1) * n // of, number * n // of
-        return changed(ceiling, samples=ceiling.samples[begin:end])
+        return with_fields(ceiling, samples=ceiling.samples[begin:end])
 
-    return changed(
+    return with_fields(
         record,
         cases=tuple(part_of_case(index, case) for index, case in enumerate(record.cases)),
         ceilings=tuple(map(part_of_ceiling, record.ceilings)),
@@ -296,80 +304,82 @@ def split(record: Record, of: int) -> list[Record]:
     return [shard_of(record, number, of) for number in range(1, of + 1)]
 
 
-def timed(**change: Any) -> Record:
+def whole_record(**change: Any) -> Record:
     """Return a record of four cases in eight processes; one case needs too much memory."""
-    cases = [
-        changed(
-            factory.case(batch, memory=factory.memory(batch, batch)),
-            rounds=factory.rounds([[1.0 + batch + k, 2.0] for k in range(8)]),
-        )
-        for batch in (1, 4, 16)
-    ]
-    cases += [factory.case(64, status="out_of_memory", reason="It needs more memory.")]
+    cases = []
+    for batch in (1, 4, 16):
+        rounds = factory.rounds([[1.0 + batch + process, 2.0] for process in range(8)])
+        case = factory.case(batch, memory=factory.memory(batch, batch))
+        cases.append(with_fields(case, rounds=rounds))
+    cases.append(factory.case(64, status="out_of_memory", reason="It needs more memory."))
     plain = factory.record(cases)
-    protocol = changed(plain.protocol, processes={"retained": 8}, budget_s=60.0)
-    return changed(plain, **{"protocol": protocol, **change})
+    protocol = with_fields(plain.protocol, processes={"retained": 8}, budget_s=60.0)
+    return with_fields(plain, **{"protocol": protocol, **change})
 
 
 @given(st.integers(1, 8), st.randoms())
 def test_shards_merge_to_the_whole_record_in_any_order(of: int, random: Any) -> None:
-    record = timed()
-    items = [factory.stored(shard) for shard in split(record, of)]
-    random.shuffle(items)
-    (run,) = pooling.runs_of(items)
+    record = whole_record()
+    shards = [factory.stored(shard) for shard in split(record, of)]
+    random.shuffle(shards)
+    (run,) = pooling.runs_of(shards)
     assert pooling.missing_shards(run) == ()
     assert run.record == record
     if of > 2:
-        present = [item for item in items if item.record.shard.number not in (2, of)]
-        (run,) = pooling.runs_of(present)
+        (run,) = pooling.runs_of([s for s in shards if s.record.shard.number not in (2, of)])
         assert pooling.missing_shards(run) == (2, of)
 
 
 def test_a_single_shard_is_described_as_a_shard(tmp_path: Path) -> None:
     """The table of machines, the list of records, and the reason of the build mention the shard."""
-    chosen = choose_records(STUDY, factory.data_folder(tmp_path, shard_of(timed(), 3, 10_000)))
+    shard = shard_of(whole_record(), number=3, of=10_000)
+    chosen = choose_records(STUDY, factory.data_folder(tmp_path, shard))
     (stored,) = chosen.inputs.records
     cells = {row[0]: row[1] for row in setup([Run(stored, "x")]).rows}
     assert cells["Measured"] == "2026-11-01, 1 of 10,000 shards of the full plan"
-    (listed,) = chosen.listing
-    assert listed["plan"] == "full, shard 3 of 10,000"
-    assert "a sweep that lacks 9,999 of 10,000 shards" in listed["why"]
+    (row,) = chosen.listing
+    assert row["plan"] == "full, shard 3 of 10,000"
+    assert "a sweep that lacks 9,999 of 10,000 shards" in row["why"]
 
 
-def test_the_newest_measurement_of_a_shard_counts() -> None:
-    parts = [factory.stored(shard) for shard in split(timed(), 4)]
-    newest = factory.stored(changed(parts[1].record, started="2026-11-02T10:00:00Z"))
-    run, older = pooling.runs_of([*parts, newest])
-    assert (run.parts[1], older.parts) == (newest, (parts[1],))
-    assert (run.record.cases, run.record.started) == (timed().cases, timed().started)
+def test_the_newest_measurement_of_a_shard_is_used() -> None:
+    record = whole_record()
+    shards = [factory.stored(shard) for shard in split(record, 4)]
+    newest = factory.stored(with_fields(shards[1].record, started="2026-11-02T10:00:00Z"))
+    run, older = pooling.runs_of([*shards, newest])
+    assert (run.parts[1], older.parts) == (newest, (shards[1],))
+    assert (run.record.cases, run.record.started) == (record.cases, record.started)
 
 
-@pytest.mark.parametrize(("shards", "expected"), [
-    # Numbers of the processes of each shard; 8 are planned, and numbers from 9 on are repeats.
+@pytest.mark.parametrize(("processes_by_shard", "expected"), [
+    # 8 processes are planned, and numbers from 9 on are repeats.
     # The k-th repeat of shard i of n becomes number 8 + n · (k - 1) + i.
     ([(1, 9), (2, 9)], [1, 2, 9, 10]),
     ([(7, 8, 9, 10), (8, 9)], [7, 8, 8, 9, 10, 11]),
     ([(9,), (), (9, 10)], [9, 11, 14]),
 ])  # fmt: skip
-def test_repeats_are_renumbered(shards: list[tuple[int, ...]], expected: list[int]) -> None:
-    parts = []
-    for part, numbers in zip(split(timed(), len(shards)), shards, strict=True):
-        rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in numbers)
-        parts.append(changed(part, cases=(changed(part.cases[0], rounds=rounds),)))
-    assert [r.process for r in pooling.merge_shards(parts).cases[0].rounds] == expected
+def test_repeats_in_several_shards_are_renumbered(
+    processes_by_shard: list[tuple[int, ...]], expected: list[int]
+) -> None:
+    shards = []
+    whole_shards = split(whole_record(), len(processes_by_shard))
+    for shard, processes in zip(whole_shards, processes_by_shard, strict=True):
+        rounds = tuple(factory.round_(n, {"time": (1.0,)}) for n in processes)
+        shards.append(with_fields(shard, cases=(with_fields(shard.cases[0], rounds=rounds),)))
+    assert [r.process for r in pooling.merge_shards(shards).cases[0].rounds] == expected
 
 
 def test_shards_of_different_runs_are_not_merged() -> None:
-    first, second = split(timed(), 2)
+    first, second = split(whole_record(), 2)
     for change in (
         {"shard": Shard(number=2, of=2, sweep="b" * 64)},
         {"shard": Shard(number=2, of=3, sweep=SWEEP)},
         {"shard": Shard(number=1, of=2, sweep=SWEEP), "started": "2026-11-02T10:00:00Z"},
         {"cases": second.cases[:2]},
-        {"environment": changed(second.environment, threads=1)},
+        {"environment": with_fields(second.environment, threads=1)},
     ):
-        items = [factory.stored(first), factory.stored(changed(second, **change))]
-        assert {run.files for run in pooling.runs_of(items)} == {(item.file,) for item in items}
+        shards = [factory.stored(first), factory.stored(with_fields(second, **change))]
+        assert {run.files for run in pooling.runs_of(shards)} == {(s.file,) for s in shards}
 
 
 def test_logs_of_shards_are_joined() -> None:
@@ -379,9 +389,10 @@ def test_logs_of_shards_are_joined() -> None:
 
 
 def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
-    first_shard, second_shard = split(timed(started="2026-11-05T10:00:00Z"), 2)
-    data = factory.data_folder(tmp_path, timed(), first_shard)
-    run, first, second = (f"{STUDY}/{record_name(r)}" for r in (timed(), first_shard, second_shard))
+    first_shard, second_shard = split(whole_record(started="2026-11-05T10:00:00Z"), 2)
+    records = (whole_record(), first_shard, second_shard)
+    data = factory.data_folder(tmp_path, whole_record(), first_shard)
+    run, first, second = (f"{STUDY}/{record_name(record)}" for record in records)
     assert runs_used(choose_records(STUDY, data)) == [[run]]
     reason = "not used, a sweep that lacks 1 of 2 shards beside a full one"
     assert judge(STUDY, first, data) == Judgement(usable=True, used=False, explanation=reason)
@@ -401,8 +412,9 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
-    first, second = split(timed(), 2)
-    second = changed(second, cases=(changed(second.cases[0], layers=()), *second.cases[1:]))
+    first, second = split(whole_record(), 2)
+    without_layers = with_fields(second.cases[0], layers=())
+    second = with_fields(second, cases=(without_layers, *second.cases[1:]))
     data = factory.data_folder(tmp_path, first, second)
     assert runs_used(choose_records(STUDY, data)) == [[f"{STUDY}/{record_name(first)}"]]
     judgement = judge(STUDY, f"{STUDY}/{record_name(second)}", data)
@@ -431,23 +443,25 @@ def round_of(time: float, process: int = 1, **change: Any) -> Round:
     return factory.round_(process, {"time": (time,)}, **change)
 
 
-def timed_in(*rounds: Round, **change: object) -> Record:
+def record_of(*rounds: Round, **change: object) -> Record:
+    """Return a record of one case with these rounds; ``change`` overrides fields of the record."""
     case = Case(factors={"size": 1}, rounds=rounds)
     return factory.measurement(cases=(case,), **change)
 
 
-def test_only_watched_rounds_count_as_undisturbed() -> None:
+def test_disturbed_rounds_are_counted_among_watched_rounds() -> None:
+    """Failed rounds, and rounds during which nothing watched other programs, do not count."""
     failed = round_of(1.0, status="failed", reason="It broke.", series={})
     disturbed, unwatched = round_of(1.0, disturbance="a test"), round_of(1.0, policy=None)
-    assert gates.count_disturbed([timed_in(round_of(1.0), disturbed, failed, unwatched)]) == (1, 2)
-    assert gates.count_disturbed([timed_in(unwatched, failed)]) is None
+    assert gates.count_disturbed([record_of(round_of(1.0), disturbed, failed, unwatched)]) == (1, 2)
+    assert gates.count_disturbed([record_of(unwatched, failed)]) is None
     without_proc = factory.environment(missing={"disturbance": "there is no /proc"})
-    assert gates.count_disturbed([timed_in(round_of(1.0), environment=without_proc)]) is None
+    assert gates.count_disturbed([record_of(round_of(1.0), environment=without_proc)]) is None
 
 
 def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
     def two_processes(time: float) -> gates.ProcessTimes:
-        return gates.process_times(timed_in(round_of(time, 1), round_of(time, 2)))
+        return gates.process_times(record_of(round_of(time, 1), round_of(time, 2)))
 
     reference, near, far = two_processes(1.0), two_processes(1.2), two_processes(1.21)
     assert gates.count_disagreeing(reference, reference) == 0
@@ -455,19 +469,20 @@ def test_series_that_differ_by_more_than_20_percent_are_counted() -> None:
     assert gates.count_disagreeing(reference, far) == gates.count_disagreeing(far, reference) == 1
 
 
-@pytest.mark.parametrize(("rates", "expected"), [
+@pytest.mark.parametrize(("peaks", "ending"), [
     ((100e9,), None),
     ((), None),
     ((250e9,), "peak of 250 GFLOP/s is more than the cores can compute, 198 GFLOP/s"),
     ((1.0,), "peak of 0 GFLOP/s; the machine was probably busy while the peak was measured"),
 ])  # fmt: skip
-def test_impossible_rates_are_a_problem(rates: tuple[float, ...], expected: str | None) -> None:
+def test_peaks_above_the_cores_and_below_the_cases_are_impossible(
+    peaks: tuple[float, ...], ending: str | None
+) -> None:
+    """``peaks`` in FLOP/s; ``ending`` of the message."""
     machine = factory.environment(host=factory.SERVER, threads=1)
     assert gates.highest_possible_rate(machine) == pytest.approx(198.4e9)
     plain = factory.ceiling("matrix_product", "before", 1.0)
-    ceilings = tuple(changed(plain, work=10**9, samples=(1e9 / rate,)) for rate in rates)
-    problem = gates.impossible_rate(factory.measurement(environment=machine, ceilings=ceilings))
-    if expected is None:
-        assert problem is None
-    else:
-        assert problem is not None and problem.endswith(expected)
+    ceilings = tuple(with_fields(plain, work=10**9, samples=(1e9 / peak,)) for peak in peaks)
+    message = gates.impossible_rate(factory.measurement(environment=machine, ceilings=ceilings))
+    assert (message is None) == (ending is None)
+    assert message is None or message.endswith(ending)

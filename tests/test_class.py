@@ -1,4 +1,4 @@
-"""Papers of a class of many machines: one table and one figure for all."""
+"""Papers of a class of many machines, which one table and one figure show."""
 
 import re
 from dataclasses import replace
@@ -33,7 +33,7 @@ def machine(study: str, number: int) -> Record:
     )
 
 
-def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
+def compute_with_class(study: str, machines: int) -> tuple[Inputs, Findings]:
     """Compute a paper of committed records and of records of a class, with few cases per record."""
     inputs = thinned_inputs(committed_inputs(study))
     class_records = tuple(factory.stored(machine(study, n)) for n in range(1, machines + 1))
@@ -45,12 +45,12 @@ def computed(study: str, machines: int) -> tuple[Inputs, Findings]:
 
 @pytest.mark.parametrize(("study", "machines"), [("backend_speedup", 12), (STUDY, MOST_DRAWN + 2)])
 def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> None:
-    inputs, findings = computed(study, machines)
+    inputs, findings = compute_with_class(study, machines)
     ids = " ".join((*findings.tables, *findings.figures, *findings.claims))
     assert len({*re.findall(r"laptop-\d+", ids)}) <= len(ROLES)
-    listed = rows(findings, "tbl-machines")
-    assert len(listed) == len(inputs.records)
-    assert f"classroom laptop {machines}" in {row["Machine"] for row in listed}
+    machine_rows = rows(findings, "tbl-machines")
+    assert len(machine_rows) == len(inputs.records)
+    assert f"classroom laptop {machines}" in {row["Machine"] for row in machine_rows}
     text = assert_whole(study, findings)
     assert "#tbl-machines" in text
     if study == STUDY:  # the small records of backend_speedup lack the compared number
@@ -63,7 +63,7 @@ def test_a_class_adds_one_table_and_one_figure(study: str, machines: int) -> Non
 
 
 def test_pictures_of_authors_are_copied_from_the_template_folder(tmp_path: Path) -> None:
-    """Links are not followed, since they may point to any file of the machine."""
+    """Links are not copied, since they may point to any file of the machine."""
     (tmp_path / "secret.png").write_bytes(b"secret")
     pictures = tmp_path / "papers" / STUDY
     pictures.mkdir(parents=True)
@@ -71,5 +71,5 @@ def test_pictures_of_authors_are_copied_from_the_template_folder(tmp_path: Path)
     (pictures / "linked.png").symlink_to(tmp_path / "secret.png")
     template = factory.ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2"
     (pictures.parent / template.name).write_bytes(template.read_bytes())
-    source = compose(STUDY, factory.data_folder(tmp_path), pictures.parent, tmp_path / "one")
+    source = compose(STUDY, factory.data_folder(tmp_path), pictures.parent, tmp_path / "stage")
     assert [path.name for path in (source / "pictures").iterdir()] == ["setup.png"]

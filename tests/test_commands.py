@@ -40,6 +40,7 @@ OTHER_STUDY = factory.record([], started="2026-11-03T10:00:00Z", study=OTHER)
 
 
 def file_of(record: Record) -> str:
+    """Return the record's file, relative to the data folder."""
     return f"{record.study}/{record_name(record)}"
 
 
@@ -60,15 +61,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
+    """Copy the built folder; tests may change the copy."""
     return shutil.copytree(built, tmp_path / "built")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    """Write a data folder with the records above, without a build."""
     return factory.data_folder(tmp_path, FULL, QUICK, OTHER_STUDY)
 
 
-@pytest.mark.parametrize(("line", "code", "text"), [
+@pytest.mark.parametrize(("line", "exit_code", "text"), [
     ("--list", 0, "conv_scaling       "),
     ("conv_scalin --debug", 2, "did you mean conv_scaling?"),
     ("--jobs 0", 2, "'0' is not a whole number of 1 or more"),
@@ -80,19 +83,22 @@ def data(tmp_path: Path) -> Path:
         for option in ("--list", "--check", "--diff HEAD", "--verify", "--serve 0")
     ),
 ])  # fmt: skip
-def test_faulty_command_lines_are_refused_in_one_line(
-    line: str, code: int, text: str, capsys: pytest.CaptureFixture[str]
+def test_list_prints_studies_and_faulty_command_lines_are_refused_in_one_line(
+    line: str, exit_code: int, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert build.main(line.split()) == code
+    assert build.main(line.split()) == exit_code
     out, err = capsys.readouterr()
-    assert text in (err if code else out) and err.count("\n") == (1 if code else 0)
+    if exit_code:
+        assert text in err and err.count("\n") == 1
+    else:
+        assert text in out and not err
 
 
 def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "ring").symlink_to("ring")
     (folder / "file").touch()
     before = factory.digests(folder)
-    for option, text, paths in (
+    for option, message, paths in (
         ("--data", "is no folder", (folder / "nosuch", folder / "file", folder / "ring")),
         ("--data", f"no record of {STUDY};", (folder / "out", folder / "data" / STUDY)),
         ("--data", "the name is empty", ("",)),
@@ -105,35 +111,39 @@ def test_unusable_folders_are_refused(folder: Path, capsys: pytest.CaptureFixtur
             dry_run = [] if path.startswith(str(folder)) else ["--dry-run"]
             assert build.main(arguments(folder, option, path, *dry_run)) in (1, 2), path
             (line,) = capsys.readouterr().err.splitlines()
-            assert text in line
+            assert message in line
     assert factory.digests(folder) == before
+
+
+def test_outputs_are_refused_in_every_tracked_folder_of_the_project() -> None:
     tracked = factory.output_of(["git", "ls-files"]).splitlines()
     folders = {name.partition("/")[0] for name in tracked if "/" in name}
     assert folders <= {*PROJECT_FOLDERS}
 
 
 def test_records_are_named_by_path_or_part_of_the_name(data: Path, tmp_path: Path) -> None:
+    """Paths may be relative to the working folder or to the data folder."""
     quick, other_study, root = file_of(QUICK), file_of(OTHER_STUDY), Path("/")
     link = tmp_path / "link"
     link.symlink_to(data)
-    of_quick = {STUDY: (quick,)}
-    for texts, studies, working_folder, expected in (
-        ([f"data/{quick}"], [STUDY], tmp_path, of_quick),
-        ([str(data / quick)], [STUDY], root, of_quick),
-        ([str(link / quick)], [STUDY], root, of_quick),
-        ([quick.removesuffix(".json")], [STUDY], root, of_quick),
-        (["20261102"], [STUDY], root, of_quick),
+    only_quick = {STUDY: (quick,)}
+    for names, studies, working_folder, expected in (
+        ([f"data/{quick}"], [STUDY], tmp_path, only_quick),
+        ([str(data / quick)], [STUDY], root, only_quick),
+        ([str(link / quick)], [STUDY], root, only_quick),
+        ([quick.removesuffix(".json")], [STUDY], root, only_quick),
+        (["20261102"], [STUDY], root, only_quick),
         ([quick, "20261102", "20261101"], [STUDY], root, {STUDY: (quick, file_of(FULL))}),
-        (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**of_quick, OTHER: (other_study,)}),
+        (["latest"], [STUDY, OTHER, "gpu_survey"], root, {**only_quick, OTHER: (other_study,)}),
         (["20261103"], STUDIES, root, {OTHER: (other_study,)}),
     ):
         with chdir(working_folder):
-            assert named_records("--use", texts, studies, data) == expected
+            assert named_records("--use", names, studies, data) == expected
 
 
 def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    for name, study, text in (
+    for name, study, message in (
         ("nothing", STUDY, "no such record in"),
         ("devices.yaml", STUDY, "no such record in"),
         (str(tmp_path / "other.json"), STUDY, "no such record in"),
@@ -144,37 +154,40 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
         with pytest.raises(RecordError) as caught:
             named_records("--use", [name], [study], data)
         (line,) = str(caught.value).splitlines()
-        assert line.startswith(f"--use {name}: ") and text in line
+        assert line.startswith(f"--use {name}: ") and message in line
 
 
 def test_use_applies_to_one_build(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, manifest = folder / f"out/html/{STUDY}/index.html", folder / "out/manifest.json"
-    option = ("--use", "20261102")  # part of the quick record's name
-    before = page.read_bytes(), manifest.read_bytes()
-    assert build.main(arguments(folder, *option, "--dry-run")) == 0
+    use = ("--use", "20261102")  # part of the quick record's name
+    original_page, original_manifest = page.read_bytes(), manifest.read_bytes()
+    assert build.main(arguments(folder, *use, "--dry-run")) == 0
     change = f"{STUDY}/study: the records of --use changed from none to {file_of(QUICK)}"
     assert change in capsys.readouterr().out
-    assert build.main(arguments(folder, *option)) == 0
-    text = capsys.readouterr().out
+    assert build.main(arguments(folder, *use)) == 0
+    output = capsys.readouterr().out
     values = json.loads((folder / f"out/values/{STUDY}.json").read_text("utf-8"))
     assert values["records"] == values["asked"] == [file_of(QUICK)]
-    assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in before[0]
+    assert b"chosen by --use" in page.read_bytes() and b"chosen by --use" not in original_page
     assert b"records that are not those of the paper" in page.read_bytes()
-    assert f"{STUDY}: 1 of 2 records used" in text and file_of(QUICK) not in text
-    assert build.main(arguments(folder, *option, "--explain")) == 0
-    text = capsys.readouterr().out
-    assert "Nothing to do" in text
-    assert f"data/{file_of(QUICK)}: used as cpu, named by --use" in text
-    assert f"data/{file_of(FULL)}: not used, --use names another" in text
+    assert f"{STUDY}: 1 of 2 records used" in output and file_of(QUICK) not in output
+    assert build.main(arguments(folder, *use, "--explain")) == 0
+    output = capsys.readouterr().out
+    assert "Nothing to do" in output
+    assert f"data/{file_of(QUICK)}: used as cpu, named by --use" in output
+    assert f"data/{file_of(FULL)}: not used, --use names another" in output
     assert build.main(arguments(folder, "--check")) == 1
     change = f"{STUDY}/study is stale: the records of --use changed from {file_of(QUICK)} to none."
     assert change in capsys.readouterr().out
     assert build.main(arguments(folder)) == 0
-    assert (page.read_bytes(), manifest.read_bytes()) == before
+    assert (page.read_bytes(), manifest.read_bytes()) == (original_page, original_manifest)
 
 
 def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """After a new machine is accepted, its later full run is used, and its quick run is not."""
+    """After a new machine is accepted, its later full run is used, and its quick run is not.
+
+    The edition names the machines or records that a paper shows, by role.
+    """
     machine = factory.environment("other-1t")
     first = factory.record(CASES, machine, started="2026-11-05T10:00:00Z")
     later = factory.record(CASES, machine, started="2026-11-06T10:00:00Z")
@@ -182,22 +195,22 @@ def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str
     editions = data / "editions.yaml"
     editions.write_text(f"{STUDY}: {{roles: {{cpu: example-2t}}}}\n")
 
-    def used(*requested: str) -> dict[str, str]:
+    def file_by_role(*requested: str) -> dict[str, str]:
         return dict(choose_records(STUDY, data, requested).inputs.roles)
 
     write_record(first, data)
-    assert used() == {"cpu": file_of(FULL)}, "the edition does not name the new machine"
+    assert file_by_role() == {"cpu": file_of(FULL)}, "the edition does not name the new machine"
     command = arguments(data.parent, "--use", "latest", "--accept")
     assert build.main(command) == 0
     edition = Edition({"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05")
     assert read_editions(data)[STUDY] == edition
-    assert used() == {"cpu": file_of(first)}
+    assert file_by_role() == {"cpu": file_of(first)}
     write_record(later, data)
-    assert used() == {"cpu": file_of(later)}, "a later run changes the paper"
+    assert file_by_role() == {"cpu": file_of(later)}, "a later run changes the paper"
     write_record(quick, data)
     before = editions.read_bytes()
-    assert used() == {"cpu": file_of(later)}
-    assert used(file_of(quick)) == {"cpu": file_of(quick)}
+    assert file_by_role() == {"cpu": file_of(later)}
+    assert file_by_role(file_of(quick)) == {"cpu": file_of(quick)}
     assert build.main(command) == 1
     assert "does not replace the full run in the role cpu" in capsys.readouterr().err
     assert editions.read_bytes() == before
@@ -215,7 +228,7 @@ def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
 
 
 def pins(*records: str, audits: tuple[str, ...] = (), **verdicts: str) -> Pins:
-    """Return pins of verdicts, by claim."""
+    """Return pinned verdicts by claim; ``audits``: reported values that fail their audit."""
     claims = {id: {"verdict": verdict} for id, verdict in verdicts.items()}
     return Pins(records=records, audits=audits, claims=claims)
 
@@ -246,21 +259,25 @@ def numbers(*records: str, **content: tuple[float, list[float] | None]) -> Pins:
 
 
 def test_numbers_outside_their_interval_are_reported_first() -> None:
-    within = [1.0, 2.0]
-    old = numbers("r", a=(1.5, within), b=(1.5, within), c=(7, None), d=(7, None), e=(1.5, None))
-    new = numbers("s", a=(1.8, within), b=(2.1, within), c=(7, None), d=(8, None), f=(1.5, None))
+    interval = [1.0, 2.0]
+    old = numbers(
+        "r", a=(1.5, interval), b=(1.5, interval), c=(7, None), d=(7, None), e=(1.5, None)
+    )
+    new = numbers(
+        "s", a=(1.8, interval), b=(2.1, interval), c=(7, None), d=(8, None), f=(1.5, None)
+    )
     # Outside their interval: b and d.  Then f is new, e is gone, and a is within its interval.
     assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
     first, *others = moved_numbers(STUDY, old, new)
     assert "5 pinned numbers differ with other records, 4 outside" in first
     assert others[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
     assert others[3].startswith(f"{STUDY}: value e is gone: ")
-    rounded = numbers("r", a=(1.50000001, within), c=(7, None))
-    assert moves(numbers("r", a=(1.5, within), c=(7, None)), rounded) == []
+    nearly_equal = numbers("r", a=(1.50000001, interval), c=(7, None))
+    assert moves(numbers("r", a=(1.5, interval), c=(7, None)), nearly_equal) == []
     # Of many numbers, ten are listed.
     old = numbers("r", **{f"v{n}": (n, None) for n in range(12)})
-    changed = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
-    first, *others = moved_numbers(STUDY, old, changed)
+    new = numbers("r", **{f"v{n}": (n + 1, None) for n in range(12)})
+    first, *others = moved_numbers(STUDY, old, new)
     assert "12 pinned numbers differ with the same records" in first and len(others) == 10
 
 
@@ -268,33 +285,39 @@ def test_check_reports_faults_and_writes_nothing(folder: Path) -> None:
     data, out = folder / "data", folder / "out"
     request = BuildRequest((STUDY,), ("html",), out, "typst", data=data)
     faults, notes = review(request)
-    assert faults == (), "without pinned numbers only what is stale counts"
+    assert faults == (), "without pinned numbers only stale outputs are faults"
     assert f"build.py {STUDY} --accept" in notes[0]
     assert build.main(arguments(folder, "--accept")) == 0
     assert review(request) == ((), ())
     pinned = read_pins(STUDY, data)
     assert pinned and pinned.records == (Path(file_of(FULL)).stem,)
     (claim, pin), *_ = pinned.claims.items()
-    verdict, pin_text = pin["verdict"], f'"{claim}": {{"verdict": "'
+    verdict, before_verdict = pin["verdict"], f'"{claim}": {{"verdict": "'
     factory.replace_text(
-        data / "expected" / f"{STUDY}.json", f"{pin_text}{verdict}", f"{pin_text}x"
+        data / "expected" / f"{STUDY}.json", f"{before_verdict}{verdict}", f"{before_verdict}x"
     )
     papers = Path(shutil.copytree(ROOT / "templates" / "papers", folder / "papers"))
     template = papers / f"{STUDY}.qmd.j2"
     (out / f"html/{STUDY}/index.html").unlink()
     before = factory.digests(folder)
-    changed_verdict = f"{STUDY}: the claim {claim} is {verdict}; it was x."
+    new_verdict = f"{STUDY}: the claim {claim} is {verdict}; it was x."
     first, second, third, fourth, *_ = review(request).faults
-    assert first == changed_verdict and claim in third
-    assert "1 pinned number differs with the same" in second
+    assert first == new_verdict
+    assert "1 pinned number differs with the same" in second and claim in third
     assert " is stale: " in fourth and fourth.endswith("index.html is missing.")
     assert build.main(arguments(folder, "--check")) == 1
     assert factory.digests(folder) == before
     shutil.rmtree(out)
-    assert changed_verdict in review(request).faults, "also before the first build"
-    template.write_text(template.read_text("utf-8") + "\nIt took 93.1 ms.\n", "utf-8")
-    faults_of_template = review(request._replace(papers=papers)).faults
-    assert any("the number 93.1 is typed into the prose" in fault for fault in faults_of_template)
+    assert new_verdict in review(request).faults, "also before the first build"
+    # No second CPU was measured, so the claim does not hold, and the sentence has no «else».
+    original = template.read_text("utf-8")
+    for text, message in (
+        ('{% holds "both-slower" %}It is.{% endholds %}', "both-slower, which is not measured; "),
+        ("It took 93.1 ms.", "the number 93.1 is typed into the prose"),
+    ):
+        template.write_text(f"{original}\n{text}\n", "utf-8")
+        faults = review(request._replace(papers=papers)).faults
+        assert any(message in fault for fault in faults)
 
 
 #: Titles that some output format would change or could not contain.
@@ -305,7 +328,7 @@ SLUG, TITLE = "layer_height", "How the rate of a layer grows with its width"
 
 
 def test_new_studies_pass_the_lint(tmp_path: Path) -> None:
-    """Measuring, building and testing a new study is checked in ``test_walkthrough``."""
+    """``test_walkthrough`` measures, builds and tests a new study."""
     for folder in ("experiments", "report/studies", "templates/papers", "tests"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copytree(ROOT / "templates" / "study", tmp_path / "templates" / "study")
@@ -348,7 +371,8 @@ def rows(found: list[int]) -> list[int]:
     return [[row] for row in [row for row in founded]]
 '''
     counts, places = language.count({"a.py": code, "b.py": '"""Whatever follows."""\n' * 5})
-    assert counts == (3, 1, 3, 1), "an argument, its use and an attribute; one of 3 is nested"
+    # Vague names: the argument, its use and an attribute.  One of the 3 comprehensions is nested.
+    assert counts == language.Counts(identifiers=3, docstrings=1, comprehensions=3, nested=1)
     assert places[0] == "a.py:2: What was found."
     assert {place.partition(": ")[2] for place in places[1:]} == {"found", "made", "nested"}
 
@@ -373,6 +397,7 @@ NOT_SERVED = (
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write an output folder with the files of a site, other files, and links to them."""
     files = {f"html/{name}": PAGE if name.endswith("html") else b"x" for name in SITE}
     folder = tmp_path_factory.mktemp("site") / "out"
     factory.write_files(folder, {**files, **dict.fromkeys(OTHER_FILES, b"{}")})
@@ -383,15 +408,17 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["still", "live"])
+@pytest.fixture(scope="module", params=[False, True], ids=["only --serve", "with --watch"])
 def server(out: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(out, 0, live=request.param) as opened:
-        threading.Thread(target=opened.serve_forever, args=(0.01,), daemon=True).start()
-        yield opened
-        opened.shutdown()
+    """Serve the output folder on a free port; ``live`` pages ask for changes."""
+    with Server(out, port=0, live=request.param) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 def request(port: int, address: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
+    """Return the response to a GET request, and its content."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", address, headers=headers)
         response = connection.getresponse()
@@ -401,11 +428,11 @@ def request(port: int, address: str, **headers: str) -> tuple[http.client.HTTPRe
 def test_only_files_of_the_site_are_served(server: Server) -> None:
     """Pages are sent unchanged; with ``--watch``, a script that asks for changes is added."""
     port = server.server_address[1]
-    for address, kind in SITE.values():
+    for address, content_type in SITE.values():
         response, body = request(port, address)
-        assert (response.status, response.headers["Content-Type"]) == (200, kind)
+        assert (response.status, response.headers["Content-Type"]) == (200, content_type)
         assert response.headers["Cache-Control"] == "no-store"
-        assert body.startswith(PAGE if "html" in kind else b"x")
+        assert body.startswith(PAGE if "html" in content_type else b"x")
     for address in NOT_SERVED:
         response, body = request(port, address)
         assert response.status == 404 and b"<b>" not in body, address
@@ -427,14 +454,14 @@ def test_only_requests_to_local_host_names_are_answered(server: Server) -> None:
 
 
 def test_serving_errors_are_one_sentence(out: Path, tmp_path: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        for port in (-1, 65536, other.getsockname()[1]):
+    with socket.socket() as other_server:
+        other_server.bind(("127.0.0.1", 0))
+        other_server.listen()
+        for port in (-1, 65536, other_server.getsockname()[1]):
             with pytest.raises(RidgepointError, match=f"^--serve {port}: .* 65535"):
                 Server(out, port)
     with pytest.raises(RidgepointError, match=r"build\.py --html"):
-        serve.serve(options(tmp_path))
+        serve.serve(options(tmp_path))  # a folder without a site
 
 
 def options(out: Path) -> Namespace:
@@ -445,24 +472,25 @@ def test_watch_builds_after_each_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Watching continues after a failed build; without a change nothing is built."""
-    errors, answers = iter(("data/x.json: no good; correct it.", None)), list[dict[str, Any]]()
+    error = "data/x.json: no good; correct it."
+    results, answers = iter((error, None)), list[dict[str, Any]]()
 
-    def rebuild(*_: object) -> str | None:
+    def build_with_next_result(*_: object) -> str | None:
         factory.write_files(tmp_path, {"manifest.json": f"build {len(answers)}".encode()})
-        return next(errors)
+        return next(results)
 
-    def changed(*_: object) -> Iterator[object]:
+    def changes_of_one_file(*_: object) -> Iterator[object]:
+        """Yield the changed files four times, and ask the server for news after each time."""
         port = int(capsys.readouterr().out.partition("127.0.0.1:")[2].partition("/")[0])
         for files in (set(), set(), {"a.py"}, set()):
             yield files
             answers.append(json.loads(request(port, NEWS)[1]))
 
-    monkeypatch.setattr(serve, "run_build", rebuild)
-    monkeypatch.setattr(serve, "file_changes", changed)
+    monkeypatch.setattr(serve, "run_build", build_with_next_result)
+    monkeypatch.setattr(serve, "file_changes", changes_of_one_file)
     assert serve.watch(options(tmp_path)) == 0
-    failures = [news["failure"] for news in answers]
-    assert failures == ["data/x.json: no good; correct it."] * 2 + [None] * 2
+    assert [news["failure"] for news in answers] == [error, error, None, None]
     first, second, third, fourth = (news["build"] for news in answers)
     assert first == second != third == fourth
-    failed, last = capsys.readouterr().out.splitlines()
-    assert failed.endswith("error: data/x.json: no good; correct it.") and last.endswith("Built")
+    first_line, last_line = capsys.readouterr().out.splitlines()
+    assert first_line.endswith(f"error: {error}") and last_line.endswith("Built")

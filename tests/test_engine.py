@@ -1,4 +1,8 @@
-"""Parts of the build engine: digests, dependencies of steps, plans and the manifest."""
+"""Parts of the build engine: digests, dependencies of steps, plans and the manifest.
+
+A step, such as ``study`` or ``pdf``, writes a part of the output.  The manifest lists inputs and
+outputs of all steps; the index stores digests of files, so that they are not read again.
+"""
 
 import ast
 import inspect
@@ -27,6 +31,7 @@ REQUEST = BuildRequest((STUDY,), ("html", "pdf"), ROOT / "out", "typst")
 
 
 def all_steps() -> list[BuildStep]:
+    """Return the steps of one study, and the steps that all studies share."""
     plan = BuildPlan(REQUEST)
     shared = [make_step(SITE, kind, [STUDY], plan.files, {}) for kind in ("quarto", "index")]
     return [*plan.study_steps(STUDY), *shared]
@@ -38,14 +43,15 @@ def test_changed_files_are_hashed_again(tmp_path: Path, monkeypatch: pytest.Monk
     file.write_text("one")
     status = file.stat()
     for changed_field in (None, 0, 1, 2, 3):
-        stored = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        stored_status = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         if changed_field is not None:
-            stored[changed_field] += 1
+            stored_status[changed_field] += 1
         index = Index(str(tmp_path))
-        index.files[str(file)] = [*stored, "stored digest"]
-        is_known = changed_field is None
-        assert index.digest(str(file)) == ("stored digest" if is_known else file_digest(str(file)))
-        assert index.changed is not is_known
+        index.files[str(file)] = [*stored_status, "stored digest"]
+        is_current = changed_field is None
+        expected = "stored digest" if is_current else file_digest(str(file))
+        assert index.digest(str(file)) == expected
+        assert index.changed is not is_current
     for age_s, is_stored in ((0, False), (1.9, False), (2.1, True)):
         now = status.st_ctime_ns + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
@@ -54,16 +60,19 @@ def test_changed_files_are_hashed_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_manifest_and_index_are_read_back_or_empty_if_damaged(tmp_path: Path) -> None:
-    out, entry = str(tmp_path), StepEntry({"data/a": "1", "style": ""}, {"qmd/a": "3"}, ("a note",))
+    """The index drops files that no longer exist."""
+    out = str(tmp_path)
+    inputs, outputs = {"data/a": "1", "style": ""}, {"qmd/a": "3"}
+    entry = StepEntry(inputs, outputs, notices=("a note",))
     cache.write_manifest({"s/study": entry}, out)
     index = Index(out)
     index.files, index.changed = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
     index.save()
     assert cache.read_manifest(out) == {"s/study": entry}
     assert Index(out).files == {out: [1, 2, 3, 4, "5"]}
-    for damage in ("", "{", "[]", "null", '{"version": 0}'):
+    for content in ("", "{", "[]", "null", '{"version": 0}'):
         for file in (tmp_path / MANIFEST, tmp_path / INDEX):
-            file.write_text(damage)
+            file.write_text(content)
         assert cache.read_manifest(out) == Index(out).files == {}
     (tmp_path / MANIFEST).unlink()
     (tmp_path / MANIFEST).mkdir()
@@ -77,12 +86,15 @@ def test_folders_and_hidden_files_are_not_inputs(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert files_below(str(tmp_path)) == ["b.lua", "c/d.lua"]
-    assert file_digest(str(tmp_path / "none")) is file_digest(str(tmp_path)) is None
+    assert file_digest(str(tmp_path / "missing")) is file_digest(str(tmp_path)) is None
 
 
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
-    """Return the imports of all modules except ``actions``, whose functions need different ones."""
+    """Return the imports of all modules except ``actions``.
+
+    Each function of ``actions`` runs one kind of step and imports only what this step needs.
+    """
     graph = grimp.build_graph(
         "report", "figures", exclude_type_checking_imports=True, cache_dir=None
     )
@@ -91,26 +103,26 @@ def imports() -> grimp.ImportGraph:
 
 
 def imported_by(function: str) -> set[str]:
-    """Return the modules that a function of ``actions`` and its callees import or use."""
+    """Return the modules that a function of ``actions`` and its private callees import or use."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(inspect.getsource(getattr(actions, function)))):
         if isinstance(node, ast.ImportFrom):
             modules.add(str(node.module))
         elif isinstance(node, ast.Name):
-            used = getattr(actions, node.id, None)
-            modules.add(getattr(used, "__module__", ""))
-            if node.id.startswith("_") and inspect.isfunction(used):
+            value = getattr(actions, node.id, None)
+            modules.add(getattr(value, "__module__", ""))
+            if node.id.startswith("_") and inspect.isfunction(value):
                 modules |= imported_by(node.id)
     return modules
 
 
 @pytest.mark.parametrize("step", all_steps(), ids=lambda step: step.id)
 def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.ImportGraph) -> None:
-    """No step depends on the code of two studies."""
-    action = step.id.partition("/")[2]
+    """Only the steps ``study`` and ``document`` depend on code of a study, and on one study's."""
+    kind = step.id.partition("/")[2]
     modules = {"figures.characters", "report.engine.steps", "report.core.records.files"}
-    modules |= imported_by(action)
-    if action == "study":
+    modules |= imported_by(kind)
+    if kind == "study":
         modules |= {f"report.studies.{STUDY}.{name}" for name in ("study", "runs", "theory")}
     modules &= imports.modules
     for module in list(modules):
@@ -119,10 +131,10 @@ def test_a_step_depends_on_all_imported_code(step: BuildStep, imports: grimp.Imp
     files = [path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for path in paths]
     assert {file.relative_to(ROOT).as_posix() for file in files} <= set(step.files)
     studies = {name.split("/")[2] for name in step.files if name.startswith("report/studies/")}
-    assert studies - {"__init__.py"} == ({STUDY} if action in ("study", "document") else set())
+    assert studies - {"__init__.py"} == ({STUDY} if kind in ("study", "document") else set())
 
 
-def imported(code: str) -> set[str]:
+def imported_modules(code: str) -> set[str]:
     """Return the modules that a new interpreter has imported after ``import code``."""
     return {*output_of([sys.executable, "-c", f"import sys, {code}; print(*sys.modules)"]).split()}
 
@@ -130,15 +142,15 @@ def imported(code: str) -> set[str]:
 def test_slow_packages_are_imported_only_where_needed() -> None:
     """Parsing arguments needs no slow package, and only gpu_survey needs pandas."""
     slow = {"dataclasses", "hashlib", "inspect", "msgspec", "numpy", "shutil", "yaml"}
-    assert not slow & imported("build; build.parse([])")
+    assert not slow & imported_modules("build; build.parse([])")
     studies = [module_of(study) for study in STUDIES if study != "gpu_survey"]
-    of_steps = [", ".join(modules) for modules in run._MODULES_BY_KIND.values()]
-    assert "pandas" not in imported(", ".join(studies + of_steps))
+    modules_of_steps = [", ".join(modules) for modules in run._MODULES_BY_KIND.values()]
+    assert "pandas" not in imported_modules(", ".join(studies + modules_of_steps))
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> BuildPlan:
-    """Return the plan of a project with one record and the folders ``data`` and ``out``."""
+    """Return the plan of a project with one record, one module and one output."""
     for name in (f"data/{STUDY}/a.json", "report/engine/run.py", "out/html/a"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(name)
@@ -148,13 +160,16 @@ def plan(tmp_path: Path) -> BuildPlan:
 
 def test_reasons_describe_changes(plan: BuildPlan) -> None:
     step = plan.study_steps(STUDY)[0]
-    now = plan.inputs(step, {})
-    assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= now.keys()
-    assert plan.reasons(step, now) == "not built yet"
+    inputs = plan.inputs(step, {})
+    assert {f"data/{STUDY}/a.json", "report/engine/run.py", "msgspec", "use"} <= inputs.keys()
+    assert plan.reasons(step, inputs) == "not built yet"
     digest = str(file_digest(plan.output("html/a")))
-    for files, reason in (({"html/b": "1"}, "html/b is missing"), ({"html/a": "1"}, "was altered")):
-        plan.built[step.id] = StepEntry(now, {"html/a": digest, **files})
-        assert plan.reasons(step, now).endswith(reason)
+    for digests, reason in (
+        ({"html/a": digest, "html/b": "1"}, "html/b is missing"),
+        ({"html/a": "another digest"}, "was altered"),
+    ):
+        plan.built[step.id] = StepEntry(inputs, digests)
+        assert plan.reasons(step, inputs).endswith(reason)
     old = {"a/changed": "1", "a/gone": "1", "msgspec": "0.1", "formats": "page", "use": ""}
     new = {"a/changed": "2", "a/new": "1", "msgspec": "0.2", "formats": "page print", "use": "x"}
     assert list(changes(old, new)) == [
@@ -165,6 +180,14 @@ def test_reasons_describe_changes(plan: BuildPlan) -> None:
         "msgspec changed from 0.1 to 0.2",
         "the records of --use changed from none to x",
     ]
+
+
+def test_a_paper_depends_only_on_its_own_lines_of_the_editions(tmp_path: Path) -> None:
+    """Comments before the first study, and text that is no study, may concern all papers."""
+    path, own = tmp_path / "editions.yaml", "conv_scaling:\n  # c\n  date: 1\n"
+    path.write_text(f"# All.\ngpu_survey: {{date: 1}}\n# Own.\n{own}wrong:\n  date: 1\n")
+    assert lines_of_edition(str(path), "conv_scaling") == f"# All.\n{own}wrong:\n  date: 1\n"
+    assert lines_of_edition(str(tmp_path / "missing"), "conv_scaling") == ""
 
 
 def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +204,7 @@ def test_checks_keep_the_engine_of_a_pdf(tmp_path: Path, monkeypatch: pytest.Mon
         assert step.settings["engine"] == engine
 
 
-def test_shared_steps_need_one_completely_written_study(plan: BuildPlan) -> None:
+def test_steps_of_the_site_need_one_completely_built_study(plan: BuildPlan) -> None:
     for missing in (None, *READ_BY_SITE):
         built = [f"{STUDY}/{kind}" for kind in READ_BY_SITE if kind != missing]
         plan.built = dict.fromkeys(built, StepEntry({"formats": "page"}, {}, ()))
@@ -189,6 +212,7 @@ def test_shared_steps_need_one_completely_written_study(plan: BuildPlan) -> None
 
 
 def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind of step ``link`` exists only in this test."""
     monkeypatch.setattr(
         actions, "link", lambda task: (task.stage / "a").write_text(""), raising=False
     )
@@ -201,12 +225,14 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
 def test_only_panels_with_changed_code_are_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A drawing of bars does not depend on the code that draws dots."""
     drawing = Drawing((Bars(("a",), (BarSeries("b", (1.0,)),), "x"),))
     names = ("figures/bars.py", "figures/dots.py", "figures/style.py", "matplotlib")
     inputs = dict.fromkeys(names, "1")
     task = actions.StepTask(f"{STUDY}/figures", tmp_path / "new", tmp_path, tmp_path, inputs)
 
     def draw_again() -> dict[str, bytes]:
+        """Run the step with its previous output beside it; return the files of figures."""
         shutil.copytree(task.stage, tmp_path / steps.PREVIOUS_BUILD)
         (tmp_path / steps.PREVIOUS_BUILD).rename(task.stage / steps.PREVIOUS_BUILD)
         actions.figures(task)
@@ -232,19 +258,15 @@ def test_only_panels_with_changed_code_are_drawn_again(
 
 
 def test_files_missing_in_a_data_folder_come_from_the_project(plan: BuildPlan) -> None:
-    for shared in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
-        assert plan.paths[f"data/{shared}"] == f"{plan.root}/data/{shared}"
+    """Editions name the records of a data folder, so that the project's do not apply to another."""
+    for file in ("devices.yaml", OPERATORS, f"reported/{STUDY}.json"):
+        assert plan.paths[f"data/{file}"] == f"{plan.root}/data/{file}"
     assert plan.paths["data/editions.yaml"] == f"{plan.request.data}/editions.yaml"
 
 
-def test_editions_of_other_studies_leave_a_paper_fresh(tmp_path: Path) -> None:
-    path, text = tmp_path / "editions.yaml", "conv_scaling:\n  # c\n  date: 1\n"
-    path.write_text(f"# All.\ngpu_survey: {{date: 1}}\n# Own.\n{text}wrong:\n  date: 1\n")
-    assert lines_of_edition(str(path), "conv_scaling") == f"# All.\n{text}wrong:\n  date: 1\n"
-    assert lines_of_edition(str(tmp_path / "none"), "conv_scaling") == ""
-
-
-def test_install_exchanges_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_replaces_a_folder_with_and_without_an_atomic_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for method in ("exchanged", "moved"):
         for name in ("old", "new"):
             (tmp_path / method / name).mkdir(parents=True)

@@ -42,8 +42,8 @@ every_measured_study = pytest.mark.parametrize("study", WITH_RECORDS)
 every_study_of_own_records = pytest.mark.parametrize("study", WITH_OWN_RECORDS)
 
 VERDICTS = ("supported", "refuted")
-#: Claims that noise in times may decide: claims about bytes, pages and blocks; a claim about the
-#: scatter of times; and a claim about theory divided by time.
+#: Claims that may be decided although times are noise: claims about bytes, pages and blocks; a
+#: claim about the scatter of times; and a claim about theory divided by time.
 DECIDED_WITHOUT_TIME = {
     "pages-follow", "cliff-predicted", "peaks-exact",
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
@@ -56,19 +56,23 @@ DECIDED_WITHOUT_SAMPLES = {
 
 
 @cache
-def findings(study: str, kind: str | None = None) -> Findings:
+def findings(study: str, fault: str | None = None) -> Findings:
+    """Compute a study from a part of its committed records, with a fault of ``DEGRADED``."""
     inputs = thinned_inputs(committed_inputs(study))
-    return compute(study, DEGRADED[kind](inputs) if kind else inputs)
+    return compute(study, DEGRADED[fault](inputs) if fault else inputs)
 
 
 @cache
-def paper(study: str, kind: str | None = None) -> Manuscript:
-    return render_paper(study, findings(study, kind))
+def paper(study: str, fault: str | None = None) -> Manuscript:
+    return render_paper(study, findings(study, fault))
 
 
-def assert_described(study: str, kind: str | None) -> None:
-    """Assert that values, tables, figures and claims have descriptions and sources."""
-    content = paper(study, kind).findings
+def assert_described(study: str, fault: str | None) -> None:
+    """Assert that values, tables and claims are described.
+
+    Only with a fault may a claim name a value that the paper lacks.
+    """
+    content = paper(study, fault).findings
     for value in content.values.values():
         assert value.name and value.unit and value.formula, value.id
         if isinstance(value.number, Estimate):
@@ -77,18 +81,18 @@ def assert_described(study: str, kind: str | None) -> None:
         assert {len(row) for row in table.rows} <= {len(table.columns)}, table.id
     for claim in content.claims.values():
         assert claim.because.strip() and claim.title, claim.id
-        assert {*claim.numbers} <= content.values.keys() or kind, claim.id
+        assert {*claim.numbers} <= content.values.keys() or fault, claim.id
 
 
-def decided(content: Findings) -> set[str]:
-    """Return the ids of decided claims."""
+def decided_claims(content: Findings) -> set[str]:
     return {id for id, claim in content.claims.items() if claim.verdict in VERDICTS}
 
 
 @every_study
 def test_the_package_of_a_study_declares_only_attachments(study: str) -> None:
-    named = {name for name in vars(import_module(f"report.studies.{study}")) if name.isupper()}
-    assert named <= {"ATTACHMENTS"}, "a misspelt name would read no file"
+    package = import_module(f"report.studies.{study}")
+    constants = {name for name in vars(package) if name.isupper()}
+    assert constants <= {"ATTACHMENTS"}, "a misspelt name would read no file"
 
 
 @every_study
@@ -116,17 +120,17 @@ def test_a_paper_without_records_is_complete_and_says_so(study: str) -> None:
 def test_numbers_equal_the_pins(study: str) -> None:
     """After a change that is understood, ``build.py --accept`` pins the new numbers."""
     chosen, content = compute_usable(study, ROOT / "data")
-    now, pinned = pins_of(content, record_names(chosen.origin)), read_pins(study, ROOT / "data")
+    new, pinned = pins_of(content, record_names(chosen.origin)), read_pins(study, ROOT / "data")
     assert pinned, f"pin its numbers: python build.py {study} --accept"
-    assert now.records == pinned.records and now.audits == pinned.audits
-    assert [move.sentence for move in moves(pinned, now)] == []
+    assert new.records == pinned.records and new.audits == pinned.audits
+    assert [move.sentence for move in moves(pinned, new)] == []
 
 
 @every_measured_study
-@pytest.mark.parametrize("kind", [None, *(kind for kind in DEGRADED if kind != "no record")])
-def test_a_paper_with_faulty_records_is_complete(study: str, kind: str | None) -> None:
-    assert_described(study, kind)
-    assert_whole(study, paper(study, kind))
+@pytest.mark.parametrize("fault", [None, *(fault for fault in DEGRADED if fault != "no record")])
+def test_a_paper_of_faulty_records_is_complete(study: str, fault: str | None) -> None:
+    assert_described(study, fault)
+    assert_whole(study, paper(study, fault))
 
 
 @pytest.mark.parametrize("study", ["backend_speedup", "conv_profiling"])
@@ -137,14 +141,14 @@ def test_papers_state_that_an_attachment_is_missing(study: str) -> None:
 
 
 @every_study
-@pytest.mark.parametrize("kind", ["no cases", "no samples", "all out of memory"])
-def test_a_record_without_samples_decides_nothing(study: str, kind: str) -> None:
-    claims = decided(findings(study, kind)) - DECIDED_WITHOUT_SAMPLES
-    assert claims <= decided(findings(study, "no record"))
+@pytest.mark.parametrize("fault", ["no cases", "no samples", "all out of memory"])
+def test_a_record_without_samples_decides_no_further_claim(study: str, fault: str) -> None:
+    claims = decided_claims(findings(study, fault)) - DECIDED_WITHOUT_SAMPLES
+    assert claims <= decided_claims(findings(study, "no record"))
 
 
 @every_study
-def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -> None:
+def test_terms_explain_all_differences_and_all_tables_and_figures_are_printed(study: str) -> None:
     content, text = findings(study), paper(study).text
     assert [item.id for item in content.reconciliations.values() if not item.explained] == []
     assert [id_ for id_ in (*content.tables, *content.figures) if f"{{#{id_}" not in text] == []
@@ -154,11 +158,12 @@ def test_the_paper_prints_every_table_and_figure_without_residuals(study: str) -
 
 @every_study_of_own_records
 def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
+    """Factors describe a case, such as its batch size; their values are levels."""
     inputs = thinned_inputs(committed_inputs(study))
     stored = inputs.records[0]
     cases = stored.record.cases
     first_cases = [cases[index] for index in degraded.first_of_each_subject(cases)]
-    refused = 0
+    refusals = 0
     for first in first_cases:
         variants: list[dict[str, Any]] = [{**first.factors, "colour": "red"}]
         for name in first.factors:
@@ -167,36 +172,37 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
         for factors in variants:
             case = msgspec.structs.replace(first, factors=factors)
             # If no study reads the factor, the whole paper is computed; few cases make this fast.
-            few = msgspec.structs.replace(stored.record, cases=(case, *cases[::50]))
+            record = msgspec.structs.replace(stored.record, cases=(case, *cases[::50]))
             try:
-                compute(study, replace(inputs, records=(replace(stored, record=few),)))
+                compute(study, replace(inputs, records=(replace(stored, record=record),)))
             except StudyError as error:
-                refused += 1
+                refusals += 1
                 pattern = rf"data/{stored.file}: cases\[0\]\.factors\.\w+: (this|expected|found)"
                 assert re.match(pattern, str(error)) and "; run " in str(error)
-    assert refused > len(first_cases)
+    assert refusals > len(first_cases)
 
 
 @pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
-def test_a_case_with_another_layer_is_refused_with_its_place(study: str) -> None:
+def test_a_case_whose_layers_contradict_its_factors_is_refused(study: str) -> None:
     inputs = thinned_inputs(committed_inputs(study))
-    case = next(case for case in inputs.records[-1].record.cases if case.layers)
+    stored = inputs.records[-1]
+    case = next(case for case in stored.record.cases if case.layers)
     wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
-    record = msgspec.structs.replace(inputs.records[-1].record, cases=(wrong,))
+    record = msgspec.structs.replace(stored.record, cases=(wrong,))
     with pytest.raises(StudyError, match=r"^data/.*cases\[0\]\.layers: .*; run the experiment"):
-        compute(study, replace(inputs, records=(replace(inputs.records[-1], record=record),)))
+        compute(study, replace(inputs, records=(replace(stored, record=record),)))
 
 
 @every_study_of_own_records
-def test_a_paper_is_complete_with_a_record_of_each_kind_alone(study: str) -> None:
-    """The machines in the roles change; records of a kind have the same device and subjects."""
+def test_a_paper_is_complete_with_one_record_and_without_the_first(study: str) -> None:
+    """Of records with the same device and subjects, one is tested."""
     inputs = committed_inputs(study)
     records = tuple(degraded.thinned(stored, 8) for stored in inputs.records)
-    record_by_kind: dict[tuple[str, frozenset[object]], Stored] = {}
+    tested: dict[tuple[str, frozenset[object]], Stored] = {}
     for stored in records:
         subjects = frozenset(case.factors.get("subject") for case in stored.record.cases)
-        record_by_kind.setdefault((stored.record.environment.device, subjects), stored)
-    for stored in record_by_kind.values():
+        tested.setdefault((stored.record.environment.device, subjects), stored)
+    for stored in tested.values():
         assert_whole(study, compute(study, replace(inputs, records=(stored,))))
     assert_whole(study, compute(study, replace(inputs, records=records[1:])))
 
@@ -212,15 +218,15 @@ def test_markup_in_data_is_printed_as_text(study: str) -> None:
 
 
 @every_study_of_own_records
-def test_noise_decides_no_claim(study: str) -> None:
-    """At a level of 95 %, noise decides a claim in twenty, but not the same claim twice."""
+def test_noise_decides_no_claim_twice(study: str) -> None:
+    """At a level of 95 %, noise decides one claim in twenty, but not the same claim twice."""
 
-    def decided_by(inputs: Inputs) -> set[str]:
-        judged = verdicts(study, inputs, *findings(study).claims)
-        return {id for id, verdict in judged.items() if verdict in VERDICTS}
+    def decided_with(inputs: Inputs) -> set[str]:
+        verdict_by_claim = verdicts(study, inputs, *findings(study).claims)
+        return {id for id, verdict in verdict_by_claim.items() if verdict in VERDICTS}
 
     inputs = committed_inputs(study)
-    without_time = decided_by(DEGRADED["no time"](inputs))
-    decided_by_noise = [decided_by(with_noise(inputs, seed)) for seed in (5, 6, 7, 8)]
-    for first, second in combinations(decided_by_noise, 2):
+    without_time = decided_with(DEGRADED["no time"](inputs))
+    claims_by_seed = [decided_with(with_noise(inputs, seed)) for seed in (5, 6, 7, 8)]
+    for first, second in combinations(claims_by_seed, 2):
         assert (first & second) - without_time <= DECIDED_WITHOUT_TIME

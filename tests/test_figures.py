@@ -63,7 +63,13 @@ ROOFLINE = panels.Roofline(
 
 
 class Case(NamedTuple):
-    """A panel with expected marks by series, bars (left and right end), words, and rows of data."""
+    """A panel and what its drawing must contain.
+
+    - ``marks``: positions (x, y) of the marks of each series;
+    - ``bars``: left and right end of each bar;
+    - ``words``: the last texts;
+    - ``data``: lines of the panel's downloadable table; None if they are not tested.
+    """
 
     panel: Panel
     marks: Sequence[Sequence[tuple[float, float]]] = ()
@@ -100,10 +106,10 @@ CASES = {
 
 
 @contextmanager
-def drawn(panel: Panel, inches: float = 3.5) -> Iterator[Figure]:
-    """Draw a single panel in the style of print."""
+def drawn(panel: Panel, width: float = 3.5) -> Iterator[Figure]:
+    """Draw a single panel in the style of print; ``width`` in inches."""
     with mpl.rc_context({**mpl.rcParamsDefault, **style.RC}):  # type: ignore[arg-type]
-        figure = Figure(figsize=(inches, 2.3), layout="constrained")
+        figure = Figure(figsize=(width, 2.3), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
         draw(panel, axes)
@@ -126,7 +132,10 @@ def markers(figure: Figure) -> list[list[tuple[float, float]]]:
 
 
 def bars(figure: Figure) -> list[tuple[float, float]]:
-    """Return the left and right end of every bar, row by row."""
+    """Return the left and right end of every bar, row by row.
+
+    Coordinates are rounded, since the two ends of a row may differ by a rounding error.
+    """
     patches = (patch for axes in figure.axes for patch in axes.patches)
     boxes = [patch.get_bbox() for patch in patches if isinstance(patch, Rectangle)]
     rows = sorted(boxes, key=lambda box: round((box.y0 + box.y1) / 2, 6))
@@ -155,17 +164,19 @@ def test_settings_of_matplotlib_do_not_change_a_drawing(monkeypatch: pytest.Monk
         assert dict(mpl.rcParams) == before, "the user's settings are unchanged"
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_marks_have_the_positions_of_their_numbers(case: str) -> None:
-    panel, marks, expected_bars, words, data = CASES[case]
-    with drawn(panel) as figure:
-        assert markers(figure) == [*marks]
-        assert bars(figure) == [*expected_bars]
-        assert texts(figure)[-len(words) :] == [*words]
-    if data is not None:
-        rows = [["" if cell is None else str(cell) for cell in row] for row in panel.rows()]
-        assert rows == [line.strip().split("|") for line in data.strip().splitlines()]
-        assert {row[0] for row in Drawing((panel,)).data()} <= {panel.title or "1"}
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_marks_have_the_positions_of_their_numbers(case: Case) -> None:
+    with drawn(case.panel) as figure:
+        assert markers(figure) == [*case.marks]
+        assert bars(figure) == [*case.bars]
+        assert texts(figure)[-len(case.words) :] == [*case.words]
+    if case.data is not None:
+        lines = []
+        for row in case.panel.rows():
+            lines.append("|".join("" if cell is None else str(cell) for cell in row))
+        assert lines == [line.strip() for line in case.data.strip().splitlines()]
+        panel_names = {row[0] for row in Drawing((case.panel,)).data()}
+        assert panel_names <= {case.panel.title or "1"}
 
 
 def test_intervals_end_at_their_numbers() -> None:
@@ -183,23 +194,26 @@ def test_intervals_end_at_their_numbers() -> None:
 
 
 def test_a_roof_has_its_corner_at_the_ridge() -> None:
+    """The ridge is the intensity at which the bandwidth reaches the peak: 200 / 30."""
     assert ROOF.ridge == pytest.approx(200 / 30)
     with drawn(ROOFLINE) as figure:
         low, high = figure.axes[0].get_xlim()
-        assert (low, high) == pytest.approx((1 / 2.5, 50))
+        # The points lie at intensities of 1 to 20; the margins are factors of 2.5.
+        assert (low, high) == pytest.approx((1 / 2.5, 20 * 2.5))
         intensity, rate = lines_of(figure)[-1].get_data()
         assert [*map(float, intensity)] == pytest.approx([low, 200 / 30, high])
         assert [*map(float, rate)] == pytest.approx([30 * low, 200, 200])
         assert sorted(texts(figure)) == ["arithmetic", "memory", "most"]
 
 
-def test_panels_of_a_row_share_a_range() -> None:
+def test_panels_of_a_row_share_a_range_if_the_drawing_says_so() -> None:
     row = tuple(replace(LINEAR, points=(Points("a", (x,), (x,)),)) for x in (2.0, 50.0))
 
     def distance_from_top(same_axes: bool) -> float:
-        """Return the distance of the smaller value from the upper edge of the drawing."""
+        """Return the distance of the smaller value from the upper edge, in parts of the height."""
         drawing = render(Drawing(row, wide=True, same_axes=same_axes), "x")
-        return drawing.series[0].points[0][1]
+        _, y, _ = drawing.series[0].points[0]
+        return y
 
     assert distance_from_top(same_axes=True) > distance_from_top(same_axes=False) + 0.2
 
@@ -209,7 +223,7 @@ def test_direct_labels_do_not_overlap_and_replace_the_legend() -> None:
     lines = tuple(
         Points(name, (1.0, 2.0), (1.0, last), joined=True) for name, last in last_values.items()
     )
-    with drawn(Scaling("x", "y", lines, names_at_ends=True), inches=7.16) as figure:
+    with drawn(Scaling("x", "y", lines, names_at_ends=True), width=7.16) as figure:
         boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
         assert sorted(boxes, key=lambda name: boxes[name].y0) == ["low", "a", "c", "b"]
         assert not any(one.overlaps(other) for one, other in combinations(boxes.values(), 2))
@@ -221,18 +235,19 @@ def test_rendered_figures_have_ids_and_positions_of_series() -> None:
     names = [series.name for series in figure.series]
     assert names == ["Run_1 $5", "Reported", "Theory", "Part", "Reported"]
     assert all(f'id="{id}"' in figure.svg.decode() for series in figure.series for id in series.ids)
-    points = figure.series[0].points
+    points = figure.series[0].points  # x, distance from the top, and description of each point
     assert points == tuple(sorted(points, key=lambda point: (point[0], -point[1])))
     assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
     assert "style=" not in figure.svg.decode(), "a content security policy may forbid styles"
 
 
-def test_series_differ_also_without_colours() -> None:
-    for number, property_of in enumerate((style.marker, style.hatching, style.colour)):
-        assert len({property_of(series) for series in range(7)}) == 7, number
+def test_seven_series_differ_in_each_of_marker_hatching_and_colour() -> None:
+    for property_of in (style.marker, style.hatching, style.colour):
+        assert len({property_of(series) for series in range(7)}) == 7, property_of.__name__
 
 
 def page_of(panel: Panel) -> Any:
+    """Return the only page of the panel's PDF."""
     (page,) = PdfReader(io.BytesIO(render(Drawing((panel,), wide=True), "x").pdf)).pages
     return page
 

@@ -39,14 +39,15 @@ SIGNED_NUMBERS = st.builds(lambda size, sign: size * sign, NUMBERS, st.sampled_f
 
 @st.composite
 def estimates(draw: st.DrawFn) -> Estimate:
+    """Draw a number with an asymmetric interval at one of several confidence levels."""
     value = draw(SIGNED_NUMBERS | st.just(0.0))
     below, above = (draw(st.floats(1e-6, 10)) * (abs(value) or 1.0) for _ in range(2))
     level = draw(st.sampled_from((0.25, 0.5, 0.75, 0.95)))
-    return Estimate(value, value - below, value + above, 30, level)
+    return Estimate(value, value - below, value + above, n=30, confidence=level)
 
 
-def read(text: str) -> Fraction:
-    """Return the exact number in a printed text."""
+def number_in(text: str) -> Fraction:
+    """Return the exact number that a text prints."""
     return Fraction(text.replace(",", "").replace(MINUS, "-"))
 
 
@@ -57,11 +58,11 @@ def read(text: str) -> Fraction:
 @example(999.96, 1)
 def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals: int) -> None:
     last_digit, text = Fraction(10) ** -decimals, text_format.digits(number, decimals)
-    assert abs(read(text) - Fraction(number)) <= last_digit / 2 * (1 + Fraction(1, 10**9))
-    assert text.startswith(MINUS) == (number < 0 and read(text) != 0)
+    assert abs(number_in(text) - Fraction(number)) <= last_digit / 2 * (1 + Fraction(1, 10**9))
+    assert text.startswith(MINUS) == (number < 0 and number_in(text) != 0)
     assert len(text.partition(".")[2]) == max(decimals, 0)
     # Four digits: a number is off by at most 0.05 %, and a little for the error of a float.
-    assert abs(read(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
+    assert abs(number_in(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
 
 
 @pytest.mark.parametrize(("interval", "decimals", "rounded"), [
@@ -69,7 +70,7 @@ def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals
     ((-1.26, -0.01), 1, (-1.3, 0)), ((1234, 1266), -1, (1230, 1270)),
     ((0, math.inf), 2, (0, math.inf)),
 ])  # fmt: skip
-def test_bounds_that_are_rounded_outward_contain_the_interval(
+def test_rounded_bounds_contain_the_interval(
     interval: tuple[float, float], decimals: int, rounded: tuple[float, float]
 ) -> None:
     assert text_format.round_outward(*interval, decimals) == pytest.approx(rounded)
@@ -77,7 +78,7 @@ def test_bounds_that_are_rounded_outward_contain_the_interval(
 
 @given(st.integers(-(10**18), 10**18))
 def test_whole_numbers_are_printed_in_full(number: int) -> None:
-    assert read(plain(number)) == number
+    assert number_in(plain(number)) == number
     assert re.fullmatch(rf"{MINUS}?\d{{1,3}}(,\d{{3}})*", plain(number))
 
 
@@ -94,10 +95,10 @@ def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) ->
     )
     low, high = bounds.removeprefix("[").removesuffix("]").split(", ")
     assert bool(level) == (estimate.confidence < 0.95)
-    assert read(low) <= read(number) <= read(high)
+    assert number_in(low) <= number_in(number) <= number_in(high)
     assert len({len(text.partition(".")[2]) for text in (number, low, high)}) == 1
     last_digit = 10.0 ** -text_format.decimals_of(estimate)
-    # A half-width with a leading digit up to 3.55 has two digits.
+    # Half of the interval's width has at most two digits, or one if it begins with more than 3.55.
     assert last_digit >= (estimate.high - estimate.low) / 2 / 35.51
     if estimate.value:
         leading_digit = 10.0 ** math.floor(math.log10(abs(estimate.value)))
@@ -111,16 +112,17 @@ def test_a_number_and_its_interval_have_the_same_decimals(estimate: Estimate) ->
 @example(0.00099996, "s")
 @example(1e-6, "s")
 def test_prefixes_make_numbers_between_1_and_1000(number: float, unit: str) -> None:
-    shown, _, with_unit = quantity_text(number, unit).partition(NO_BREAK)
-    prefix = with_unit.removesuffix(unit)
-    size = read(shown) * Fraction(10) ** PREFIXES[prefix]
+    digits, _, unit_with_prefix = quantity_text(number, unit).partition(NO_BREAK)
+    prefix = unit_with_prefix.removesuffix(unit)
+    size = number_in(digits) * Fraction(10) ** PREFIXES[prefix]
     assert abs(size - Fraction(number)) <= Fraction(number) * Fraction(51, 10**5)
-    assert read(shown) < 1000 or prefix == "P"
-    assert read(shown) >= 1 or prefix == ("n" if unit == "s" else "")
+    assert number_in(digits) < 1000 or prefix == "P"
+    assert number_in(digits) >= 1 or prefix == ("n" if unit == "s" else "")
 
 
 def around(value: float, half_width: float) -> Estimate:
-    return Estimate(value, value - half_width, value + half_width, 30, 0.95)
+    """Return a value with a symmetric interval."""
+    return Estimate(value, value - half_width, value + half_width, n=30, confidence=0.95)
 
 
 @pytest.mark.parametrize(("number", "unit", "style", "text"), [
@@ -141,23 +143,24 @@ def around(value: float, half_width: float) -> Estimate:
     (around(12.3456, 0.2), "s", "measured", "12.35 s"),
     (around(12.3456, 0.4), "s", "measured", "12.3 s"),
     (around(12.3456, 40.0), "s", "measured", "10 s"),
-    (around(12.3456, 1e-9), "s", "measured", "12.35 s"),
+    (around(12.3456, 1e-9), "s", "measured", "12.35 s"),  # at most four digits
     (around(0.0, 2e-6), "s", "measured", "0.0 µs"),
     (around(1e-9, 1e-3), "s", "measured", "0.0 ms"),
     (around(1.0, 1e300), "s", "measured", "0 Ps"),
-    # Without a width, the number is exact.
+    # An interval without a width belongs to an exact number.
     (around(5_308_416.0, 0.0), "1", "measured", "5,308,416"),
     (around(1.5, 0.0), "1", "measured", "1.500"),
 ])  # fmt: skip
-def test_quantities(number: float | Estimate, unit: str, style: Any, text: str) -> None:
+def test_quantities_have_a_unit(number: float | Estimate, unit: str, style: Any, text: str) -> None:
     assert quantity_text(number, unit, style) == text.replace(" ", NO_BREAK)
 
 
 FILE = "conv_scaling/a_b.json"
-ESTIMATE = Estimate(0.0125, 0.012, 0.013, 30, 0.95)
+ESTIMATE = Estimate(0.0125, low=0.012, high=0.013, n=30, confidence=0.95)
 MISSING_VALUE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
 
 
+# ``texts``: the value's forms plain, about, bare and interval, separated by |.
 @pytest.mark.parametrize(("number", "unit", "style", "texts"), [
     (ESTIMATE, "s", "measured", "12.5 ms|13 ms|12.5|12.5 [12.0, 13.0] ms"),
     (21_233_664, "FLOP", "exact", "21,233,664 FLOP|21,233,664 FLOP|21,233,664|21,233,664 FLOP"),
@@ -167,31 +170,34 @@ MISSING_VALUE = Value("gone", "Gone", Missing("no run is in the data directory")
      "10.6 million a second"),
     # The interval determines the digits, and is printed with a level below 95 %, but not with
     # the level 0.
-    (Estimate(147456.5, 1e5, 2e5, 5, 0.95), "B", "exact",
+    (Estimate(147456.5, 1e5, 2e5, n=5, confidence=0.95), "B", "exact",
      "150,000 B|150,000 B|150,000|150,000 [100,000, 200,000] B"),
-    (Estimate(0.5, 0.45, 0.55, 9, 0.9), "1", "percent", "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
-    (Estimate(41.4, 38.9, 44.0, 2, 0.5), "1", "measured",
+    (Estimate(0.5, 0.45, 0.55, n=9, confidence=0.9), "1", "percent",
+     "50 %|50 %|50|50 [45, 55] % (at 90 %)"),
+    (Estimate(41.4, 38.9, 44.0, n=2, confidence=0.5), "1", "measured",
      "41.4|41|41.4|41.4 [38.9, 44.0] (at 50 %)"),
-    (Estimate(41.4, 38.9, 44.0, 2, 0.0), "1", "measured", "41.4|41|41.4|41.4"),
+    (Estimate(41.4, 38.9, 44.0, n=2, confidence=0.0), "1", "measured", "41.4|41|41.4|41.4"),
     # A range of assumptions (n = 0) is printed in parentheses.
-    (Estimate(1.97, 1.44, 2.43, 0, 1.0), "1", "measured", "2.0|2|2.0|2.0 (1.4 to 2.4)"),
-    (Estimate(2.0, 1.0, 3.0, 9, 0.0, bimodal=True), "s", "measured",
+    (Estimate(1.97, 1.44, 2.43, n=0, confidence=1.0), "1", "measured",
+     "2.0|2|2.0|2.0 (1.4 to 2.4)"),
+    (Estimate(2.0, 1.0, 3.0, n=9, confidence=0.0, bimodal=True), "s", "measured",
      "1.0 to 3.0 s|1.0 to 3.0 s|1.0 to 3.0|1.0 to 3.0 s"),
 ])  # fmt: skip
-def test_values_in_sentences(number: Any, unit: str, style: Any, texts: str) -> None:
-    """All forms link to the value: plain, rounded to two digits, without unit, with interval."""
+def test_forms_of_values_in_sentences(number: Any, unit: str, style: Any, texts: str) -> None:
+    """Forms: plain, about (rounded to two digits), bare (without unit), and with interval."""
     value = Value("a_b", "Name", number, unit, "formula", style=style)
-    link = "](#v-a-b){.value}"
-    shown = map(value.form, ("", "about", "bare", "interval"))
-    assert [form.replace(NO_BREAK, " ").replace("\\", "") for form in shown] == [
-        f"[{text}{link}" for text in texts.split("|")
+    forms = [value.form(name) for name in ("", "about", "bare", "interval")]
+    assert [form.replace(NO_BREAK, " ").replace("\\", "") for form in forms] == [
+        f"[{text}](#v-a-b){{.value}}" for text in texts.split("|")
     ]
 
 
 def test_ranges_of_assumptions_have_no_level() -> None:
-    value = Value("a", "Name", Estimate(1.97, 1.44, 2.43, 0, 1.0), "B", "formula")
+    assumed = Estimate(1.97, 1.44, 2.43, n=0, confidence=1.0)
+    value = Value("a", "Name", assumed, "B", "formula")
     assert value.form("range").startswith("[1.4 to 2.4") and ESTIMATE.level == 0.95
-    assert value.as_json() | {"interval": [1.44, 2.43], "confidence": None} == value.as_json()
+    content = value.as_json()
+    assert (content["interval"], content["confidence"]) == ([1.44, 2.43], None)
 
 
 def test_thousands_separators_in_formulas_add_no_space() -> None:
@@ -202,7 +208,7 @@ def test_thousands_separators_in_formulas_add_no_space() -> None:
 NO_WRAPPING = ("--wrap=none",)
 
 
-def cells(text: str) -> list[list[str]]:
+def cells_by_pandoc(text: str) -> list[list[str]]:
     """Return pandoc's rows of the table in ``text``, with superscripts between ``^``."""
     page = pypandoc.convert_text(text, "html", format="markdown+smart", extra_args=NO_WRAPPING)
     rows = re.findall(r"<tr.*?</tr>", re.sub("</?sup>", "^", page), re.DOTALL)
@@ -213,9 +219,10 @@ def cells(text: str) -> list[list[str]]:
 def test_the_list_of_values_has_a_row_per_value() -> None:
     time = Value("time_largest", "Time | largest", ESTIMATE, "s", "median", (FILE,))
     work = Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact")
-    listed = provenance([time, work, MISSING_VALUE], asked=[FILE])
-    assert all(f"{{#{value.anchor}}}" in listed for value in (time, work, MISSING_VALUE))
-    assert [[cell.replace(NO_BREAK, " ") for cell in row] for row in cells(listed)[1:]] == [
+    text = provenance([time, work, MISSING_VALUE], asked=[FILE])
+    assert all(f"{{#{value.anchor}}}" in text for value in (time, work, MISSING_VALUE))
+    _, *rows = cells_by_pandoc(text.replace(NO_BREAK, " "))
+    assert rows == [
         ["Time | largest", "12.5 ms", "median", "30", f"{FILE} (chosen by --use)"],
         ["Work", "21,233,664 FLOP", "2 · MAC", "", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
@@ -229,10 +236,10 @@ def test_details_of_a_value_contain_samples_and_formula() -> None:
     no_records = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
     contents = details([rate, MISSING_VALUE], no_records)
     assert contents["values"]["v-gone"]["reason"] == "no run is in the data directory"
-    shown = contents["values"]["v-rate"]
-    numbers = f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms"
-    assert (shown["formula"], shown["numbers"]) == ("work / time", numbers)
-    assert (shown["sources"], shown["series"]) == (["b.json", "a.json"], [0])
+    rate_details = contents["values"]["v-rate"]
+    assert rate_details["formula"] == "work / time"
+    assert rate_details["numbers"] == f"4{NO_BREAK}FLOP / 590{NO_BREAK}ms"
+    assert (rate_details["sources"], rate_details["series"]) == (["b.json", "a.json"], [0])
     (series,) = contents["series"]
     bounds = f"500{NO_BREAK}ms", f"750{NO_BREAK}ms", 6
     assert (series["low"], series["high"], series["n"]) == bounds
@@ -264,7 +271,7 @@ TABLE = Table(
 
 def test_markdown_tables_have_cells_notes_and_caption() -> None:
     text = to_markdown(TABLE, r"Times of \*every\* case_1")
-    assert cells(text) == [
+    assert cells_by_pandoc(text) == [
         ["Device", "Batch", "Time (ms)", "Share (%)", "Memory (B)"],
         ["A|B, 2 threads", "1", "12.5 [12.0, 13.0]", "50", "147,456"],
         ["C_1 <x>", "1,024", f"{MISSING}^a^", f"{MISSING}^b^", "150,994,944"],
@@ -290,14 +297,14 @@ def test_csv_and_json_have_raw_numbers() -> None:
     assert data["sources"] == ["conv_scaling/x.json"]
 
 
-@pytest.mark.parametrize(("levels", "note"), [
+@pytest.mark.parametrize(("levels", "last_note"), [
     ((0.95,), "Own: A|B."),
     ((0.95, 0.75), "Intervals hold at 75 to 95 %."),
     ((0.75,), "Intervals hold at 75 %."),
 ])  # fmt: skip
-def test_tables_note_intervals_below_95_percent(levels: tuple[float, ...], note: str) -> None:
+def test_tables_note_intervals_below_95_percent(levels: tuple[float, ...], last_note: str) -> None:
     rows = tuple(("A", 1, replace(ESTIMATE, confidence=level), 0.5, 1) for level in levels)
-    assert replace(TABLE, rows=rows).note_texts()[-1] == ("", note)
+    assert replace(TABLE, rows=rows).note_texts()[-1] == ("", last_note)
 
 
 def test_latex_tables_have_escaped_cells_units_and_note_marks() -> None:
@@ -307,27 +314,31 @@ def test_latex_tables_have_escaped_cells_units_and_note_marks() -> None:
     assert last.startswith(r"{}[D] \textbackslash{}\%\&\_−\textless{}&16&250&—\textsuperscript{b}&")
 
 
+#: A column of paragraphs; %s is its share of the line.
 P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
+NARROW, WIDE, ONE_COLUMN = "a column of the page", "two columns", "a page of one column"
 
 
-@pytest.mark.parametrize(("lengths", "wide", "one_column", "types"), [
-    ((22, 22), False, False, "llr"),
+# Lengths of the texts in two columns, place of the table, and LaTeX's types of the columns.
+@pytest.mark.parametrize(("lengths", "place", "types"), [
+    ((22, 22), NARROW, "llr"),
     # Of 62 characters, gaps and the number use 13; the texts share 49 by length.
-    ((30, 60), False, False, f"{P % '0.355'}{P % '0.527'}r"),
-    ((30, 60), True, False, "llr"),
+    ((30, 60), NARROW, f"{P % '0.355'}{P % '0.527'}r"),
+    ((30, 60), WIDE, "llr"),
     # A column with line breaks is at least as wide as the widest column without.
-    ((30, 900), True, False, f"{P % '0.172'}{P % '0.869'}r"),
-    ((22, 60), False, False, f"l{P % '0.435'}r"),
+    ((30, 900), WIDE, f"{P % '0.172'}{P % '0.869'}r"),
+    ((22, 60), NARROW, f"l{P % '0.435'}r"),
     # A page of one column has 99 characters, shared by the square roots of the lengths.
-    ((30, 56), False, True, "llr"),
-    ((30, 66), False, True, f"{P % '0.350'}{P % '0.519'}r"),
+    ((30, 56), ONE_COLUMN, "llr"),
+    ((30, 66), ONE_COLUMN, f"{P % '0.350'}{P % '0.519'}r"),
 ])  # fmt: skip
 def test_columns_of_text_share_the_width_beside_numbers(
-    lengths: tuple[int, int], wide: bool, one_column: bool, types: str
+    lengths: tuple[int, int], place: str, types: str
 ) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
     row = (*("x" * length for length in lengths), 123456)
-    tabular = to_latex(Table("tbl-x", columns, (row,), wide=wide), one_column=one_column)
+    table = Table("tbl-x", columns, (row,), wide=place == WIDE)
+    tabular = to_latex(table, one_column=place == ONE_COLUMN)
     assert tabular.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
@@ -389,12 +400,14 @@ def squeezed(text: str) -> str:
 def test_pandoc_prints_escaped_text_unchanged(texts: list[str]) -> None:
     # The document begins with a separator, since pandoc may read a first line as a title.
     document = f"\n\n{SEPARATOR}\n\n".join(["", *(markdown(squeezed(text)) for text in texts)])
-    shown = pypandoc.convert_text(
+    output = pypandoc.convert_text(
         document, "plain", format="markdown+smart", extra_args=NO_WRAPPING
-    ).split(SEPARATOR)[1:]
-    assert [part.strip("\n") for part in shown] == [squeezed(text) for text in texts]
+    )
+    printed = [part.strip("\n") for part in output.split(SEPARATOR)[1:]]
+    assert printed == [squeezed(text) for text in texts]
 
 
+#: Commands of LaTeX that print a character or allow a line break.
 _COMMAND = re.compile(r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})")
 
 
@@ -435,5 +448,5 @@ def test_machines_with_equal_names_are_counted() -> None:
     names = ("Xeon, 1 thread", "NVIDIA H100 (nvidia-h100)", "NVIDIA H100 (nvidia-h100-2)")
     assert first_names(names) == "Xeon, 1 thread; NVIDIA H100 (2 machines)"
     one_machine = ("Zen 4 (amd-epyc-1t-193f1c)", "Zen 4 (amd-epyc-zen-4-1t-193f1c)")
-    assert first_names(one_machine) == "Zen 4", "by two labels"
+    assert first_names(one_machine) == "Zen 4", "two labels of one machine"
     assert first_names(("EPYC (Zen 3)", "b", "c", "d", "e")) == "EPYC (Zen 3); b; c; d; 1 other"

@@ -1,4 +1,8 @@
-"""gpu_survey: bytes and rooflines by hand, pairs of published rates, the paper's program."""
+"""gpu_survey: bytes and rooflines by hand, pairs of published rates, the paper's program.
+
+The study compares published tables of image rates of networks; each table has a setting, that is,
+a GPU, a version of PyTorch, a precision and a compiler.
+"""
 
 import gzip
 from collections.abc import Mapping
@@ -32,23 +36,27 @@ from report.studies.gpu_survey.study import CAUSES
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
 from tests import papers
 from tests.degraded import committed_inputs
-from tests.test_documents import blocks, paper
+from tests.test_documents import run_python, template_of
 
-FILE = ROOT / "data" / OPERATORS
+OPERATORS_FILE = ROOT / "data" / OPERATORS
 STUDY = "gpu_survey"
+#: An artificial GPU, in FLOP/s and B/s.
 CARD = Card("card", peak=1e12, bandwidth=1e10)
 
 
 @cache
 def survey() -> Survey:
-    return Survey(committed_inputs("gpu_survey"))
+    """Return the results of the committed tables."""
+    return Survey(committed_inputs(STUDY))
 
 
 def test_the_rooflines_of_two_operators_by_hand() -> None:
-    """A product of 2 GFLOP takes 2 ms, a sum of 30 MB takes 3 ms."""
-    product = SurveyOperator("convolution", 10**9, 0, (TensorRead(500, -1),), 500)
+    """A product of 2 GFLOP takes 2 ms; a sum of 15 million values in half precision takes 3 ms."""
+    product = SurveyOperator(
+        "convolution", multiply_adds=10**9, weights=0, reads=(TensorRead(500, -1),), writes=500
+    )
     reads = (TensorRead(5 * 10**6, 5 * 10**6), TensorRead(5 * 10**6, -1))
-    added = SurveyOperator("add", 0, 0, reads, 5 * 10**6)
+    added = SurveyOperator("add", multiply_adds=0, weights=0, reads=reads, writes=5 * 10**6)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
     assert [*Networks([network]).seconds(np.ones(1), CARD)] == [approx(5e-3)]
 
@@ -65,19 +73,20 @@ class _HalfGroupNorm(nn.GroupNorm):
 def test_normalizations_between_convolutions_move_the_bytes_that_the_table_counts() -> None:
     """The sums of the table hold for a feature map of 64 x 32 x 32 under autocast."""
 
-    def moved(*between: nn.Module) -> int:
+    def moved_bytes(*between: nn.Module) -> int:
         first, second = nn.Conv2d(3, 64, 3, padding=1), nn.Conv2d(64, 8, 1)
         return mixed_precision_bytes(lambda: nn.Sequential(first, *between, second), (3, 32, 32))
 
-    bare, sums = moved(), map(sum, zip(*BETWEEN_CONVOLUTIONS.values(), strict=True))
+    sums = map(sum, zip(*BETWEEN_CONVOLUTIONS.values(), strict=True))
     norms = nn.BatchNorm2d(64), _HalfGroupNorm(8, 64), nn.GroupNorm(8, 64)
-    for norm, expected in zip(norms, sums, strict=True):
-        counted = (moved(norm, nn.ReLU(inplace=True)) - bare) / (64 * 32 * 32)
-        assert counted == approx(expected, rel=0.01)
+    only_convolutions = moved_bytes()
+    for norm, bytes_per_element in zip(norms, sums, strict=True):
+        added = moved_bytes(norm, nn.ReLU(inplace=True)) - only_convolutions
+        assert added / (64 * 32 * 32) == approx(bytes_per_element, rel=0.01)
 
 
 def test_attention_on_a_part_of_an_image_moves_its_operands_and_its_result() -> None:
-    """A copy of 224 elements, three casts from 4 to 2 bytes, then three reads and a write."""
+    """4 · 8 · 7 = 224 elements: a copy in 4 B, three casts to 2 B, three reads and a write."""
 
     class Attention(nn.Module):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -87,8 +96,11 @@ def test_attention_on_a_part_of_an_image_moves_its_operands_and_its_result() -> 
     assert mixed_precision_bytes(Attention, (4, 8, 8)) == 224 * (4 + 4 + 3 * (4 + 2) + 4 * 2)
 
 
-def test_bit_leaves_channels_last() -> None:
-    """BiT standardizes its weights by a batch normalization of a flat view (timm's StdConv2d)."""
+def test_normalizations_of_bit_return_contiguous_tensors() -> None:
+    """PyTorch's result of both normalizations is not in channels-last order.
+
+    BiT standardizes its weights by a batch normalization of a flat view (timm's StdConv2d).
+    """
     last = torch.channels_last
     with FakeTensorMode():
         images = torch.empty(2, 64, 8, 8, device="cuda").to(memory_format=last)
@@ -100,20 +112,24 @@ def test_bit_leaves_channels_last() -> None:
     assert layouts == [True, True, False, False]
 
 
-def test_rules_cover_every_published_network() -> None:
-    names = {name for table in survey().tables.values() for name in table.rows["network"]}
-    assert [name for name in names if subject.is_cnn(name) is None] == []
+def test_rules_decide_for_every_published_network_if_it_is_a_cnn() -> None:
+    for table in survey().tables.values():
+        for name in table.rows["network"]:
+            assert subject.is_cnn(name) is not None, name
 
 
 def test_a_network_counts_once_at_the_usual_image_size() -> None:
-    """Of equally near sizes the smaller counts, then the larger batch, if both tables have it."""
+    """Of equally near sizes the smaller counts, then the largest batch that both tables have.
+
+    256 and 192 pixels are equally near to 224; the second table lacks the batch of 128 images.
+    """
     rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
-    before = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
-    after = before.assign(rate=range(5, 9)).drop(index=2)
-    pairs = _join_tables(before.assign(rate=range(4)), after, _EQUAL_COLUMNS)
+    settings = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
+    before, after = settings.assign(rate=range(4)), settings.assign(rate=range(5, 9))
+    pairs = _join_tables(before, after.drop(index=2), _EQUAL_COLUMNS)
     (row,) = _one_size_per_network(pairs).to_dict("records")
-    chosen = [row[name] for name in ("network", "image", "batch", "rate_before", "rate_after")]
-    assert chosen == ["vgg", 192, 64, 1, 6]
+    columns = ("network", "image", "batch", "rate_before", "rate_after")
+    assert [row[name] for name in columns] == ["vgg", 192, 64, 1, 6]
 
 
 def test_families_follow_from_names() -> None:
@@ -130,37 +146,42 @@ def test_families_follow_from_names() -> None:
 
 
 def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
-    """Group norm is slower, but not if compiled or on the PRO; twins are equal on one card only."""
-    pairs, observed = survey().pairs, CAUSES[-1][1:]
-    steps = [pairs[id] for id in ("second", "compiled", "workstation")]
-    gains = [pair.gain_in(subject.GROUPED) for pair in steps]
-    gains.append(gains[0].matching(subject.BIT_NAMES))
-    slower = [point(gain.count_below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
-    assert slower == [1, 0, 0, 1]
+    """The last row of the table has the observations, the other rows what each cause predicts."""
+    observed = CAUSES[-1][1:]
     assert [*observed] == ["lose", "gain", "float32", "lose", "equal", "near 0"]
-    twins = [
-        survey().twins(setting)
-        for setting in (*subject.EAGER_29, *subject.CONTROL_SETTINGS.values())
-    ]
-    medians = [ratio.numbers.median() for ratio in twins]
+    for _, *predictions in CAUSES[:-1]:
+        for prediction, observation in zip(predictions, observed, strict=True):
+            assert prediction.endswith("×") == (prediction not in (observation, "any"))
+
+
+def test_networks_with_group_normalization_lose_except_if_compiled_or_on_the_pro() -> None:
+    pairs = survey().pairs
+    gains = [pairs[id].gain_in(subject.GROUPED) for id in ("second", "compiled", "workstation")]
+    gains.append(gains[0].matching(subject.BIT_NAMES))
+    losing_shares = [point(gain.count_below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
+    assert losing_shares == [1, 0, 0, 1]
+
+
+def test_twins_that_differ_in_normalization_have_equal_rates_on_one_card_and_in_controls() -> None:
+    """Expected values are median ratios of rates on three cards, and in four control settings."""
+    settings = (*subject.EAGER_29, *subject.CONTROL_SETTINGS.values())
+    medians = [survey().twins(setting).numbers.median() for setting in settings]
     assert medians == approx([1.099, 1.101, 1.002, 1.028, 0.999, 0.999, 0.999], abs=0.003)
     middle, pro, new = (
         set(survey().tables[setting].rows["network"]) for setting in subject.EAGER_29
     )
     assert new == middle < pro  # the versions of timm that can have run
-    for _, *results in CAUSES[:-1]:
-        for result, right in zip(results, observed, strict=True):
-            assert result.endswith("×") == (result not in (right, "any"))
 
 
 def scaled(rates: Mapping[str, float], networks: Mapping[str, float] | None = None) -> Inputs:
-    """Return published tables with scaled rates; keys end with PyTorch's version and compiler.
+    """Return published tables with scaled rates.
 
-    ``networks``: further factors of some networks in these tables.
+    ``rates`` maps the end of a setting (GPU, version of PyTorch, compiler) to a factor.
+    ``networks`` maps some networks to further factors in these settings.
     """
     inputs, by_network = committed_inputs(STUDY), networks or {}
 
-    def changed(stored: StoredImport) -> StoredImport:
+    def scaled_table(stored: StoredImport) -> StoredImport:
         machine, compiler = stored.record.environment, stored.record.conditions["compiler"]
         setting = f"{machine.model} {machine.framework} {compiler}"
         factors = [factor for name, factor in rates.items() if setting.endswith(name)]
@@ -174,7 +195,7 @@ def scaled(rates: Mapping[str, float], networks: Mapping[str, float] | None = No
             cases.append(msgspec.structs.replace(case, series={**case.series, **series}))
         return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
 
-    return replace(inputs, imported=tuple(map(changed, inputs.imported)))
+    return replace(inputs, imported=tuple(map(scaled_table, inputs.imported)))
 
 
 EAGER_5090, EAGER_PRO = "5090 PyTorch 2.9.1 none", "Edition PyTorch 2.9.1 none"
@@ -219,14 +240,16 @@ def test_a_network_that_gains_more_would_refute_that_three_backbones_predict_the
 
 
 def test_calibration_by_hand() -> None:
-    """The mean ratio of measured and counted prices (B) extends the time of further bytes."""
-    prices = (28.1, 24.6), (30.1, 26.3), (29.0, 25.9)
-    ratio = sum(measured / counted for measured, counted in prices) / len(prices)
+    """The calibration is the mean ratio of measured to counted bytes in three backbones.
+
+    It extends the predicted time of the bytes that a normalization in float32 adds.
+    """
+    measured_and_counted = (28.1, 24.6), (30.1, 26.3), (29.0, 25.9)
+    ratio = sum(measured / counted for measured, counted in measured_and_counted) / 3
     assert point(survey().calibration) == approx(ratio)
     rows = survey().pairs["second"].switched
-    assert set(rows.index[rows["calibrated"].isna()]) == {
-        f"{n}_gn" for n in subject.BACKBONES.values()
-    }
+    calibrating = {f"{name}_gn" for name in subject.BACKBONES.values()}
+    assert set(rows.index[rows["calibrated"].isna()]) == calibrating
     bit = rows.loc["resnetv2_152x4_bit"]
     time = 1 / bit["half"] + ratio * (1 / bit["single"] - 1 / bit["half"])
     assert bit["calibrated"] == approx(1 / time)
@@ -235,9 +258,8 @@ def test_calibration_by_hand() -> None:
 def test_the_program_of_the_paper_prints_a_prediction(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (program,) = blocks(paper("gpu_survey"), "python")
     monkeypatch.chdir(ROOT)
-    exec(program, {})
+    run_python(template_of(STUDY))
     pinned = read_pins(STUDY, ROOT / "data")
     assert pinned
     expected = [pinned.values[f"example_{name}"]["number"] for name in ("predicted", "grouped")]
@@ -246,31 +268,35 @@ def test_the_program_of_the_paper_prints_a_prediction(
     assert [float(number) for number in printed[1::2]] == approx(expected, rel=1e-8)
 
 
-def test_operators_by_hand_and_after_writing(tmp_path: Path) -> None:
-    """ResNet-50 and MobileNetV2 at 224 pixels, by the shapes of their layers."""
-    networks = operators.read_operators(FILE)
-    sizes = {n.network: (n.parameters, sum(o.multiply_adds for o in n.operators)) for n in networks}
-    assert sizes["resnet50"] == (25_557_032, 4_089_184_256)
-    assert sizes["mobilenetv2_100"] == (3_504_872, 300_774_272)
+def test_parameters_and_multiply_adds_of_captured_networks_by_hand() -> None:
+    """By hand from the shapes of the layers at 224 pixels."""
+    by_name = {captured.network: captured for captured in operators.read_operators(OPERATORS_FILE)}
+    for name, parameters, multiply_adds in (
+        ("resnet50", 25_557_032, 4_089_184_256),
+        ("mobilenetv2_100", 3_504_872, 300_774_272),
+    ):
+        network = by_name[name]
+        assert network.parameters == parameters
+        assert sum(operator.multiply_adds for operator in network.operators) == multiply_adds
+
+
+def test_written_operators_are_sorted_and_a_missing_file_has_none(tmp_path: Path) -> None:
+    networks = operators.read_operators(OPERATORS_FILE)
     operators.write_operators(tmp_path / OPERATORS, reversed(networks))
-    assert (tmp_path / OPERATORS).read_bytes() == FILE.read_bytes()
-    assert operators.read_operators(tmp_path / "none") == ()
+    assert (tmp_path / OPERATORS).read_bytes() == OPERATORS_FILE.read_bytes()
+    assert operators.read_operators(tmp_path / "missing") == ()
 
 
 LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (b"]]}", b"", "cannot be unpacked"),
-        (b":8", b":0", ">= 1"),
-        (b"side", b"size", "size"),
-        (LINE, 2 * LINE, "found a at 8 pixels twice"),
-    ],
-)
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, old: bytes, new: bytes, words: str) -> None:
-    content = gzip.compress(LINE.replace(old, new))
-    (tmp_path / OPERATORS).write_bytes(content if new else content[:-9])
-    with pytest.raises(RecordError, match=f"{OPERATORS}.*{words}"):
+@pytest.mark.parametrize(("content", "message"), [
+    (gzip.compress(LINE)[:-9], "cannot be unpacked"),
+    (gzip.compress(LINE.replace(b":8", b":0")), ">= 1"),
+    (gzip.compress(LINE.replace(b"side", b"size")), "size"),
+    (gzip.compress(2 * LINE), "found a at 8 pixels twice"),
+])  # fmt: skip
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / OPERATORS).write_bytes(content)
+    with pytest.raises(RecordError, match=f"{OPERATORS}.*{message}"):
         operators.read_operators(tmp_path / OPERATORS)

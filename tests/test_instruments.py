@@ -1,6 +1,7 @@
 """Output files of measuring programs: ncu's tables of an H100, traces, and counters' logs.
 
-Metric names are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
+ncu (Nsight Compute) counts instructions of a GPU, lackey (Valgrind) those of a CPU.  Metric names
+are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
 """
 
 import csv
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
@@ -25,34 +26,37 @@ from report.instruments.profiler import read_trace
 from tests.factory import DATA
 
 FILE = "conv_profiling/20261122T102731Z-nvidia-h100-80gb-hbm3-512a69aa.json"
-RUN = read_record(DATA / FILE, DATA)
-(CONTENT,) = read_attachments(RUN, ("ncu*",), DATA).values()
-LOGS = unpack(CONTENT, ncu.TOOL, RUN.file)
+STORED = read_record(DATA / FILE, DATA)
+(CONTENT,) = read_attachments(STORED, ("ncu*",), DATA).values()
+LOGS = unpack(CONTENT, ncu.TOOL, STORED.file)
 #: Table of the first case: nine matrix products of known work, and two calls of the layer.
 TABLE = LOGS[0].logs["table"]
-FACTORS = RUN.record.cases[LOGS[0].case].factors
+FACTORS = STORED.record.cases[LOGS[0].case].factors
 FIRST_CALL, SECOND_CALL = case_range(FACTORS, 0), case_range(FACTORS, 1)
 
 
 def test_counts_of_a_record_follow_from_its_tables() -> None:
-    assert len(LOGS) == 40
+    assert len(LOGS) == 40, "one per case with counters"
     for case_logs in LOGS:
         series, missing = ncu.read_series(case_logs.logs, place="here")
-        case = RUN.record.cases[case_logs.case]
+        case = STORED.record.cases[case_logs.case]
         assert missing == {} and series.keys() == set(ncu.QUANTITIES)
         assert series == {name: case.samples(name) for name in series}, case.factors
 
 
-RANGE = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+RANGE_COLUMN = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 
 
 def edited(range_name: str, metric: str, change: Callable[[int], object]) -> str:
-    """Return ``TABLE`` with changed sums of a metric in a range; parts of both names suffice."""
+    """Return ``TABLE`` with changed sums of a metric in a range; parts of both names suffice.
+
+    A range is a call or a matrix product; it may have launched several kernels.
+    """
     header, units, *launches = csv.reader(io.StringIO(TABLE))
     columns = [n for n, name in enumerate(header) if metric in name and name.endswith(".sum")]
     for launch in launches:
-        if range_name in launch[header.index(RANGE)]:
+        if range_name in launch[header.index(RANGE_COLUMN)]:
             for column in columns:
                 launch[column] = str(change(int(launch[column].replace(",", ""))))
     text = io.StringIO()
@@ -72,7 +76,7 @@ CORE, TENSOR = "ncu_cuda_core_flops", "ncu_tensor_core_flops"
 FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multiply_adds")}
 
 
-@pytest.mark.parametrize(("text", "missing", "words"), [
+@pytest.mark.parametrize(("table", "missing", "reason"), [
     (miscounted("bf16", 1.0003), set(), ""),
     (miscounted("bf16", 1.002), {TENSOR}, "1.002"),
     (miscounted("tf32", 0.997), {TENSOR}, "0.997"),
@@ -81,20 +85,23 @@ FP32 = {f"ncu_fp32_{kind}" for kind in ("additions", "multiplications", "multipl
     (miscounted("bf16", 1.03, "4096x"), set(), ""),
     (edited(FIRST_CALL, FADD, lambda _: "n/a"), {CORE, "ncu_fp32_additions"}, "no number"),
 ], ids=range(6))  # fmt: skip
-def test_untrusted_counts_are_left_out(text: str, missing: set[str], words: str) -> None:
-    series, reasons = ncu.read_series(ncu.logs_of(text, (FIRST_CALL, SECOND_CALL)), "case 0")
+def test_counts_are_left_out_if_products_of_known_work_are_miscounted(
+    table: str, missing: set[str], reason: str
+) -> None:
+    series, reasons = ncu.read_series(ncu.logs_of(table, (FIRST_CALL, SECOND_CALL)), "case 0")
     assert reasons.keys() == missing
-    assert all(words in reason for reason in reasons.values())
+    assert all(reason in text for text in reasons.values())
     assert series.keys() == set(ncu.QUANTITIES) - missing
 
 
 def test_output_around_a_table_is_ignored() -> None:
-    noisy = f"==PROF== Connected to process 1 (/usr/bin/python3)\nhello\n{TABLE}more\n"
-    assert read_table(noisy) == read_table(TABLE)
-    assert select_launches(noisy, lambda row: True) == TABLE
+    output = f"==PROF== Connected to process 1 (/usr/bin/python3)\nhello\n{TABLE}more\n"
+    assert read_table(output) == read_table(TABLE)
+    assert select_launches(output, lambda row: True) == TABLE
 
 
-LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
+#: Numbers in the formats of several languages.
+NUMBERS_OF_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -102,19 +109,20 @@ LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
     ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
     (TABLE[:-12], "cut off"),
     (TABLE.rpartition(",")[0] + "\n", "cut off"),
-    *((edited(FIRST_CALL, "lts__t_bytes.sum", lambda _, t=t: t), "LC_ALL=C") for t in LOCALES),
+    *((edited(FIRST_CALL, "lts__t_bytes.sum", lambda _, number=number: number), "LC_ALL=C")
+      for number in NUMBERS_OF_LOCALES),
     (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
     (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
     (ncu.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
     (TABLE.replace("op_fadd_", "op_none_"), "op_fadd_pred_on"),
 ], ids=range(12))  # fmt: skip
-def test_a_damaged_table_is_refused_with_its_place(text: str, message: str) -> None:
+def test_a_damaged_table_is_refused_with_its_case(text: str, message: str) -> None:
     with pytest.raises(RecordError, match=f"^case 3: .*{message}.*\\.$"):
         ncu.read_series({"table": text}, "case 3")
 
 
 def test_every_error_of_ncu_is_explained() -> None:
-    for words, output in (
+    for explanation, output in (
         ("run as root", "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels"),
         ("virtual machines", "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"),
         ("newer driver", "==ERROR== Cuda driver is not compatible with Nsight Compute."),
@@ -126,21 +134,23 @@ def test_every_error_of_ncu_is_explained() -> None:
         ("Failed to create nsight-lock", "==ERROR== Failed to create /home/somebody/nsight-lock."),
     ):
         text = explain_error(f"==PROF== Connected to process 7\n{output}\n")
-        assert text and words in text and text.endswith(".") and "\n" not in text
+        assert text and explanation in text and text.endswith(".") and "\n" not in text
     assert explain_error("==PROF== Disconnected") is None
 
 
+#: Beginnings of the metrics of tensor cores and of CUDA cores.
 TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
-#: FLOPs of one thread instruction on the CUDA cores; in half precision, it has two operands each.
-WEIGHTS = {}
+#: Metric → FLOPs of one thread instruction; in half precision (h) it computes two numbers.
+FLOPS_BY_METRIC = {}
 for precision, width in (("f", 1), ("d", 1), ("h", 2)):
     for operation, flops in (("add", 1), ("mul", 1), ("fma", 2)):
-        WEIGHTS[f"{INSTRUCTION}{precision}{operation}_pred_on"] = flops * width
+        FLOPS_BY_METRIC[f"{INSTRUCTION}{precision}{operation}_pred_on"] = flops * width
+#: Metrics that both chips have.
 COMMON = (
-    *WEIGHTS, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
+    *FLOPS_BY_METRIC, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
     "sm__inst_executed_pipe_tensor",
 )  # fmt: skip
-#: Tensor metrics of Hopper; metrics that include others are counted once.
+#: Tensor metrics of Hopper (compute capability 9.0), some of which include others.
 HOPPER = [
     *(f"op_hgmma_src_{path}{sparsity}" for path in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
       for sparsity in ("", "_sparsity_off", "_sparsity_on")),
@@ -148,29 +158,36 @@ HOPPER = [
     *("src_bf16_dst_fp32", "src_fp16", "src_fp64", "src_tf32_dst_fp32"),
     *("src_fp8", "src_fp8_sparsity_off", "src_fp8_sparsity_on"),
 ]  # fmt: skip
-PATHS = ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
 
 
-@pytest.mark.parametrize(("capability", "tensor", "paths"), [
-    ("9.0", HOPPER, {f"{TENSOR_CORE}src_{path}.sum": 1 for path in PATHS}),
+@pytest.mark.parametrize(("capability", "tensor_metrics", "tensor_flops"), [
+    ("9.0", HOPPER, {
+        f"{TENSOR_CORE}src_{operands}.sum": 1
+        for operands in ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
+    }),
     ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
 ])  # fmt: skip
-def test_metrics_of_chips(capability: str, tensor: Iterable[str], paths: dict[str, int]) -> None:
-    plan = metrics_for(capability, frozenset([*COMMON, *(TENSOR_CORE + name for name in tensor)]))
+def test_metrics_of_chips_count_every_flop_once(
+    capability: str, tensor_metrics: Iterable[str], tensor_flops: dict[str, int]
+) -> None:
+    known_metrics = [*COMMON, *(TENSOR_CORE + name for name in tensor_metrics)]
+    plan = metrics_for(capability, frozenset(known_metrics))
     factors = {term.metric: term.factor for term in plan.terms}
-    assert factors == paths | {f"{name}.sum": flops for name, flops in WEIGHTS.items()}
-    assert {term.metric for term in plan.terms if term.unit == "tensor_core"} == paths.keys()
+    core_flops = {f"{name}.sum": flops for name, flops in FLOPS_BY_METRIC.items()}
+    assert factors == tensor_flops | core_flops
+    assert {term.metric for term in plan.terms if term.unit == "tensor_core"} == tensor_flops.keys()
     assert set(plan.bytes) == {"dram", "l2", "l1"} and plan.missing == {}
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
 
 
-def operator(name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
-    """Return a complete event between two moments in µs, by default of an operator on the host."""
+def timed_event(name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:
+    """Return an event between two moments in µs, by default of an operator on the host."""
     event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1}
     return {**event, "ts": start, "dur": round(end - start, 3), **fields}
 
 
-def memory(moment: float, size: int, device: int = 0) -> dict[str, Any]:
+def memory_event(moment: float, size: int, device: int = 0) -> dict[str, Any]:
+    """Return the event of an allocation of ``size`` B on the host (device 0) or a GPU (1)."""
     arguments = {"Bytes": size, "Device Type": device, "Device Id": -1, "Addr": 7}
     return {"ph": "i", "name": "[memory]", "ts": moment, "args": arguments}
 
@@ -178,49 +195,54 @@ def memory(moment: float, size: int, device: int = 0) -> dict[str, Any]:
 #: A convolution with a workspace on a GPU, and a result on the host.
 EVENTS = [
     {"ph": "M", "name": "process_name", "ts": 0.001, "args": {"name": "x"}},
-    operator("step", 100.0, 200.0, cat="user_annotation"),
-    operator("aten::conv2d", 101.0, 150.0),
-    memory(105.5, 31392, device=1),
-    memory(140.0, -31392, device=1),
-    memory(103.5, 64),
-    operator("implicit_gemm", 120.0, 170.25, cat="kernel"),
-    operator("Memset", 110.5, 111.0, cat="gpu_memset"),
+    timed_event("step", 100.0, 200.0, cat="user_annotation"),
+    timed_event("aten::conv2d", 101.0, 150.0),
+    memory_event(105.5, 31392, device=1),
+    memory_event(140.0, -31392, device=1),
+    memory_event(103.5, 64),
+    timed_event("implicit_gemm", 120.0, 170.25, cat="kernel"),
+    timed_event("Memset", 110.5, 111.0, cat="gpu_memset"),
     {"ph": "X", "cat": "Trace", "name": "Profiler (0)", "pid": "Spans", "ts": 1.0, "dur": 500.0},
 ]
 
 
-def traced(*events: dict[str, Any]) -> bytes:
+def trace_file(*events: dict[str, Any]) -> bytes:
     return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 
 
-def without(index: int, field: str) -> bytes:
+def without_field(index: int, field: str) -> bytes:
+    """Return a trace of ``EVENTS`` in which the event at ``index`` lacks a field."""
     event = {name: value for name, value in EVENTS[index].items() if name != field}
-    return traced(*EVENTS[:index], event, *EVENTS[index + 1 :])
+    return trace_file(*EVENTS[:index], event, *EVENTS[index + 1 :])
 
 
-def test_memory_and_kernels_follow_the_order_of_events() -> None:
-    # Memory: bytes, and whether on the host.  Kernels: name, ns, and whether they only move memory.
-    trace = read_trace(traced(*EVENTS), "here")
+def test_memory_and_kernels_are_read_in_order_of_time() -> None:
+    # Memory: bytes, and True on the host.  Kernels: name, ns, and True if they only move memory.
+    trace = read_trace(trace_file(*EVENTS), "here")
     assert trace.memory == ((64, True), (31392, False), (-31392, False))
     assert trace.kernels == (("Memset", 500, True), ("implicit_gemm", 50_250, False))
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    (traced(*EVENTS)[:-30], "not valid JSON"),
-    (gzip.compress(traced(*EVENTS))[:-9], "cannot be unpacked"),
-    (traced(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
-    (without(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
-    (without(2, "dur"), "expected a duration of at least 0, found None"),
-    (without(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
-    (traced(operator("a", 2, 1)), "expected a duration of at least 0, found -1"),
-    (traced(operator("a", 1e308, 1e308)), "expected times below"),
-    (traced(*EVENTS).replace(b'"traceEvents"', b'"traceEvents": [], "traceEvents"'), "vents twice"),
+WHOLE_TRACE = trace_file(*EVENTS)
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (WHOLE_TRACE[:-30], "not valid JSON"),
+    (gzip.compress(WHOLE_TRACE)[:-9], "cannot be unpacked"),
+    (trace_file(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
+    (without_field(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
+    (without_field(2, "dur"), "expected a duration of at least 0, found None"),
+    (without_field(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
+    (trace_file(timed_event("a", 2, 1)), "expected a duration of at least 0, found -1"),
+    (trace_file(timed_event("a", 1e308, 1e308)), "expected times below"),
+    (WHOLE_TRACE.replace(b'"traceEvents"', b'"traceEvents": [], "traceEvents"'), "vents twice"),
 ], ids=range(9))  # fmt: skip
-def test_invalid_traces_are_refused_with_their_place(content: bytes, words: str) -> None:
-    with pytest.raises(RecordError, match=f"^here: .*{words}.*run the experiment again.$"):
+def test_invalid_traces_are_refused_with_their_place(content: bytes, message: str) -> None:
+    with pytest.raises(RecordError, match=f"^here: .*{message}.*run the experiment again.$"):
         read_trace(content, "here")
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.integers(0, 99), st.dictionaries(st.text(), st.text())))
 def test_packed_logs_are_unpacked_in_order(logs: dict[int, dict[str, str]]) -> None:
     cases = [CaseLogs(case=index, logs=texts) for index, texts in logs.items()]
@@ -229,7 +251,7 @@ def test_packed_logs_are_unpacked_in_order(logs: dict[int, dict[str, str]]) -> N
     assert pack("lackey", reversed(cases)) == content, "equal logs give equal bytes"
 
 
-def test_damaged_files_are_refused() -> None:
+def test_damaged_logs_are_refused() -> None:
     for content, message in (
         (b"", "not valid JSON"),
         (pack("lackey", ())[:-9], "cannot be unpacked"),

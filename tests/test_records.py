@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import build
+from report.commands.check import review
 from report.core.errors import RecordError
 from report.core.missing import Missing
 from report.core.records import store
@@ -24,7 +24,8 @@ from report.core.records.file_format import EVENTS, encode, join_events, parse, 
 from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
-from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
+from report.core.records.record import Attachment, Case, ImportedRecord, Record, Round, Shard
+from report.engine.steps import BuildRequest
 from report.evaluation.gather import choose_records
 from report.evidence.runs import Run
 from report.studies import STUDIES
@@ -32,8 +33,8 @@ from tests import factory
 from tests.papers import compose
 from tests.test_refusals import CASE, IMPORTED, RECORD
 
-PLACE = "data/conv_scaling/x.json"
-GOOD: dict[str, Any] = json.loads(encode(RECORD))
+FILE = "data/conv_scaling/x.json"
+DOCUMENT: dict[str, Any] = json.loads(encode(RECORD))
 
 
 def case_with_second_round(**fields: Any) -> Case:
@@ -47,20 +48,19 @@ LAYERS = st.lists(st.builds(factory.layer, st.integers(1, 3), st.sampled_from("a
 OUTCOMES = st.sampled_from([("ok", None), ("failed", "It broke."), ("unavailable", "No GPU.")])
 #: Whole nanoseconds are stored as integers, other times as floats.
 TIMES = st.lists(st.floats(1e-9, 1e5) | st.integers(1, 10**12).map(lambda n: n / 1e9), max_size=3)
-ALLOCATORS = st.sampled_from([None, "default", "retained", "jemalloc"])
+POLICIES = st.sampled_from([None, "default", "retained", "jemalloc"])
+DISTURBANCES = st.none() | st.just("Another program ran.")
 
 
-ROUNDS = st.lists(
-    st.builds(
-        lambda process, policy, outcome, noise, times: factory.round_(
-            process, {"time": times}, policy=policy, status=outcome[0], reason=outcome[1],
-            disturbance=noise,
-        ),
-        st.integers(1, 3), ALLOCATORS, OUTCOMES, st.none() | st.just("Another program ran."), TIMES,
-    ),
-    max_size=3,
-    unique_by=lambda drawn: (drawn.process, drawn.policy),
-)  # fmt: skip
+@st.composite
+def random_rounds(draw: st.DrawFn) -> Round:
+    status, reason = draw(OUTCOMES)
+    fields = {"status": status, "reason": reason, "disturbance": draw(DISTURBANCES)}
+    process, times = draw(st.integers(1, 3)), {"time": draw(TIMES)}
+    return factory.round_(process, times, policy=draw(POLICIES), **fields)
+
+
+ROUNDS = st.lists(random_rounds(), max_size=3, unique_by=lambda r: (r.process, r.policy))
 
 
 @settings(max_examples=30)
@@ -69,17 +69,14 @@ ROUNDS = st.lists(
     st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
     st.text(max_size=4) | st.sampled_from(['a "name"', "a\\b", "a\nb"]),
 )
-def test_records_survive_writing(parts: list[Any], shard: Shard | None, name: str) -> None:
-    cases = [
-        msgspec.structs.replace(
-            factory.case(number, status=status, reason=reason, layers=layers),
-            rounds=measured,
-            factors={"batch": number, name: "x"},
-        )
-        for number, (layers, (status, reason), measured) in enumerate(parts, start=1)
-    ]
+def test_records_are_read_as_written(parts: list[Any], shard: Shard | None, name: str) -> None:
+    cases = []
+    for batch, (layers, (status, reason), rounds) in enumerate(parts, start=1):
+        case = factory.case(batch, status=status, reason=reason, layers=layers)
+        factors = {"batch": batch, name: "x"}
+        cases.append(msgspec.structs.replace(case, rounds=rounds, factors=factors))
     record = msgspec.structs.replace(factory.record(cases), shard=shard)
-    decoded = parse(encode(record), PLACE)
+    decoded = parse(encode(record), FILE)
     assert decoded == record
     assert encode(decoded) == encode(record)
     all_layers = [case.layers for case in decoded.cases]
@@ -89,28 +86,31 @@ def test_records_survive_writing(parts: list[Any], shard: Shard | None, name: st
 def test_rounds_layers_and_ceilings_have_one_line_each() -> None:
     lines = [line.strip().rstrip(",") for line in encode(RECORD).decode().splitlines()]
     parts = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-    rounds = GOOD["cases"][-1]["rounds"]
-    for part in (*rounds, *GOOD["cases"][:-1], *GOOD["layers"], *GOOD["ceilings"]):
+    rounds = DOCUMENT["cases"][-1]["rounds"]
+    for part in (*rounds, *DOCUMENT["cases"][:-1], *DOCUMENT["layers"], *DOCUMENT["ceilings"]):
         assert part in parts, part
 
-    assert GOOD["networks"] == [[["conv2", 0]]]
-    (layer,) = GOOD["layers"]
+
+def test_layers_are_written_once_for_one_image_and_cases_name_their_batch() -> None:
+    assert DOCUMENT["networks"] == [[["conv2", 0]]]
+    (layer,) = DOCUMENT["layers"]
     assert (layer["input_shape"][0], layer["output_shape"][0]) == (1, 1)
     batches = (1, 4, 16, 64, 1, 4, 16, 64, 2)
-    assert [case["layers"] for case in GOOD["cases"]] == [[0, batch] for batch in batches]
+    # The number of the network, and the batch.
+    assert [case["layers"] for case in DOCUMENT["cases"]] == [[0, batch] for batch in batches]
 
 
 def test_no_line_of_a_record_is_too_long_for_code_hosts() -> None:
     """Long series, rounds with many series, and deep networks are split into lines."""
     layers = tuple(factory.layer(1, f"layer with a long name, number {n}") for n in range(400))
     series = {name: tuple(n / 7 for n in range(2000)) for name in ("time", "cpu_time")}
-    others = dict.fromkeys(list(QUANTITIES)[:40], tuple(range(2000)))
-    round_ = factory.round_(1, {**others, **series})
+    many_series = dict.fromkeys(list(QUANTITIES)[:40], tuple(range(2000)))
+    round_ = factory.round_(1, {**many_series, **series})
     case = msgspec.structs.replace(factory.case(9, layers=layers), series=series, rounds=(round_,))
     record = factory.record([case, *factory.layer_cases()])
     text = encode(record)
     assert max(map(len, text.decode().split("\n"))) < 10_000
-    assert parse(text, PLACE) == record
+    assert parse(text, FILE) == record
 
 
 def test_cases_of_one_network_must_have_the_same_layers() -> None:
@@ -123,10 +123,11 @@ def test_cases_of_one_network_must_have_the_same_layers() -> None:
     ]
     message = r"cases\[1\]\.layers: found others than in cases\[0\], of the same network"
     with pytest.raises(RecordError, match=message):
-        parse(encode(factory.record(cases)), PLACE)
+        parse(encode(factory.record(cases)), FILE)
 
 
-def test_allocator_events_are_an_attachment_and_are_read_back(tmp_path: Path) -> None:
+def test_allocator_events_are_written_as_an_attachment(tmp_path: Path) -> None:
+    """Without the attachment, a record is read without events; an altered one is refused."""
     series = {"memory_events": (700, -700), "memory_owners": (0, 0), "allocated_peak": (700,)}
     with_events = factory.record([CASE, msgspec.structs.replace(factory.case(9), series=series)])
     cases, content = split_events(with_events.cases)
@@ -163,12 +164,12 @@ def test_events_that_do_not_fit_the_cases_are_refused() -> None:
 
 
 def test_whole_nanoseconds_are_read_as_the_nearest_seconds() -> None:
-    document = copy.deepcopy(GOOD)
+    document = copy.deepcopy(DOCUMENT)
     document["units"]["time"] = document["ceilings"][0]["unit"] = "ns"
     document["ceilings"][0]["samples"] = [3008995, 1]
     document["cases"] = document["cases"][:1]
     document["cases"][0]["series"] = {"time": [0, 1, 3008995, 2**51], "allocated_peak": [7]}
-    record = parse(json.dumps(document).encode(), PLACE)
+    record = parse(json.dumps(document).encode(), FILE)
     assert record.ceilings[0].samples == (0.003008995, 1e-9)
     expected = {"time": (0, 1e-9, 0.003008995, 2**51 / 1e9), "allocated_peak": (7,)}
     assert record.cases[0].series == expected
@@ -179,18 +180,20 @@ def test_whole_nanoseconds_are_read_as_the_nearest_seconds() -> None:
 def test_a_name_with_another_time_or_machine_is_refused(tmp_path: Path, old: str, new: str) -> None:
     path = store.write_record(factory.record(), tmp_path)
     renamed = path.rename(path.with_name(path.name.replace(old, new)))
-    with pytest.raises(
-        RecordError, match=f"does not fit the time and machine .* rename it to {path.name}"
-    ):
+    message = f"does not fit the time and machine .* rename it to {path.name}"
+    with pytest.raises(RecordError, match=message):
         store.read_record(renamed, tmp_path)
 
 
 def test_samples_of_a_case_come_from_rounds_of_the_policy() -> None:
-    """Rounds of the only policy serve all policies; failed and disturbed rounds are used last."""
+    """Rounds of the only policy serve all policies; failed and disturbed rounds are used last.
+
+    The first round of the policy ``default`` has 0.5 and 0.25 s, the second round 0.75 s.
+    """
     case = case_with_second_round()
-    assert [case.samples("time", p) for p in ("retained", "default", "jemalloc")] == [
-        (0.75,), (0.5, 0.25), (),
-    ]  # fmt: skip
+    assert case.samples("time", "retained") == (0.75,)
+    assert case.samples("time", "default") == (0.5, 0.25)
+    assert case.samples("time", "jemalloc") == ()
     assert case_with_second_round(policy="default").samples("time", "jemalloc") == (0.5, 0.25, 0.75)
     for fault in ({"status": "failed", "reason": "It broke."}, {"disturbance": "Another ran."}):
         case_with_fault = case_with_second_round(policy="default", **fault)
@@ -199,7 +202,7 @@ def test_samples_of_a_case_come_from_rounds_of_the_policy() -> None:
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
 
 
-#: Number → quantities that admit the number, among a duration, a loss, a count and a difference.
+#: Number → quantities that admit the number, of a duration, a loss, a count and a difference.
 ADMITTED: dict[float, str] = {
     0: "time step_loss page_faults memory_events",
     1: "time step_loss page_faults memory_events",
@@ -215,9 +218,8 @@ ADMITTED: dict[float, str] = {
 def test_quantities_admit_only_possible_values() -> None:
     for number, admitting in ADMITTED.items():
         names = ["time", "step_loss", "page_faults", "memory_events"]
-        alone = [name for name in names if QUANTITIES[name].admits((number,))]
-        among_others = [name for name in names if QUANTITIES[name].admits((1, number, 2))]
-        assert alone == among_others == admitting.split(), number
+        for samples in ((number,), (1, number, 2)):
+            assert [n for n in names if QUANTITIES[n].admits(samples)] == admitting.split(), samples
     assert all(quantity.admits(()) for quantity in QUANTITIES.values())
     for name in ("train_accuracy", "test_accuracy", "image_correct", "batch_ran"):
         assert QUANTITIES[name].admits((0, 1)) and not QUANTITIES[name].admits((0, 2, 1)), name
@@ -230,28 +232,27 @@ def test_fixed_quantities_depend_only_on_case_and_program() -> None:
     assert not FIXED & {"reserved_peak", "time", "ncu_dram_bytes", "lackey_multiply_adds_base"}
 
 
-FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
+ATTACHED_FILES = {"lackey.json.gz": b"\x1f\x8b logs", "ncu.json.gz": b"more"}
 
 
-def with_attachments() -> Record:
-    attachments = tuple(
-        Attachment(name=name, sha256=store.digest(content), meaning="what a counter printed")
-        for name, content in FILES.items()
-    )
-    return msgspec.structs.replace(factory.record(), attachments=attachments)
+def record_with_attachments() -> Record:
+    attachments = []
+    for name, content in ATTACHED_FILES.items():
+        attachments.append(Attachment(name=name, sha256=store.digest(content), meaning="counts"))
+    return msgspec.structs.replace(factory.record(), attachments=tuple(attachments))
 
 
 def test_written_records_are_read_back_and_never_replaced(tmp_path: Path) -> None:
-    record = with_attachments()
-    path = store.write_record(record, tmp_path, FILES)
+    record = record_with_attachments()
+    path = store.write_record(record, tmp_path, ATTACHED_FILES)
     assert path.name == f"20261101T100000Z-example-2t-{store.digest(encode(record))[:8]}.json"
     folder = path.with_suffix("")
     assert sorted(path.parent.iterdir()) == [folder, path]
-    assert {item.name: item.read_bytes() for item in folder.iterdir()} == FILES
+    assert {item.name: item.read_bytes() for item in folder.iterdir()} == ATTACHED_FILES
     (stored,) = store.read_records("conv_scaling", tmp_path)
     sha256 = store.digest(path.read_bytes())
     assert stored == store.Stored(record, f"conv_scaling/{path.name}")
-    assert store.read_attachments(stored, FILES, tmp_path) == FILES
+    assert store.read_attachments(stored, ATTACHED_FILES, tmp_path) == ATTACHED_FILES
     assert store.read_attachments(stored, ("other.*",), tmp_path) == {}
     with pytest.raises(RecordError, match="records are never replaced"):
         store.write_record(record, tmp_path)
@@ -273,8 +274,8 @@ def test_a_failed_write_leaves_no_file(
     assert list((tmp_path / "conv_scaling").iterdir()) == []
 
 
-def test_altered_files_are_refused_and_missing_files_have_a_reason(tmp_path: Path) -> None:
-    path = store.write_record(with_attachments(), tmp_path, FILES)
+def test_altered_attachments_are_refused_and_missing_ones_have_a_reason(tmp_path: Path) -> None:
+    path = store.write_record(record_with_attachments(), tmp_path, ATTACHED_FILES)
     stored = store.read_record(path, tmp_path)
     attachment_path = store.attachments_folder(path) / "ncu.json.gz"
     attachment_path.write_bytes(b"altered")
@@ -282,7 +283,8 @@ def test_altered_files_are_refused_and_missing_files_have_a_reason(tmp_path: Pat
         store.read_attachments(stored, ("ncu.*",), tmp_path)
     attachment_path.unlink()
     missing = Missing("ncu.json.gz is not beside the record")
-    assert store.read_attachments(stored, ("*",), tmp_path) == {**FILES, "ncu.json.gz": missing}
+    contents = {**ATTACHED_FILES, "ncu.json.gz": missing}
+    assert store.read_attachments(stored, ("*",), tmp_path) == contents
     shutil.rmtree(attachment_path.parent)
     assert store.read_attachments(stored, ("ncu.*",), tmp_path) == {"ncu.json.gz": missing}
     assert store.read_record(path, tmp_path) == stored
@@ -294,23 +296,23 @@ def test_records_with_too_large_attachments_are_left_out(tmp_path: Path, sizes: 
     study, names = "backend_speedup", [f"backend.{n}.json" for n in range(len(sizes))]
     sha256 = store.digest(bytes(2**25))
     zeros = [Attachment(name=name, sha256=sha256, meaning="zeros") for name in names]
-    good = factory.record(study=study, machine=factory.environment("good-1t"))
-    bad = factory.record(study=study, machine=factory.environment("bad-1t"))
-    bad = msgspec.structs.replace(bad, attachments=tuple(zeros))
-    data = factory.data_folder(tmp_path, good, bad)
-    (path,) = (data / study).glob("*bad*.json")
+    small = factory.record(study=study, machine=factory.environment("small-1t"))
+    large = factory.record(study=study, machine=factory.environment("large-1t"))
+    large = msgspec.structs.replace(large, attachments=tuple(zeros))
+    data = factory.data_folder(tmp_path, small, large)
+    (path,) = (data / study).glob("*large*.json")
     store.attachments_folder(path).mkdir()
     for name, size in zip(names, sizes, strict=True):
         with (store.attachments_folder(path) / name).open("wb") as stream:
             stream.truncate(size)
     chosen = choose_records(study, data)
-    assert [stored.record.environment.key for stored in chosen.inputs.records] == ["good-1t"]
-    (notice,) = (notice for notice in chosen.notices if "bad-1t" in notice)
+    assert [stored.record.environment.key for stored in chosen.inputs.records] == ["small-1t"]
+    (notice,) = (notice for notice in chosen.notices if "large-1t" in notice)
     assert f"{names[-1]}: this attachment and those before it exceed the 67,108,864 B" in notice
 
 
 def test_committed_records_and_attachments_are_unchanged() -> None:
-    """Digests reveal every edit; no file is missing, and no other file lies in the folders."""
+    """Digests reveal every edit; no file is missing, and the folders contain no other file."""
     data, records, expected = factory.ROOT / "data", 0, set[Path]()
     for study, kind in product(STUDIES, (Record, ImportedRecord)):
         for stored in store.read_records(study, data, kind):
@@ -319,22 +321,25 @@ def test_committed_records_and_attachments_are_unchanged() -> None:
             folder = store.attachments_folder(data / stored.file)
             expected |= {data / stored.file, *(folder / name for name in attachments)}
             records += 1
-    folders = [data / study for study in STUDIES if (data / study).is_dir()]
-    files = {path for place in folders for path in place.rglob("*") if path.is_file()}
-    tables = {path for place in folders for path in place.glob(f"*{TABLE}")}
-    assert expected == files - tables
-    assert records >= 82
+    files = set[Path]()
+    for study in STUDIES:
+        files |= {path for path in (data / study).rglob("*") if path.is_file()}
+        files -= {*(data / study).glob(f"*{TABLE}")}
+    assert expected == files
+    assert records >= 82, "the number of committed records when this test was written"
 
 
 def test_records_are_read_oldest_first_and_edits_are_detected(tmp_path: Path) -> None:
     """Linked and edited records are read too, since their content decides which record is used."""
     assert store.read_records("conv_scaling", tmp_path) == ()
+    path_by_day = {}
     for day in (3, 1, 2):
-        path = store.write_record(factory.record(started=f"2026-11-0{day}T10:00:00Z"), tmp_path)
-    factory.replace_text(path, '"plan": "full"', '"plan": "quick"')
+        record = factory.record(started=f"2026-11-0{day}T10:00:00Z")
+        path_by_day[day] = store.write_record(record, tmp_path)
+    factory.replace_text(path_by_day[2], '"plan": "full"', '"plan": "quick"')
+    path_by_day[2].rename(tmp_path / "moved.json")
+    path_by_day[2].symlink_to("../moved.json")
     (tmp_path / "conv_scaling" / ".journal.json").write_text("no record", encoding="utf-8")
-    path.rename(tmp_path / "moved.json")
-    path.symlink_to("../moved.json")
     records = store.read_records("conv_scaling", tmp_path)
     days = [(stored.record.started[8:10], stored.edited) for stored in records]
     assert days == [("01", False), ("02", True), ("03", False)]
@@ -346,15 +351,9 @@ INVALID_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "b-00000000": (os.mkfifo, "found no regular file"),
     "c-00000000": (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
     "d-00000000": (lambda path: path.symlink_to("nowhere"), "cannot be read"),
-    "e-00000000": (
-        lambda path: path.symlink_to("../../out.json"),
-        "leads out of the data directory",
-    ),
+    "e-00000000": (lambda path: path.symlink_to("../../out.json"), "out of the data directory"),
     "f": (Path.touch, "restore the file's name"),
-    "g-00000000": (
-        lambda path: path.write_bytes(encode(factory.record())),
-        "move the file to conv_scaling",
-    ),
+    "g-00000000": (lambda path: path.write_bytes(encode(factory.record())), "file to conv_scaling"),
 }
 
 
@@ -374,7 +373,7 @@ def test_files_that_are_no_records_are_named(tmp_path: Path) -> None:
         store.read_records("another", tmp_path / "data")
 
 
-class Baseline(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     network: str
     bytes: int
     growing: int | None = None
@@ -382,9 +381,10 @@ class Baseline(msgspec.Struct, frozen=True):
 
 def test_csv_tables_are_read_by_the_types_of_their_fields(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    assert read_table(table, Baseline) == ()
+    assert read_table(table, TableRow) == ()
     table.write_text("network,bytes,growing,note\nnet,12,,x\nother,3,4,\n")
-    assert read_table(table, Baseline) == (Baseline("net", 12), Baseline("other", 3, 4))
+    expected = (TableRow("net", bytes=12), TableRow("other", bytes=3, growing=4))
+    assert read_table(table, TableRow) == expected
     for text, message in (
         ("network,bytes\nnet,12\nnet,many\n", "t.csv: line 3: .*int.*restore the file with git"),
         ("network\nnet\n", "t.csv: line 2: .*bytes"),
@@ -392,26 +392,25 @@ def test_csv_tables_are_read_by_the_types_of_their_fields(tmp_path: Path) -> Non
     ):
         table.write_text(text)
         with pytest.raises(RecordError, match=message):
-            read_table(table, Baseline)
+            read_table(table, TableRow)
     table.write_bytes(b"network,bytes\n\xff,1\n")
     with pytest.raises(RecordError, match="no text"):
-        read_table(table, Baseline)
+        read_table(table, TableRow)
 
 
-def test_misnamed_files_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = factory.data_folder(tmp_path, with_attachments())
+def test_misnamed_files_are_reported_by_builds_and_by_checks(tmp_path: Path) -> None:
+    data = factory.data_folder(tmp_path, record_with_attachments())
     assert store.stray_files(STUDY, data) == ()
     name = "20261101T100000Z-a-00000000"
     files = f"imported/{name}.zip", f"{name}.ZIP", f"{name}.JSON", f"{name}/ncu.json.gz", ".hidden"
     factory.write_files(data / STUDY, dict.fromkeys(files, b"x"))
-    command = [STUDY, "--html", "--data", str(data), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    for option in ("--explain", "--check"):
-        build.main([*command, option])
-        output = " ".join(capsys.readouterr().out.split())
+    request = BuildRequest((STUDY,), ("html",), tmp_path / "out", data=data)
+    for notes in (choose_records(STUDY, data).notices, review(request).notes):
+        text = " ".join(notes)
         for file in files[:3]:
-            assert f"data/{STUDY}/{file}: is no record, since its name does not end in" in output
-        assert f"data/{STUDY}/{name}: holds files of {name}.json, which does not exist" in output
-        assert "hidden" not in output
+            assert f"data/{STUDY}/{file}: is no record, since its name does not end in" in text
+        assert f"data/{STUDY}/{name}: holds files of {name}.json, which does not exist" in text
+        assert "hidden" not in text
 
 
 def test_a_repeated_field_is_refused() -> None:
@@ -426,16 +425,18 @@ def test_a_repeated_field_is_refused() -> None:
         assert old in text
         repeated = text.replace(old, new, 1).encode()
         if message is None:
-            parse(repeated, PLACE)
+            parse(repeated, FILE)
             continue
         with pytest.raises(RecordError, match=f"found the field {message}"):
-            parse(repeated, PLACE)
+            parse(repeated, FILE)
 
 
-DEFAULT = factory.round_(2, {"time": (0.75,)}, policy="default")
-TIMED = factory.round_(1, {"time": (0.5, 0.25)}), DEFAULT
+TWO_ROUNDS = (
+    factory.round_(1, {"time": (0.5, 0.25)}),
+    factory.round_(2, {"time": (0.75,)}, policy="default"),
+)
 CASES = (
-    msgspec.structs.replace(factory.case(8, memory={"allocated_peak": (7,)}), rounds=TIMED),
+    msgspec.structs.replace(factory.case(8, memory={"allocated_peak": (7,)}), rounds=TWO_ROUNDS),
     factory.case(16, status="out_of_memory", reason="Memory ran out."),
 )
 CASE_WITH_QUOTES = msgspec.structs.replace(
@@ -455,7 +456,7 @@ batch,layout,pass,subject,file,device,case,case_unit,flag,process,policy,quantit
 """
 
 
-def test_rows_of_a_frame_have_quantity_place_and_unit() -> None:
+def test_each_series_is_a_row_of_a_file_and_each_sample_a_row_of_a_frame() -> None:
     stream = io.StringIO()
     write_samples(STORED, stream)
     assert stream.getvalue() == CSV
@@ -467,40 +468,40 @@ def test_rows_of_a_frame_have_quantity_place_and_unit() -> None:
 STUDY = "conv_scaling"
 
 
-def parsed(text: bytes) -> ImportedRecord:
+def parse_import(text: bytes) -> ImportedRecord:
     return parse(text, "data/x.json", ImportedRecord)
 
 
-def case(network: str, *mean_time: float, reason: str | None = None) -> Case:
+def imported_case(network: str, *mean_time: float, reason: str | None = None) -> Case:
     status: Any = "unavailable" if reason else "ok"
     series = {"mean_time": mean_time} if mean_time else {}
     return Case(factors={"network": network}, status=status, reason=reason, series=series)
 
 
-def imported(*cases: Case, **change: Any) -> ImportedRecord:
+def imported_record(*cases: Case, **change: Any) -> ImportedRecord:
     """Return an imported record with these cases; ``change`` are other fields."""
-    return msgspec.structs.replace(parsed(IMPORTED), cases=cases, **change)
+    return msgspec.structs.replace(parse_import(IMPORTED), cases=cases, **change)
 
 
 def test_imported_records_are_read_back() -> None:
-    record = imported(case("a", 0.5), case("b", 0.25))
-    assert parsed(IMPORTED) == record
-    for changed in (record, imported(case("a"), case("b", reason="no")), imported()):
-        assert parsed(encode(changed)) == changed
+    record = imported_record(imported_case("a", 0.5), imported_case("b", 0.25))
+    assert parse_import(IMPORTED) == record
+    untimed = imported_record(imported_case("a"), imported_case("b", reason="no"))
+    for original in (record, untimed, imported_record()):
+        assert parse_import(encode(original)) == original
 
 
 def test_papers_use_imported_records_and_name_the_authors(tmp_path: Path) -> None:
     """The study has one record of the project and two imported records."""
     data = factory.data_folder(tmp_path, factory.record())
     for time in (0.5, 0.25):
-        store.write_record(
-            imported(case("a", time), case("b", reason="no time"), study=STUDY), data
-        )
+        cases = imported_case("a", time), imported_case("b", reason="no time")
+        store.write_record(imported_record(*cases, study=STUDY), data)
     imports = store.read_records(STUDY, data, ImportedRecord)
     chosen = choose_records(STUDY, data)
     assert chosen.inputs.imported == imports
-    (measured,) = chosen.inputs.records
-    assert [item.file for item in chosen.files] == [measured.file, *(item.file for item in imports)]
+    (own,) = chosen.inputs.records
+    assert [item.file for item in chosen.files] == [own.file, *(item.file for item in imports)]
     source = compose(STUDY, data, factory.ROOT / "templates" / "papers", tmp_path / "stage")
     text = "Example 100: measured by Example Author with benchmark.py, 2 files, licence Apache-2.0"
     assert text in (source / f"{STUDY}.qmd").read_text("utf-8").replace("\\", "")
@@ -513,7 +514,7 @@ def test_papers_use_imported_records_and_name_the_authors(tmp_path: Path) -> Non
     assert store.read_record(data / imports[0].file, data, ImportedRecord).edited
 
 
-def test_too_large_attachments_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_too_large_unpacked_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("report.core.records.files.LARGEST_UNPACKED", 4)
     assert unpacked(gzipped(b"1234"), "x", "cut it") == b"1234"
     with pytest.raises(RecordError, match="x: has more than 4 B unpacked; cut it"):

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -38,21 +37,21 @@ from tests.degraded import small_record
 
 HUGE, LONG = 10**309, "x" * 10**5
 DATA = factory.ROOT / "data"
-#: For ``change``: ``GONE`` removes the value; ``TWICE`` repeats the first item of a list.
+#: New values of ``change``: ``GONE`` removes the value; ``TWICE`` repeats a list's first item.
 GONE, TWICE = object(), object()
 
 
-def change(document: Any, path: str, to: Any) -> None:
+def change(document: Any, path: str, new_value: Any) -> None:
     """Set, remove or repeat the value at a path such as ``cases.0.factors``."""
-    *steps, last = (int(step) if step.isdigit() else step for step in path.split("."))
-    for step in steps:
-        document = document[step]
-    if to is GONE:
+    *parents, last = (int(key) if key.isdigit() else key for key in path.split("."))
+    for key in parents:
+        document = document[key]
+    if new_value is GONE:
         del document[last]
-    elif to is TWICE:
+    elif new_value is TWICE:
         document[last].append(copy.deepcopy(document[last][0]))
     else:
-        document[last] = to
+        document[last] = new_value
 
 
 CASE = msgspec.structs.replace(
@@ -123,12 +122,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], ...]] = {
         ("finished", "2026-11-01T09:59:59Z", "before the run started"),
         ("finished", "2026-11-01T10:00:00Z", "a run of 0 s, but its samples of time last 3 s"),
         ("cases.0.series.allocated_before.2", 2**40, "B of allocated_before, more", "cases[0]"),
-        (
-            "cases.0.series.allocated_peak",
-            [1],
-            "samples of allocated_before, 1 of",
-            "cases[0].series",
-        ),
+        ("cases.0.series.allocated_peak", [1], "of allocated_before, 1 of", "cases[0].series"),
         ("command", ["--threads", "9"], "found --threads 9, but the machine says 2"),
         ("command", ["--device", "cuda"], "found --device cuda, but the machine says cpu"),
         ("environment.missing.gpu", GONE, "why gpu is null", "environment.missing"),
@@ -202,22 +196,22 @@ def assert_sentence(error: Exception, begin: str = "") -> str:
     return message
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_messages_name_the_place_of_a_fault(name: str, tmp_path: Path) -> None:
-    file, good, read = KINDS[name]
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_name_the_place_of_a_fault(kind: str, tmp_path: Path) -> None:
+    file, valid_content, read = KINDS[kind]
     path = tmp_path / "data" / file
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(good()))
+    path.write_text(json.dumps(valid_content()))
     read(path)
-    for where, to, expected, *expected_place in REFUSALS[name]:
-        document = good()
-        change(document, where, to)
+    for where, new_value, fault, *other_place in REFUSALS[kind]:
+        document = valid_content()
+        change(document, where, new_value)
         path.write_text(json.dumps(document))
         with pytest.raises(RecordError) as caught:
             read(path)
         message = assert_sentence(caught.value)
-        place = expected_place[0] if expected_place else re.sub(r"\.(\d+)", r"[\1]", where)
-        assert place in message and expected in message, (where, message)
+        place = other_place[0] if other_place else re.sub(r"\.(\d+)", r"[\1]", where)
+        assert place in message and fault in message, (where, message)
 
 
 UNUSUAL_VALUES: tuple[Any, ...] = (
@@ -226,7 +220,7 @@ UNUSUAL_VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def damaged(document: Any, random: Random) -> Any:
+def with_random_damage(document: Any, random: Random) -> Any:
     """Replace one randomly chosen value, at any depth, by an unusual one; return the document."""
     parent, key = document, random.choice(tuple(document))
     while isinstance(child := parent[key], dict | list) and child and random.random() < 0.85:
@@ -240,7 +234,7 @@ def damaged(document: Any, random: Random) -> Any:
 def test_damaged_records_are_refused_or_build_a_paper(study: str, tmp_path: Path) -> None:
     text, name = encode(small_record(study)), record_name(small_record(study))
     for seed in range(8):
-        document = damaged(json.loads(text), Random(f"{study} {seed}"))
+        document = with_random_damage(json.loads(text), Random(f"{study} {seed}"))
         data = factory.data_folder(tmp_path / str(seed))
         (data / study).mkdir()
         (data / study / name).write_text(json.dumps(document), "utf-8")
@@ -258,7 +252,7 @@ def test_damaged_records_are_refused_or_build_a_paper(study: str, tmp_path: Path
 SEED = b'"seed": 0'
 
 
-@pytest.mark.parametrize(("old", "new", "word"), [
+@pytest.mark.parametrize(("old", "new", "fault"), [
     (SEED, b'"seed": NaN', "not valid JSON"),
     (SEED, b'"seed": 1e400', "out of range"),
     (SEED, b'"seed": ' + b"9" * 5000, "5000 digits"),
@@ -269,11 +263,11 @@ SEED = b'"seed": 0'
     (TEXT, b"[]", "the top level: expected object, found a list of 0"),
     (TEXT, b"[" * 100_000, "data/x.json"),
 ])  # fmt: skip
-def test_invalid_json_is_named(old: bytes, new: bytes, word: str) -> None:
+def test_invalid_json_is_refused(old: bytes, new: bytes, fault: str) -> None:
     assert old in TEXT
     with pytest.raises(RecordError) as caught:
         parse(TEXT.replace(old, new, 1), "data/x.json")
-    assert word in assert_sentence(caught.value, "data/x.json: ")
+    assert fault in assert_sentence(caught.value, "data/x.json: ")
 
 
 #: YAML text, line of the fault, and part of the message.
@@ -292,12 +286,14 @@ UNSAFE_YAML: tuple[tuple[str, int, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "line", "word"), UNSAFE_YAML, ids=lambda value: str(value)[:30])
-def test_unsafe_yaml_is_refused(text: str, line: int, word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "line", "fault"), UNSAFE_YAML, ids=lambda value: str(value)[:30])
+def test_unsafe_yaml_is_refused_in_data_and_in_papers(
+    text: str, line: int, fault: str, tmp_path: Path
+) -> None:
     with pytest.raises(SyntaxFaultError) as caught:
         parse_yaml(text)
     assert caught.value.line == line
-    assert word in caught.value.fault
+    assert fault in caught.value.fault
     (tmp_path / "editions.yaml").write_text(text)
     with pytest.raises(RecordError, match=r"editions\.yaml: "):
         read_editions(tmp_path)
@@ -325,7 +321,7 @@ def test_strings_that_yaml_would_convert_stay_text() -> None:
     assert content == {"a": [{"b": None, "c d": [True]}, "two\nlines\n"]}
 
 
-#: Text of ``editions.yaml`` → beginning of the message.
+#: Text of ``editions.yaml``, which names the records of papers → beginning of the message.
 EDITION_FAULTS = {
     b"conv_scaling:\n  roles:\n    cpu: a\n    gpu: 5\n": "line 4: conv_scaling.roles.gpu: ",
     b"conv_scaling:\n  compared: [a,\n    b, 5]\n": "line 3: conv_scaling.compared[2]: ",
@@ -342,17 +338,17 @@ def test_messages_name_the_line_of_a_fault_in_yaml(tmp_path: Path) -> None:
         with pytest.raises(RecordError) as caught:
             read_editions(path.parent)
         assert f"/editions.yaml: {expected_message}" in assert_sentence(caught.value)
-    path.write_text("# nothing named\n")
+    path.write_text("# a comment, and no study\n")
     assert read_editions(path.parent) == {}
 
 
 # ------------------------------------------------------------- records that no study can use
 
 
-def write_changed_record(record: Record, data: Path, where: str, to: Any) -> str:
+def write_changed_record(record: Record, data: Path, where: str, new_value: Any) -> str:
     """Write the record with another value at ``where``; return the file's path below ``data``."""
     document = json.loads(encode(record))
-    change(document, where, to)
+    change(document, where, new_value)
     text = json.dumps(document).encode()
     path = data / record.study / record_name(record, text)
     path.parent.mkdir(exist_ok=True)
@@ -371,45 +367,48 @@ IMPOSSIBLE: tuple[tuple[str, str, Any, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("study", "where", "to", "word"), IMPOSSIBLE)
-def test_impossible_cases_named(study: str, where: str, to: Any, word: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("study", "where", "new_value", "fault"), IMPOSSIBLE)
+def test_impossible_cases_are_named(
+    study: str, where: str, new_value: Any, fault: str, tmp_path: Path
+) -> None:
     data = factory.data_folder(tmp_path)
-    file = write_changed_record(small_record(study), data, where, to)
+    file = write_changed_record(small_record(study), data, where, new_value)
     with pytest.raises(RidgepointError) as caught:
         compute(study, choose_records(study, data).inputs)
     message = assert_sentence(caught.value, f"data/{file}: ")
     assert "cases[" in message
-    assert word in message
+    assert fault in message
 
 
 @pytest.mark.parametrize(
-    "fault",
+    "error",
     [None, StudyError("data/{}: a.json: cut off."), StudyError("Found no value."), KeyError("x")],
 )
 def test_records_on_which_a_study_fails_are_left_out(
-    fault: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, whole = "conv_scaling", small_record("conv_scaling")
-    machine = msgspec.structs.replace(whole.environment, key="another-machine")
-    good = msgspec.structs.replace(whole, started="2026-10-01T10:00:00Z", environment=machine)
+    """Without ``error``, the study refuses the batch "64", a text; else it raises ``error``."""
+    study, newer = "conv_scaling", small_record("conv_scaling")
+    machine = msgspec.structs.replace(newer.environment, key="another-machine")
+    older = msgspec.structs.replace(newer, started="2026-10-01T10:00:00Z", environment=machine)
     data = factory.data_folder(tmp_path)
-    batch = whole.cases[0].factors["batch"] if fault else "64"
-    bad_file = write_changed_record(whole, data, "cases.0.factors.batch", batch)
+    batch = newer.cases[0].factors["batch"] if error else "64"
+    bad_file = write_changed_record(newer, data, "cases.0.factors.batch", batch)
 
-    def fails(inputs: Inputs) -> Any:
-        if fault and bad_file in inputs.files:
-            raise type(fault)(str(fault).format(bad_file))
+    def failing_study(inputs: Inputs) -> Any:
+        if error and bad_file in inputs.files:
+            raise type(error)(str(error).format(bad_file))
 
-    if fault:
-        monkeypatch.setattr("report.evaluation.gather.find_study", lambda study: fails)
+    if error:
+        monkeypatch.setattr("report.evaluation.gather.find_study", lambda study: failing_study)
     with pytest.raises(RidgepointError, match=bad_file):
         compute_usable(study, data)
-    write_record(good, data)
+    write_record(older, data)
     chosen, _ = compute_usable(study, data)
     (notice,) = (notice for notice in chosen.notices if notice.startswith("left out: "))
-    assert notice.startswith(f"left out: data/{bad_file}: {'' if fault else 'cases[0]'}")
+    assert notice.startswith(f"left out: data/{bad_file}: {'' if error else 'cases[0]'}")
     assert [row["file"] for row in chosen.listing if row.get("left_out")] == [bad_file]
-    assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(good)}"]
+    assert [item.file for item in chosen.inputs.records] == [f"{study}/{record_name(older)}"]
 
 
 def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,27 +423,32 @@ def test_errors_in_code_name_the_line(tmp_path: Path, monkeypatch: pytest.Monkey
             compute_usable("conv_scaling", data)
 
 
-def test_misspelt_quantities_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+TIME_IN_PARSEC = [{"Time (parsec)": exact("time", "s", 1)}]
+MISSPELT = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
+
+
+@pytest.mark.parametrize(("query", "message"), [
+    (lambda run: run.series("tiem", {}), MISSPELT),
+    (lambda run: run.samples("tiem", {}), MISSPELT),
+    (lambda run: table_of("tbl-x", TIME_IN_PARSEC),
+     r"the heading 'Time \(parsec\)': parsec is not s with a decimal prefix"),
+])  # fmt: skip
+def test_misspelt_quantities_and_units_of_a_study_are_named(
+    query: Callable[[Run], Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def study(inputs: Inputs) -> Any:
+        return query(Run(inputs.records[0], "x"))
+
     data = factory.data_folder(tmp_path, small_record("conv_scaling"))
-    misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
-    queries: tuple[tuple[Callable[[Run], Any], str], ...] = (
-        (lambda run: run.series("tiem", {}), misspelt),
-        (lambda run: run.samples("tiem", {}), misspelt),
-        (
-            lambda run: table_of("tbl-x", [{"Time (parsec)": exact("time", "s", 1)}]),
-            r"the heading 'Time \(parsec\)': parsec is not s with a decimal prefix",
-        ),
-    )
-    for query, message in queries:
-        study = partial(lambda query, inputs: query(Run(inputs.records[0], "x")), query)
-        monkeypatch.setattr("report.evaluation.gather.find_study", lambda name, study=study: study)
-        with pytest.raises(
-            StudyError, match=f"^report/studies/conv_scaling: {message}; correct the study"
-        ):
-            compute_usable("conv_scaling", data)
+    monkeypatch.setattr("report.evaluation.gather.find_study", lambda name: study)
+    message = f"^report/studies/conv_scaling: {message}; correct the study"
+    with pytest.raises(StudyError, match=message):
+        compute_usable("conv_scaling", data)
 
 
-def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_without_cases_and_records_that_raise_an_error_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The message contains the file's path once, whatever the name of the data folder."""
     data = factory.data_folder(tmp_path, small_record("conv_scaling")).rename(tmp_path / "class")
     plain = factory.record(machine=factory.environment("odd-1t"))
@@ -454,12 +458,12 @@ def test_an_unforeseen_record_is_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     ):
         path = write_record(record, data)
 
-        def fails(stored: Stored, name: str = path.name) -> Stored:
+        def raise_error(stored: Stored, name: str = path.name) -> Stored:
             if name in stored.file and require_usable(stored):
                 raise ValueError("odd")
             return stored
 
-        monkeypatch.setattr("report.instruments.judgement.require_usable", fails)
+        monkeypatch.setattr("report.instruments.judgement.require_usable", raise_error)
         chosen = choose_records("conv_scaling", data)
         (notice,) = (notice for notice in chosen.notices if path.name in notice)
         assert notice.startswith(f"left out: data/conv_scaling/{path.name}: {reason}")
@@ -478,18 +482,21 @@ def test_only_damaged_imports_are_left_out(tmp_path: Path) -> None:
     document = json.loads((DATA / third.file).read_bytes())
     change(document, "conditions.precision", GONE)
     text = json.dumps(document).encode()
-    lacking = folder / record_name(third.record, text)
-    lacking.write_bytes(text)
+    incomplete = folder / record_name(third.record, text)
+    incomplete.write_bytes(text)
     chosen, _ = compute_usable(study, data)
-    cut, lacks = (notice for notice in chosen.notices if notice.startswith("left out: "))
-    assert cut.startswith(f"left out: data/{second.file}: ")
-    assert lacks.startswith(f"left out: data/{lacking.relative_to(data)}: conditions.precision")
+    notice_of_truncated, notice_of_incomplete = (
+        notice for notice in chosen.notices if notice.startswith("left out: ")
+    )
+    assert notice_of_truncated.startswith(f"left out: data/{second.file}: ")
+    place = f"data/{incomplete.relative_to(data)}: conditions.precision"
+    assert notice_of_incomplete.startswith(f"left out: {place}")
     assert [stored.file for stored in chosen.inputs.imported] == [first.file]
 
 
 DEVICES = read_devices(DATA / "devices.yaml")
 SOURCE = read_reported(DATA / "reported" / "conv_scaling.json")
-NO_SOURCE = read_reported(DATA / "reported" / "none.json")
+MISSING_SOURCE = read_reported(DATA / "reported" / "none.json")
 
 
 @pytest.mark.parametrize(("model", "key"), [
@@ -520,7 +527,8 @@ def test_source_tables_may_have_text_and_missing_cells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("query", "message"), [
-    (lambda: NO_SOURCE.table("I"), "^data/reported/none.json: no table 'I': the file is missing"),
+    (lambda: MISSING_SOURCE.table("I"),
+     "^data/reported/none.json: no table 'I': the file is missing"),
     (lambda: SOURCE.table("VII"), "no table 'VII': it has I, II, III, IV, V, VI, summary"),
     (lambda: SOURCE.table("I", rows=9), "Table I: expected 9 rows, found 5"),
     (lambda: SOURCE.value("speedup"), "no value 'speedup': it has kernel_height"),
@@ -531,10 +539,11 @@ def test_messages_list_the_known_names(query: Callable[[], object], message: str
         query()
 
 
+#: Text with a character that reverses the direction, and with control characters of terminals.
 INVISIBLE = "a\u202eb\x1b[31m\x07"
 
 
-def test_invisible_characters_of_data_are_shown(tmp_path: Path) -> None:
+def test_invisible_characters_of_data_are_written_as_code_points(tmp_path: Path) -> None:
     content = {INVISIBLE: [INVISIBLE, (INVISIBLE, 1, None)]}
     write_json(content, tmp_path / "x.json")
     for text in (script_of("x", content), (tmp_path / "x.json").read_text("utf-8")):
@@ -547,5 +556,8 @@ def test_invisible_characters_of_data_are_shown(tmp_path: Path) -> None:
 def test_a_message_is_one_short_printable_line(text: str) -> None:
     message = assert_sentence(RecordError(f"data/x.json: found {text}; restore it."), "data/x.json")
     assert message.endswith("; restore it.")
+
+
+def test_an_error_of_rendering_has_at_most_twenty_short_lines() -> None:
     lines = str(RenderError("\n".join(["one", "y" * 500, *"abc"] * 30))).splitlines()
     assert (max(map(len, lines)), len(lines)) == (LONGEST, 20)

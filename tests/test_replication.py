@@ -1,4 +1,8 @@
-"""Replication reports: counted claims, predicted effects, and messages to readers."""
+"""Replication reports: counted claims, predicted effects, and messages to readers.
+
+A report tests the claims of a paper on other records.  A replica is such a record with its
+findings; the original has the findings of the paper.
+"""
 
 import hashlib
 import math
@@ -6,6 +10,7 @@ import random
 import re
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import msgspec
 import pytest
@@ -41,47 +46,61 @@ from report.studies import STUDIES
 from tests import factory
 from tests.degraded import on_every_series
 
-MEASURED = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
-every_study = pytest.mark.parametrize("study", MEASURED)
+MEASURED_STUDIES = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
+every_study = pytest.mark.parametrize("study", MEASURED_STUDIES)
 
 original = cache(read_original)
 
 
 @cache
 def inputs_of(study: str) -> Inputs:
+    """Return the inputs of a report on all committed records of a study."""
     return choose_for_report(study, ROOT / "data").inputs
 
 
 @cache
 def replicas(study: str) -> list[Replica]:
+    """Return the replicas of all committed records of a study."""
     compared, refused = replicas_of(study, inputs_of(study))
     assert refused == {}
     return compared
 
 
+def replica(study: str, digits: str) -> Replica:
+    """Return the replica of the record whose name contains these digits of a digest."""
+    (match,) = (one for one in replicas(study) if digits in one.stored.file)
+    return match
+
+
 def xeon() -> Replica:
-    (replica,) = (r for r in replicas("conv_scaling") if "aac85b" in r.stored.file)
-    return replica
+    """Return the replica of a Xeon with two threads, whose run was ended early."""
+    return replica("conv_scaling", "aac85b")
 
 
 # -------------------------------------------------------------------------------- the next machine
 
 
 def test_the_predicted_effect_by_hand() -> None:
-    """Logarithms −2 … 2: mean 0, s = √2.5, √(1 + 1/5) and t = 2.7764 of 4 degrees of freedom."""
+    """The half width is t · s · √(1 + 1/5) of logarithms.
+
+    Of −2 … 2, the mean is 0 and s = √2.5; t = 2.7764 for 4 degrees of freedom.
+    """
     for freedom, quantile in ((4, 2.776), (7, 2.365), (27, 2.052)):
         assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=6e-4)
-    found = next_effect([math.exp(n) for n in (-2, -1, 0, 1, 2)])
-    assert found is not None
+    interval = next_effect([math.exp(n) for n in (-2, -1, 0, 1, 2)])
+    assert interval is not None
     half = 2.7764 * math.sqrt(2.5) * math.sqrt(1.2)
-    assert [math.log(end) for end in found] == pytest.approx([-half, half], rel=1e-3)
+    assert [math.log(end) for end in interval] == pytest.approx([-half, half], rel=1e-3)
     assert next_effect([1.0] * 4) is None and next_effect([1.0, 2.0, 3.0, 4.0, 0.0]) is None
 
 
 @pytest.mark.parametrize("count", [5, 8, 28])
 @pytest.mark.parametrize("kind", ["normal", "skewed", "two groups"])
 def test_prediction_intervals_reach_their_level(kind: str, count: int) -> None:
-    """docs/how-numbers-are-made.md has the shares of 2,000 trials; these few allow three errors."""
+    """docs/how-numbers-are-made.md has the shares of 2,000 trials.
+
+    Here the share of few trials may be three standard errors below the smallest share, 92 %.
+    """
     numbers, trials, hits = random.Random(f"{kind} {count}"), 400, 0
     draws = {
         "normal": lambda: numbers.gauss(0.5, 0.2),
@@ -99,19 +118,24 @@ def test_prediction_intervals_reach_their_level(kind: str, count: int) -> None:
 
 
 def series(*medians: float, disturbed: bool = False) -> Sampled:
+    """Return a measured number with one sample per process."""
     processes = [Process("run", str(n), (m,), disturbed) for n, m in enumerate(medians)]
-    found = measured("time", "1", processes, "file")
-    assert isinstance(found, Sampled)
-    return found
+    quantity = measured("time", "1", processes, "file")
+    assert isinstance(quantity, Sampled)
+    return quantity
 
 
 def reason(statement: Statement) -> str:
-    (found,) = judge("id", [statement]).reasons
-    return found
+    """Return the reason why a claim of one statement is undecided."""
+    (text,) = judge("id", [statement]).reasons
+    return text
 
 
 def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
-    """Six medians 0.9 to 1.5 around 1.2 reach 0.3 below it; a bound 0.1 below needs 6 · 3² = 54."""
+    """The interval of six processes reaches 0.3 below the median 1.2.
+
+    It would reach only 0.1 below, to the bound 1.1, with 6 · 3² = 54 processes.
+    """
     spread = (0.9, 1.1, 1.2, 1.2, 1.3, 1.5)
     text = reason(series(*spread) > 1.1)
     assert "of 6 processes contains the bound 1.1; at this scatter about 54 would decide" in text
@@ -122,7 +146,7 @@ def test_an_undecided_claim_says_how_many_processes_would_decide() -> None:
     assert "quiet machine" in reason(series(*spread, disturbed=True) > 1.1)
 
 
-def test_failed_comparisons_are_named_with_numbers() -> None:
+def test_claims_of_several_comparisons_name_those_that_fail() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
     claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
@@ -142,40 +166,43 @@ def test_failed_comparisons_are_named_with_numbers() -> None:
 # ------------------------------------------------------------------------------- committed records
 
 
-def printed(study: str, found: Findings) -> str:
+def document_of(study: str, findings: Findings) -> str:
     """Render the document of a report; typed numbers and missing values are errors."""
-    room, papers = f"{study}-replication", ROOT / "templates" / "papers"
+    name, papers = f"{study}-replication", ROOT / "templates" / "papers"
     commit = commit_of_program()
-    return render_document(room, ROOT / "data", papers, found, {}, commit=commit).text
+    return render_document(name, ROOT / "data", papers, findings, {}, commit=commit).text
 
 
 @every_study
-def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(study: str) -> None:
-    paper, shown = original(study), set[tuple[str, int]]()
+def test_the_report_of_a_record_counts_its_claims_and_uses_no_other_record(study: str) -> None:
+    paper, rendered = original(study), set[tuple[str, int]]()
     for replica in replicas(study):
-        found = report(paper, [replica], [])
-        line = found.facts["summary"]
-        counted = r"(\d+) (?:of \d+ claims|by con|same in part|contrary|undecided|not measured)"
-        assert sum(map(int, re.findall(counted, line))) == len(found.claims)
+        findings = report(paper, [replica], [])
+        number = r"(\d+) (?:of \d+ claims|by con|same in part|contrary|undecided|not measured)"
+        numbers = re.findall(number, findings.facts["summary"])
+        assert sum(map(int, numbers)) == len(findings.claims)
         assert all(claim.about == replica.about for claim in replica.claims.values())
         # A verdict of numbers without a file would not be counted.
         assert replica.claims.keys() == replica.findings.claims.keys()
-        own = {file for run in replica.stored.runs for file in run.files}
-        numbers = replica.findings.values.values()
-        files = [number.sources for number in numbers] + [c.files for c in replica.claims.values()]
-        assert {file for each in files for file in each if file.startswith(f"{study}/")} <= own
         assert all(claim.title for claim in replica.claims.values())
-        # To write and draw takes long, so one report is made for each number of claims.
-        if (replica.about, len(found.claims)) not in shown:
-            shown.add((replica.about, len(found.claims)))
-            text = printed(study, found)
+        sources = set[str]()
+        for value in replica.findings.values.values():
+            sources |= {*value.sources}
+        for claim in replica.claims.values():
+            sources |= {*claim.files}
+        own = {file for run in replica.stored.runs for file in run.files}
+        assert {file for file in sources if file.startswith(f"{study}/")} <= own
+        # Writing and drawing take long, so one report of each number of claims is rendered.
+        if (replica.about, len(findings.claims)) not in rendered:
+            rendered.add((replica.about, len(findings.claims)))
+            text = document_of(study, findings)
             assert "ridgepoint project" not in text
             assert replica.stored.file[-13:-5] in text
-            for figure in found.figures.values():
+            for figure in findings.figures.values():
                 assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
 
 
-@pytest.mark.parametrize(("verdict", "of_paper", "counts"), [
+@pytest.mark.parametrize(("verdict", "in_paper", "counts"), [
     ("supported", "supported", "1 of 1 claims, 0 contrary, 0 undecided, 0 not measured"),
     ("supported", "refuted", "0 of 1 claims, 1 contrary (It grows), 0 undecided, 0 not measured"),
     ("undecided", "supported", "0 of 1 claims, 0 contrary, 1 undecided, 0 not measured"),
@@ -183,102 +210,125 @@ def test_the_report_of_a_record_counts_its_claims_and_holds_nothing_of_another(s
     ("refuted", "undecided", "0 of 1 claims, 0 contrary, 0 undecided, 0 not measured, "
      "1 undecided in the paper"),
 ])  # fmt: skip
-def test_the_first_line_counts_the_claims(verdict: Verdict, of_paper: Verdict, counts: str) -> None:
+def test_the_summary_counts_the_claims(verdict: Verdict, in_paper: Verdict, counts: str) -> None:
+    """A claim is the same by construction if the paper decides it with the same record."""
     claim = judge("grows", [exact("size", "1", 2, xeon().stored.file) > 1])
     claim = replace(claim, title="It grows", about="a CPU", verdict=verdict)
-    row = Row(replace(claim, verdict=of_paper, files=("other",)), {xeon().label: claim})
+    row = Row(replace(claim, verdict=in_paper, files=("other",)), {xeon().label: claim})
     about = f" that a record of a CPU tests: same verdict as the paper on {xeon().label}"
     line = summary([row], [xeon()])
     assert {*line.replace(about, "").split("; ")} == {*counts.split(", ")}
-    decides = verdict in ("supported", "refuted")
-    by_construction = summary([replace(row, paper=claim)], [xeon()])
-    assert ("; 1 by construction" in by_construction) == decides
+    is_decided = verdict in ("supported", "refuted")
+    line = summary([replace(row, paper=claim)], [xeon()])
+    assert ("; 1 by construction" in line) == is_decided
 
 
-def test_a_reader_learns_what_is_missing_and_what_differs_from_the_paper() -> None:
-    """A run with two threads to 1,024 images, cut off before its ceilings and its counters."""
-    found = report(original("conv_scaling"), [xeon()])
-    facts, text = found.facts, printed("conv_scaling", found)
-    (missing,) = (text for text in facts["missing"] if "the run was ended" in text)
-    assert missing.startswith("peak rates after the run, counts of executed work (lackey): the run")
+@cache
+def xeon_report() -> tuple[Findings, str]:
+    """Return the findings and the document of a report on the Xeon's record."""
+    findings = report(original("conv_scaling"), [xeon()])
+    return findings, document_of("conv_scaling", findings)
+
+
+def rows_by_claim() -> dict[str, Any]:
+    """Return the rows of the Xeon's table of claims by title, without the claims' numbers."""
+    findings, _ = xeon_report()
+    return {str(row[0]).partition(". ")[2]: row for row in findings.tables["tbl-claims"].rows}
+
+
+def test_a_report_says_whether_the_paper_uses_its_records() -> None:
+    _, text = xeon_report()
     assert "*, tested on a record that the paper uses" in text.partition("subtitle")[0]
-    many = report(original("conv_scaling"), [*original("conv_scaling").machines])
-    assert "tested on 11 records that the paper uses" in printed("conv_scaling", many)
     assert "This is no replication, since the paper uses this record; no main claim of the" in text
     assert "main* claims, in its title or abstract, a record can test: 4; tested: none." in text
-    stored, command = (
-        xeon().stored,
-        "python -m experiments run conv_scaling --device cpu --threads 2",
-    )
+    assert "paper's numbers are of AMD EPYC (Zen 3), 1 thread, unless another" in plain(text)
+    many = report(original("conv_scaling"), [*original("conv_scaling").machines])
+    assert "tested on 11 records that the paper uses" in document_of("conv_scaling", many)
+
+
+def test_a_report_says_what_the_record_lacks_and_how_to_repeat_its_run() -> None:
+    """The run was ended before it measured peak rates again and counted executed work."""
+    findings, text = xeon_report()
+    facts, stored = findings.facts, xeon().stored
+    (missing,) = (reason for reason in facts["missing"] if "the run was ended" in reason)
+    assert missing.startswith("peak rates after the run, counts of executed work (lackey): the run")
     (lines,) = (block.splitlines() for block in facts["commands"])
-    assert lines[0] == f"# {stored.file.removeprefix('conv_scaling/')}, 27 min"
-    assert lines[1] == f"# {hashlib.sha256((ROOT / 'data' / stored.file).read_bytes()).hexdigest()}"
-    assert lines[2:] == [f"git checkout {stored.record.code.commit}", command]
+    assert lines == [
+        f"# {stored.file.removeprefix('conv_scaling/')}, 27 min",
+        f"# {hashlib.sha256((ROOT / 'data' / stored.file).read_bytes()).hexdigest()}",
+        f"git checkout {stored.record.code.commit}",
+        "python -m experiments run conv_scaling --device cpu --threads 2",
+    ]
     assert f"by commit `{commit_of_program()[:12]}`" in text
     assert "\npython build.py conv_scaling --replicate --data FOLDER" in text
+    captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
+    assert len(captions) == len(findings.tables)
+    assert without_option(("run", "--label=a b", "--quick"), "--label") == ("run", "--quick")
+
+
+def test_a_report_says_which_claims_the_record_cannot_test() -> None:
+    findings, _ = xeon_report()
+    untested, tested = findings.facts["untested"], rows_by_claim()
     pair = "about a pair of runs, which no single record tests"
-    for needs in ("needs --set subject=top at commit ", "needs --set subject=cliff at ", pair):
-        assert any(text.startswith(needs) for text in facts["untested"])
-    rows = {str(row[0]).partition(". ")[2]: row for row in found.tables["tbl-claims"].rows}
+    for reason in ("needs --set subject=top at commit ", "needs --set subject=cliff at ", pair):
+        assert any(text.startswith(reason) for text in untested)
+    assert not any(tested.get(title) for titles in untested.values() for title in titles)
+
+
+def test_a_report_says_where_the_record_agrees_only_in_part() -> None:
+    """Two of ten counts of work agree, and two of six counts of pages.
+
+    Where the paper's machine mapped the weights' pages too, this one met the other prediction.
+    """
+    (_, text), rows = xeon_report(), rows_by_claim()
     theory = "A CPU executes exactly the multiply-adds of theory, forward and backward"
     assert rows[f"{theory} (expected: 0)"][1] == "same in part"
     assert "(claim 2): 2 of the paper's 10 comparisons; the others: forward of" in plain(text)
-    # Where the paper's machine mapped the weights' pages too, this one met the other prediction.
     assert "1): 2 of the paper's 6 comparisons; the others: batch 16: 1,476 with" in plain(text)
-    title = (
-        "A call maps the pages of its blocks less the reserve, to within a page (expected: −1 to 1)"
-    )
-    assert "batch 16: 1,458 without the weights' copy" in str(rows[title][2])
+    pages = "A call maps the pages of its blocks less the reserve, to within a page"
+    assert "batch 16: 1,458 without" in str(rows[f"{pages} (expected: −1 to 1)"][2])
+
+
+def test_a_report_prints_the_ratio_of_an_agreeing_claim_beside_the_papers() -> None:
+    """The interval 1.25 to 2.17 is rounded outward."""
     title = "Returning freed memory slows a call by more than a tenth"
-    slower = rows[f"{title} (expected: above 1.1)"]
-    assert slower[1] == "same"
-    assert "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(slower[2]), "1.25 to 2.17, outward"
+    _, agreement, ratio, _ = rows_by_claim()[f"{title} (expected: above 1.1)"]
+    assert agreement == "same"
+    assert "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(ratio)
     cases = "7 cases, batch 8 to 512, 8 processes a case; in the paper supported"
+    _, text = xeon_report()
     assert f" {title}: here supported: 1.7 [1.2, 2.2] over {cases}: 1.80" in plain(text)
-    assert without_option(("run", "--label=a b", "--quick"), "--label") == ("run", "--quick")
-    assert "paper's numbers are of AMD EPYC (Zen 3), 1 thread, unless another" in plain(text)
-    assert not any(rows.get(title) for titles in facts["untested"].values() for title in titles)
-    captions = re.findall(r"^::: \{#tbl-", text, re.MULTILINE)
-    assert len(captions) == len(found.tables)
 
 
 def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
     """A ratio in pairs of processes decides although one series was disturbed, a time does not."""
     times = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5)
-    quiet, noisy = series(*(2 * t for t in times)), series(*times, disturbed=True)
-    noisy = replace(noisy, name="busy")
-    claim = replace(judge("id", [noisy / quiet < 1]), title="It shrinks", about="a CPU")
+    quiet, disturbed = series(*(2 * t for t in times)), series(*times, disturbed=True)
+    disturbed = replace(disturbed, name="busy")
+    claim = replace(judge("id", [disturbed / quiet < 1]), title="It shrinks", about="a CPU")
     paper = original("conv_scaling")
-    changed = replace(paper, findings=replace(paper.findings, claims={"id": claim}))
-    for statement, ending, line in (
-        (
-            noisy / quiet < 1,
-            ", some cases on a busy machine",
-            " 2 threads (1 on a busy machine)",
-        ),
-        (noisy > 0, ", on a busy machine", "1 undecided (1 on a busy machine)"),
+    paper = replace(paper, findings=replace(paper.findings, claims={"id": claim}))
+    for statement, ending, count in (
+        (disturbed / quiet < 1, ", some cases on a busy machine", " 2 threads (1 on a busy mach"),
+        (disturbed > 0, ", on a busy machine", "1 undecided (1 on a busy machine)"),
     ):
         own = judge("id", [statement])
         own = replace(own, title=claim.title, about=claim.about, files=(xeon().stored.file,))
         one = replace(xeon(), findings=replace(xeon().findings, claims={"id": own}))
-        found = report(changed, [one])
-        ((_, _, in_table, _),) = found.tables["tbl-claims"].rows
-        assert str(in_table).endswith(ending) and line in found.facts["summary"]
+        findings = report(paper, [one])
+        ((_, _, result, _),) = findings.tables["tbl-claims"].rows
+        assert str(result).endswith(ending) and count in findings.facts["summary"]
 
 
-@pytest.mark.parametrize(
-    ("id", "plan", "reason"),
-    [
-        ("cliff-predicted", "quick", "needs a full run, without --quick"),
-        ("pages-announced", "quick", "needs --set subject=top"),
-        ("cliff-predicted", "full", "the record lacks cases or counts that the claim"),
-    ],
-)
-def test_the_reason_why_a_claim_is_not_measured_is_true_of_the_record(
-    id: str, plan: str, reason: str
-) -> None:
-    own, record, changed = xeon(), xeon().stored.record, msgspec.structs.replace
-    record = changed(record, protocol=changed(record.protocol, plan=plan))
+@pytest.mark.parametrize(("id", "plan", "reason"), [
+    ("cliff-predicted", "quick", "needs a full run, without --quick"),
+    ("pages-announced", "quick", "needs --set subject=top"),
+    ("cliff-predicted", "full", "the record lacks cases or counts that the claim"),
+])  # fmt: skip
+def test_the_reason_of_an_unmeasured_claim_fits_the_record(id: str, plan: str, reason: str) -> None:
+    """``plan``: plan of the run; a quick run measures fewer cases than a full one."""
+    own, record, with_fields = xeon(), xeon().stored.record, msgspec.structs.replace
+    record = with_fields(record, protocol=with_fields(record.protocol, plan=plan))
     claim = own.findings.claims["pages-announced"]
     findings = replace(own.findings, claims={id: replace(claim, id=id)})
     one = replace(own, stored=replace(own.stored, record=record), findings=findings)
@@ -288,7 +338,7 @@ def test_the_reason_why_a_claim_is_not_measured_is_true_of_the_record(
     assert any(text.startswith(title) for text in titles)
 
 
-def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_explained() -> None:
+def test_a_claim_that_is_undecided_in_the_paper_is_marked() -> None:
     paper = original("conv_scaling")
     claims = {**paper.findings.claims}
     claims["slower"] = replace(claims["slower"], verdict="undecided", statements=())
@@ -296,17 +346,17 @@ def test_what_the_paper_leaves_undecided_and_what_one_process_cannot_decide_is_e
     rows = report(paper, [xeon()]).tables["tbl-claims"].rows
     (agreement,) = (row[1] for row in rows if claims["slower"].title + " (" in str(row[0]))
     assert agreement == "undecided in the paper"
-    (epyc,) = (r for r in replicas("inference_memory") if "b17cc837" in r.stored.file)
-    reasons = reasons_of("inference_memory", epyc)
+
+
+def test_claims_that_too_few_processes_leave_undecided_are_explained() -> None:
+    """The first record has claims about four pairs of processes, and about single processes."""
+    reasons = reasons_of("inference_memory", replica("inference_memory", "b17cc837"))
     interval = "undecided: the interval of 4 pairs of processes holds at 88"
     assert f"\n- Reason 1 (claim 1): {interval}" in reasons
     assert "expected above 1); undecided: only one process measured all series; " in reasons
-    assert (
-        "at least 6 decide (time, tile 8 over tile 64: 11.5 in one process, expected above 1)\n"
-        in reasons
-    )
-    (gpu,) = (r for r in replicas("backend_speedup") if "8ee3ddb7" in r.stored.file)
-    reasons = reasons_of("backend_speedup", gpu)
+    number = "time, tile 8 over tile 64: 11.5 in one process, expected above 1"
+    assert f"at least 6 decide ({number})\n" in reasons
+    reasons = reasons_of("backend_speedup", replica("backend_speedup", "8ee3ddb7"))
     assert "would decide (samples 1438: 1.039 (1.017 to 1.060), expected below 1.25; " in reasons
     assert ", expected below 1.25; and 6 more)\n- Reason" in reasons
 
@@ -318,7 +368,8 @@ def plain(text: str) -> str:
 
 def reasons_of(study: str, replica: Replica) -> str:
     """Print why claims of a record are contrary or undecided, with plain spaces."""
-    text = printed(study, report(original(study), [replica])).replace("\N{NO-BREAK SPACE}", " ")
+    text = document_of(study, report(original(study), [replica]))
+    text = text.replace("\N{NO-BREAK SPACE}", " ")
     return text.partition("## Why claims are contrary")[2].partition("\n#")[0]
 
 
@@ -338,40 +389,41 @@ def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
     assert [claim.verdict for claim in on_common_cases(claims)] == ["refuted"] * 2
 
 
-@pytest.mark.parametrize(("known", "letter"), [(4, "A"), (3, "P"), (5, "A")])
-def test_a_verdict_on_fewer_comparisons_than_the_papers_agrees_in_part(
-    known: int, letter: str
-) -> None:
+@pytest.mark.parametrize(("comparisons", "letter"), [(4, "A"), (3, "P"), (5, "A")])
+def test_a_verdict_on_fewer_comparisons_agrees_in_part(comparisons: int, letter: str) -> None:
+    """Letters: A agrees, P agrees in part, B is the same by construction, C is contrary.
+
+    The paper compares four numbers.
+    """
     statements = [exact("size", "1", 2, "file") > 1] * 5
     paper = judge("grows", statements[:4])
-    others, laptop = replace(paper, files=("other",)), judge("grows", statements[:known])
-    laptop = replace(laptop, files=("other",))
-    row = Row(paper, {"laptop": laptop, "whole": others, "own": paper})
+    laptop = replace(judge("grows", statements[:comparisons]), files=("other",))
+    whole = replace(paper, files=("other",))
+    row = Row(paper, {"laptop": laptop, "whole": whole, "own": paper})
     assert row.letters == {"laptop": letter, "whole": "A", "own": "B"} and row.outcome == letter
-    different = replace(judge("grows", [exact("mass", "1", 2, "other") > 1] * 4))
-    assert Row(paper, {"laptop": different}).outcome == "P"
-    contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", measured_count=known)})
+    of_other_numbers = judge("grows", [exact("mass", "1", 2, "other") > 1] * 4)
+    assert Row(paper, {"laptop": of_other_numbers}).outcome == "P"
+    contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", measured_count=comparisons)})
     assert contrary.outcome == "C"
 
 
 def test_a_table_of_the_study_may_have_the_name_of_a_table_of_the_report() -> None:
     names = ("setup", "claims", "machines", "records", "open")
-    ids = [f"tbl-{name}" for name in names]
-    tables = {id: table_of(id, [{"Setting": "one"}]) for id in ids}
+    tables = {f"tbl-{name}": table_of(f"tbl-{name}", [{"Setting": "one"}]) for name in names}
     one = replace(xeon(), findings=replace(xeon().findings, tables=tables))
-    found = report(original("conv_scaling"), [one], [])
-    assert {f"tbl-paper-{name}" for name in names} < {*found.tables}
-    text = printed("conv_scaling", found)
-    assert all(text.count(f"{{#{id}") == 1 for id in found.tables)
+    findings = report(original("conv_scaling"), [one], [])
+    assert {f"tbl-paper-{name}" for name in names} < {*findings.tables}
+    text = document_of("conv_scaling", findings)
+    assert all(text.count(f"{{#{id}") == 1 for id in findings.tables)
 
 
-def test_equal_names_of_machines_are_told_apart_by_their_records() -> None:
+def test_labels_of_machines_with_equal_names_contain_the_digest_of_the_record() -> None:
     first = replicas("conv_scaling")[0].stored
-    label = first.record.environment.label
-    same = [first, replace(first, file=f"{first.file[:-13]}12345678.json")]
-    assert distinct_labels(same[:1]) == [label]
-    ends = (first.file[-13:-5], "12345678")
-    assert distinct_labels(same) == [f"{label}, record {end}" for end in ends]
+    second = replace(first, file=f"{first.file[:-13]}12345678.json")
+    label, digest = first.record.environment.label, first.file[-13:-5]
+    assert distinct_labels([first]) == [label]
+    labels = [f"{label}, record {digest}", f"{label}, record 12345678"]
+    assert distinct_labels([first, second]) == labels
 
 
 def test_copied_records_count_once() -> None:
@@ -379,7 +431,7 @@ def test_copied_records_count_once() -> None:
     assert unique == [xeon()]
     reason = f"Copied is not counted: it has the same samples as {xeon().label}"
     assert copies == {xeon().stored.file: reason}
-    for study in MEASURED:
+    for study in MEASURED_STUDIES:
         assert without_copies(replicas(study))[1] == {}
 
 
@@ -400,43 +452,45 @@ def test_a_copy_has_the_samples_of_another_record_or_times_in_one_ratio(
     def record(
         scale: list[float], finished: str = "2026-12-01T00:00:02Z", key: str = "", hash: str = "a"
     ) -> Record:
-        old, changed = xeon().stored.record, msgspec.structs.replace
-        return changed(
+        """Return a record whose case ``n`` lasts ``n`` s times its scale."""
+        old, with_fields = xeon().stored.record, msgspec.structs.replace
+        return with_fields(
             old,
             ceilings=(),
             finished=finished,
-            code=changed(old.code, commit=hash * 40),
-            environment=changed(old.environment, key=key or old.environment.key),
+            code=with_fields(old.code, commit=hash * 40),
+            environment=with_fields(old.environment, key=key or old.environment.key),
             cases=tuple(factory.case(n, time=[n * s]) for n, s in enumerate(scale, start=1)),
         )
 
     detector = CopyDetector()
-    end = "2026-12-01T00:00:01Z"
-    assert detector.reason("A", record([1.0, 1.0, 1.0, 1.0, 1.0, 1.01], end)) == ""
+    original_record = record([1.0, 1.0, 1.0, 1.0, 1.0, 1.01], finished="2026-12-01T00:00:01Z")
+    assert detector.reason("A", original_record) == ""
     assert detector.reason("Second", record(factors, **fields)) == (reason and f"has {reason}")
 
 
 def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_describe() -> None:
+    """The atlas is the site's table of claims by machines."""
     chosen, findings = compute_usable("conv_scaling", ROOT / "data")
     atlas = atlas_of("conv_scaling", ROOT / "data", chosen, findings)
-    rows = {claim["title"]: claim["letters"] for claim in atlas["claims"]}
-    assert {len(row) for row in rows.values()} == {len(atlas["machines"])}
-    letters = [letter for row in rows.values() for letter in row]
+    rows = [claim["letters"] for claim in atlas["claims"]]
+    assert {len(row) for row in rows} == {len(atlas["machines"])}
+    letters = {letter for row in rows for letter in row}
     # report.paper.replicas explains the letters; empty: the claim is not about this machine.
-    assert set(letters) <= {"", "A", "B", "P", "C", "U", "N", "D"} and {"", "A"} <= set(letters)
+    assert letters <= {"", "A", "B", "P", "C", "U", "N", "D"} and {"", "A"} <= letters
     line = r"\w+ on \d+ further machines\. \d+ of \d+ claims .*\. \d+ further records"
     assert re.match(line, atlas["line"])
     chosen, findings = compute_usable("training_roofline", ROOT / "data")
-    # Without its last role, that record is of a machine that the paper does not describe.
-    *roles, (_, undecided) = chosen.inputs.roles.items()
-    assert undecided.endswith("893e6327.json")
+    # Without its role in the paper, a record is of a machine that the paper does not describe.
+    *roles, (_, file) = chosen.inputs.roles.items()
+    assert file.endswith("893e6327.json")
     chosen = replace(chosen, inputs=replace(chosen.inputs, roles=dict(roles)))
     line = atlas_of("training_roofline", ROOT / "data", chosen, findings)["line"]
     assert line.startswith("Measured on 1 further machine. 0 of 1 claims that a record of a GPU")
 
 
-def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
-    """Each series gets the samples of others: what still agrees has no samples behind it."""
+def test_with_random_samples_at_most_one_claim_agrees() -> None:
+    """Each sample is multiplied by a random factor of 0.01 to 100."""
     numbers = random.Random(1)
 
     def scrambled(name: str, samples: tuple[float, ...]) -> tuple[float, ...]:
@@ -450,34 +504,37 @@ def test_scrambled_samples_lower_the_number_of_agreeing_claims() -> None:
     assert int(summary(rows, replicas).partition(" ")[0]) <= 1
 
 
-def test_a_report_of_no_record_says_0_of_0_and_a_new_study_has_a_report() -> None:
-    paper = original("conv_scaling")
-    found = report(paper, [], ["data/a.json: it is cut off."])
-    assert found.facts["summary"].startswith("0 of 0 claims")
-    assert "it is cut off" in printed("conv_scaling", found)
-    new = replace(paper, records={}, machines=[], headline=())
-    assert "Replication of" in printed("conv_scaling", report(new, [xeon()]))
+def test_a_report_without_records_counts_no_claims_and_names_refused_files() -> None:
+    findings = report(original("conv_scaling"), [], ["data/a.json: it is cut off."])
+    assert findings.facts["summary"].startswith("0 of 0 claims")
+    assert "it is cut off" in document_of("conv_scaling", findings)
+
+
+def test_a_study_without_records_of_its_own_has_a_report() -> None:
+    new = replace(original("conv_scaling"), records={}, machines=[], headline=())
+    assert "Replication of" in document_of("conv_scaling", report(new, [xeon()]))
 
 
 @every_study
-def test_the_map_of_many_machines_is_readable_without_colour(study: str) -> None:
-    found = report(original(study), replicas(study), [])
-    text = printed(study, found)
+def test_the_map_of_many_machines_has_a_letter_in_each_cell(study: str) -> None:
+    findings = report(original(study), replicas(study), [])
+    text = document_of(study, findings)
     assert "tbl-machines" in text and "\ngit checkout " in text
-    (grid,) = found.figures["fig-map"].drawing.panels
+    (grid,) = findings.figures["fig-map"].drawing.panels
     assert isinstance(grid, Grid) and len({*grid.names}) == len(grid.names) == len(replicas(study))
-    assert render(found.figures["fig-map"].drawing, salt="map").svg.startswith(b"<?xml")
-    letters = [letter for row in grid.cells for letter in row if letter]
-    cells = "; ".join(str(cell) for row in found.tables["tbl-claims"].rows for cell in row[1:2])
-    assert sum(map(int, re.findall(r"(\d+) [ABPCUND]", cells))) == len(letters)
+    assert render(findings.figures["fig-map"].drawing, salt="map").svg.startswith(b"<?xml")
+    cells = [cell for row in grid.cells for cell in row if cell]
+    counts = "; ".join(str(row[1]) for row in findings.tables["tbl-claims"].rows)
+    assert sum(map(int, re.findall(r"(\d+) [ABPCUND]", counts))) == len(cells)
     if study == "conv_scaling":
         assert "B: the same by construction" in text
-        assert re.fullmatch(r"\d+ records of \d+ machines", found.facts["where"])
-        reasons = {int(cell[1:]) for row in grid.cells for cell in row if cell[1:]}
-        assert reasons == {*range(1, len(found.facts["reasons"]) + 1)}
+        assert re.fullmatch(r"\d+ records of \d+ machines", findings.facts["where"])
+        # The number of the reason follows the letter.
+        reasons = {int(cell[1:]) for cell in cells if cell[1:]}
+        assert reasons == {*range(1, len(findings.facts["reasons"]) + 1)}
         assert "since several records are of one host" in text
         assert "the geometric mean of a call" in text and "batch 8 to 512" in text
-        (dots,) = found.figures["fig-effects"].drawing.panels
+        (dots,) = findings.figures["fig-effects"].drawing.panels
         assert isinstance(dots, Dots)
-        drawn = [x for x in dots.series[0].x if x is not None]
-        assert drawn == sorted(drawn, reverse=True) and len(drawn) == 6
+        effects = [x for x in dots.series[0].x if x is not None]
+        assert effects == sorted(effects, reverse=True) and len(effects) == 6

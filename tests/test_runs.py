@@ -1,4 +1,7 @@
-"""Series, levels, ceilings and labels of runs."""
+"""Series, levels, ceilings and labels of runs.
+
+Levels are the values of a case's factors, such as batch sizes.  Ceilings are measured peak rates.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,11 +19,12 @@ from report.quantity.intervals import Process
 from tests import factory
 from tests.papers import value_of
 
+#: Factors of the case that the tests read.
 CASE = {"subject": "layer", "batch": 4, "pass": "forward", "layout": "contiguous"}
-changed = msgspec.structs.replace
+with_fields = msgspec.structs.replace
 
 
-def test_levels_keep_their_type() -> None:
+def test_levels_are_sorted_and_keep_their_type() -> None:
     cases = [factory.case(8), factory.case(2), *factory.layer_cases((4,))]
     run = Run(factory.stored(factory.record(cases)), "a")
     assert run.levels("batch") == (2, 4, 8)
@@ -30,25 +34,22 @@ def test_levels_keep_their_type() -> None:
 
 
 def test_series_of_two_subjects_with_the_same_levels_have_distinct_names() -> None:
-    cases = [
-        factory.case(batch, subject=name) for batch, name in ((4, "layer"), (4, "net"), (8, "x"))
-    ]
-    runs = (Run(factory.stored(factory.record(cases[:number])), "a") for number in (1, 3))
-    names = [run.series("time", CASE).name for run in runs]
-    assert names == [
-        "time(batch 4, forward, contiguous)",
-        "time(batch 4, forward, contiguous, layer)",
-    ]
+    layer, net = factory.case(4, subject="layer"), factory.case(4, subject="net")
+    for cases, name in (
+        ([layer], "time(batch 4, forward, contiguous)"),
+        ([layer, net, factory.case(8, subject="x")], "time(batch 4, forward, contiguous, layer)"),
+    ):
+        assert Run(factory.stored(factory.record(cases)), "a").series("time", CASE).name == name
 
 
-def in_rounds(*rounds: Round) -> Run:
+def run_in_rounds(*rounds: Round) -> Run:
     """Return a run of the forward pass with these rounds."""
-    case = changed(factory.case(4), rounds=rounds)
+    case = with_fields(factory.case(4), rounds=rounds)
     return Run(factory.stored(factory.record([case])), "a")
 
 
 def test_a_series_has_samples_by_process() -> None:
-    run = in_rounds(
+    run = run_in_rounds(
         factory.round_(2, {"time": [0.5, 0.25], "allocated_peak": [7]}),
         factory.round_(1, {"time": [0.75]}),
         factory.round_(3, {}, status="failed", reason="It broke."),
@@ -57,11 +58,14 @@ def test_a_series_has_samples_by_process() -> None:
     assert not isinstance(processes, Missing)
     assert [(p.name, p.samples) for p in processes] == [("2", (0.5, 0.25)), ("1", (0.75,))]
     assert run.samples("time", CASE) == (0.5, 0.25, 0.75)
-    assert run.fixed_value("allocated_peak", CASE) == 7, "only one process measured it"
     assert isinstance(run.by_process("cpu_time", CASE), Missing)
-    differing = in_rounds(*(factory.round_(i, {"allocated_peak": [i]}) for i in (1, 2)))
-    bytes_ = differing.fixed_value("allocated_peak", CASE)
-    assert isinstance(bytes_, Missing) and "differed between repetitions" in bytes_.reason
+    assert run.fixed_value("allocated_peak", CASE) == 7, "only one process measured it"
+
+
+def test_a_fixed_value_that_differs_between_processes_is_missing() -> None:
+    run = run_in_rounds(*(factory.round_(n, {"allocated_peak": [n]}) for n in (1, 2)))
+    value = run.fixed_value("allocated_peak", CASE)
+    assert isinstance(value, Missing) and "differed between repetitions" in value.reason
 
 
 def run_of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
@@ -75,10 +79,10 @@ OLD = run_of_day(2, (1.0, 1.2), (1.2, 1.4))
 OLDEST = run_of_day(1, (1.3,))
 POOLED = Run(replace(NEW, others=(OLD, OLDEST)), "a")
 FAILED_CASE = factory.case(4, status="failed", reason="It broke.")
-FAILED_RUN = factory.stored(changed(OLD.record, cases=(FAILED_CASE,)))
+FAILED_RUN = factory.stored(with_fields(OLD.record, cases=(FAILED_CASE,)))
 SLOW_RUN = run_of_day(1, (2.0,))
-#: A time below the resolution of the clock.
-SHORT_TIMES = Run(replace(run_of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
+#: A run with a time below the resolution of the clock.
+WITH_SHORT_TIME = Run(replace(run_of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
 
 
 def test_a_series_has_the_processes_of_all_runs() -> None:
@@ -92,7 +96,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
     # Fixed values are read from the newest run.
     assert POOLED.fixed_quantity("allocated_after", CASE).sources == (NEW.file,)
-    assert SHORT_TIMES.by_process("time", CASE) == Missing("below timer resolution on a")
+    assert WITH_SHORT_TIME.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
 @pytest.mark.parametrize(("run", "sources"), [
@@ -109,12 +113,12 @@ def test_a_value_names_the_files_of_its_runs(run: Run, sources: tuple[Stored, ..
 
 
 def test_a_ceiling_is_the_best_of_all_runs() -> None:
-    fast = factory.stored(changed(OLD.record, ceilings=factory.ceilings(3e11)))
+    fast = factory.stored(with_fields(OLD.record, ceilings=factory.ceilings(3e11)))
     run = Run(replace(NEW, others=(fast,)), "a")
-    one_run, two_runs = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
-    assert (value_of(one_run), value_of(two_runs)) == pytest.approx((2e11, 3e11))
-    assert two_runs.sources == (NEW.file, fast.file)
-    # Each rate is the work of one run divided by the time of the same run.
+    peak_of_one, peak_of_two = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
+    assert (value_of(peak_of_one), value_of(peak_of_two)) == pytest.approx((2e11, 3e11))
+    assert peak_of_two.sources == (NEW.file, fast.file)
+    # Both runs copied at the same rate.
     assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
 
 
@@ -122,46 +126,50 @@ LABEL = "Example Processor, 2 threads"
 
 
 def device(key: str = "a", **change: Any) -> Environment:
+    """Return a CPU of two cores with 16 GiB of memory; ``change`` overrides fields."""
     return factory.environment(key, **change)
 
 
-LARGE = device("b", memory_bytes=64 * 2**30)
-MANY_CORES = device("b", cpu=msgspec.structs.replace(device().cpu, cores_available=64))
-GPUS = [
-    factory.environment(key, gpu=msgspec.structs.replace(factory.GPU, memory_bytes=size * 2**30))
-    for key, size in (("a", 40), ("b", 80))
-]
+WITH_64_GIB = device("b", memory_bytes=64 * 2**30)
+WITH_64_CORES = device("b", cpu=with_fields(device().cpu, cores_available=64))
+GPU_OF_40_GIB = device("a", gpu=with_fields(factory.GPU, memory_bytes=40 * 2**30))
+GPU_OF_80_GIB = device("b", gpu=with_fields(factory.GPU, memory_bytes=80 * 2**30))
 
 
 @pytest.mark.parametrize(("machines", "ends"), [
     ([], []),
     ([device(), device("b", threads=1)], [", 2 threads", ", 1 thread"]),
-    ([device(), LARGE], [" (16 GiB of memory)", " (64 GiB of memory)"]),
-    ([device(), LARGE, device("c")], [" (a)", " (b)", " (c)"]),
-    ([device(), MANY_CORES], [" (2 cores available)", " (64 cores available)"]),
-    (GPUS, [" (40 GiB)", " (80 GiB)"]),
+    ([device(), WITH_64_GIB], [" (16 GiB of memory)", " (64 GiB of memory)"]),
+    ([device(), WITH_64_GIB, device("c")], [" (a)", " (b)", " (c)"]),
+    ([device(), WITH_64_CORES], [" (2 cores available)", " (64 cores available)"]),
+    ([GPU_OF_40_GIB, GPU_OF_80_GIB], [" (40 GiB)", " (80 GiB)"]),
     # Records of one device have the same label.
     ([device(), device()], [f"{LABEL} (a)"] * 2),
 ])  # fmt: skip
-def test_labels_have_a_distinct_fact(machines: list[Environment], ends: list[str]) -> None:
-    names = device_labels([factory.stored(factory.record(machine=machine)) for machine in machines])
-    assert all(name.endswith(end) for name, end in zip(names, ends, strict=True)), names
+def test_labels_end_with_a_fact_that_differs(machines: list[Environment], ends: list[str]) -> None:
+    labels = device_labels([factory.stored(factory.record(machine=device)) for device in machines])
+    assert all(label.endswith(end) for label, end in zip(labels, ends, strict=True)), labels
 
 
-ZEN = ((0x17, 0x2F, "Zen"), (0x17, 0x30, "Zen 2"), (0x17, 0x60, "Zen 2"), (0x17, 0x91, "Zen 2"),
-       (0x19, 0x0F, "Zen 3"), (0x19, 0x10, "Zen 4"), (0x19, 0x60, "Zen 4"),
-       (0x1A, 0x7F, "Zen 5"))  # fmt: skip
+#: Family and model of AMD's CPUs → generation; the models are the ends of ranges.
+ZEN = {
+    (0x17, 0x2F): "Zen", (0x17, 0x30): "Zen 2", (0x17, 0x60): "Zen 2", (0x17, 0x91): "Zen 2",
+    (0x19, 0x0F): "Zen 3", (0x19, 0x10): "Zen 4", (0x19, 0x60): "Zen 4", (0x1A, 0x7F): "Zen 5",
+}  # fmt: skip
+OUTSIDE_OF_RANGES = ((0x17, 0x92), (0x1A, 0x30), (None, None))
 
 
 @pytest.mark.parametrize(("brand", "family", "model", "label"), [
-    *(("AMD EPYC", family, model, f"AMD EPYC ({name})") for family, model, name in ZEN),
-    *(("AMD EPYC", *others, "AMD EPYC") for others in ((0x17, 0x92), (0x1A, 0x30), (None,) * 2)),
+    *(("AMD EPYC", *numbers, f"AMD EPYC ({name})") for numbers, name in ZEN.items()),
+    *(("AMD EPYC", *numbers, "AMD EPYC") for numbers in OUTSIDE_OF_RANGES),
     ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
     ("Intel Xeon", 25, 1, "Intel Xeon"),
 ])  # fmt: skip
-def test_brands_of_amd(brand: str, family: int | None, model: int | None, label: str) -> None:
-    cpu = changed(device().cpu, model=brand)
-    host = changed(factory.SERVER, family=family, model=model)
+def test_labels_of_amd_name_the_generation_if_the_brand_has_no_model(
+    brand: str, family: int | None, model: int | None, label: str
+) -> None:
+    cpu = with_fields(device().cpu, model=brand)
+    host = with_fields(factory.SERVER, family=family, model=model)
     assert device(host=host, cpu=cpu).label == f"{label}, 2 threads"
     assert device(cpu=cpu).label == f"{brand}, 2 threads", "a record without its host"
     assert device(cpu=cpu, name="mine", threads=1).label == "mine, 1 thread"
@@ -169,7 +177,7 @@ def test_brands_of_amd(brand: str, family: int | None, model: int | None, label:
 
 def test_a_gpu_is_named_without_its_memory() -> None:
     for model, label in (("NVIDIA H100 80GB HBM3", "NVIDIA H100"), ("80GB", "80GB")):
-        assert device(gpu=changed(factory.GPU, model=model)).label == label
+        assert device(gpu=with_fields(factory.GPU, model=model)).label == label
 
 
 MIB = 2**20
@@ -180,27 +188,24 @@ RATES = {1: 2e11, 8: 1e11, 127: 5e10, 128: 3e10, 512: 2e10}
 
 
 def machine(cores: int) -> Environment:
-    cpu = msgspec.structs.replace(factory.environment().cpu, cores_available=cores)
-    return factory.environment(host=HOST, cpu=cpu)
+    """Return a machine with the caches of ``HOST``; eight cores share a last cache."""
+    return device(host=HOST, cpu=with_fields(device().cpu, cores_available=cores))
 
 
 def bandwidths(operation: Any, *sizes: int, factor: float = 1.0) -> list[Ceiling]:
     """Return ceilings of memory for working sets (MiB), at ``factor`` times ``RATES``."""
     name = {"copy": "torch.copy_", "read": "torch.dot"}[operation]
-    return [
-        msgspec.structs.replace(
-            factory.ceiling(operation, "before", factor * RATES[size]),
-            instrument=name,
-            working_set=size * MIB,
-        )
-        for size in sizes
-    ]
+    ceilings = []
+    for size in sizes:
+        plain = factory.ceiling(operation, "before", factor * RATES[size])
+        ceilings.append(with_fields(plain, instrument=name, working_set=size * MIB))
+    return ceilings
 
 
 def arithmetic(operation: Any, rate: float, dtype: str = "float32") -> Ceiling:
     """Return a ceiling of arithmetic (FLOP/s)."""
     plain = factory.ceiling("matrix_product", "before", rate)
-    return msgspec.structs.replace(plain, operation=operation, dtype=dtype)
+    return with_fields(plain, operation=operation, dtype=dtype)
 
 
 COPY, READ = bandwidths("copy", *RATES), bandwidths("read", 128, 512, factor=1.5)
@@ -211,7 +216,8 @@ ARITHMETIC = [
 ]
 
 
-@pytest.mark.parametrize(("ceilings", "at", "arguments", "expected"), [
+# Ceilings, machine, operation and data type, and the rate; or the beginning of why it is missing.
+@pytest.mark.parametrize(("ceilings", "on", "arguments", "expected"), [
     (ARITHMETIC, machine(8), ("matrix_product",), 2e11),
     (ARITHMETIC, machine(8), ("convolution",), 2e11),
     (ARITHMETIC, machine(8), ("matrix_product", "bfloat16"), 8e11),
@@ -225,14 +231,14 @@ ARITHMETIC = [
     # With two caches of 32 MiB, 128 MiB may lie in caches, and 512 MiB cannot.
     (COPY, machine(16), ("copy",), 2e10),
     # Without known caches, the largest working set is memory.
-    (COPY, factory.environment(), ("copy",), 2e10),
-    (COPY, factory.environment(host=factory.host()), ("copy",), 2e10),
-    (COPY, factory.environment("gpu", factory.GPU, host=HOST), ("copy",), 2e10),
+    (COPY, device(), ("copy",), 2e10),
+    (COPY, device(host=factory.host()), ("copy",), 2e10),
+    (COPY, device("gpu", gpu=factory.GPU, host=HOST), ("copy",), 2e10),
 ])  # fmt: skip
 def test_the_ceiling_is_the_best_of_several_operations(
-    ceilings: Iterable[Ceiling], at: Environment, arguments: tuple[str, ...], expected: float | str
+    ceilings: Iterable[Ceiling], on: Environment, arguments: tuple[str, ...], expected: float | str
 ) -> None:
-    record = factory.record(machine=at, peaks=tuple(ceilings))
+    record = factory.record(machine=on, peaks=tuple(ceilings))
     ceiling = Run(factory.stored(record), "here").peak_rate(*arguments)
     if isinstance(expected, str):
         assert ceiling.missing == Missing(f"{expected} was measured on here")

@@ -1,4 +1,8 @@
-"""tuning_tips: the study on artificial records."""
+"""tuning_tips: the study on artificial records.
+
+The study compares calls of networks with a tip for faster code and without (the baseline), under
+two policies: freed memory is returned or kept.
+"""
 
 from itertools import product
 
@@ -26,7 +30,9 @@ GAINS = {
     "allocator": (1.25, 1.0), "compiled": (2.0, 1.5), "fused": (1.2, 1.2),
     "in_place": (0.8, 1.0), "no_grad": (0.8, 1.1),
 }  # fmt: skip
-KEPT = ("control", "no_grad", "in_place", "fused", "compiled")
+#: Tips that are measured also with freed memory kept; ``control`` compares two equal calls.
+TIPS_WITH_KEPT_MEMORY = ("control", "no_grad", "in_place", "fused", "compiled")
+#: Rate of copying (B/s), and time to map a page.
 COPY, PAGE_S = 3e10, 1e-6
 #: Pages that a call maps without and with the tip, if freed memory is returned.
 PAGES = {"compiled": (10_000, 0), "no_grad": (0, 10_000), "allocator": (10_000, 0)}
@@ -35,20 +41,19 @@ PAGES = {"compiled": (10_000, 0), "no_grad": (0, 10_000), "allocator": (10_000, 
 def layers(network: str, batch: int) -> tuple[Layer, ...]:
     if network == "MNIST CNN":
         return tuple(mnist_example(batch))
-    name, image = {"ResNet-20": ("ResNet-20", 32), "MobileNetV2": ("MobileNetV2", 64)}[network]
-    return layers_of(name, image, batch)
+    return layers_of(network, {"ResNet-20": 32, "MobileNetV2": 64}[network], batch)
 
 
 def case(tip: str, network: str, gain: float, memory: str = "returned", batch: int = BATCH) -> Case:
     """Return a case of eight pairs of processes; a call of the baseline lasts 0.1 s."""
     rounds = []
-    without, pages = PAGES.get(tip, (0, 0)) if memory == "returned" else (0, 0)
+    baseline_pages, pages = PAGES.get(tip, (0, 0)) if memory == "returned" else (0, 0)
     for process in range(1, 9):
         series = {
             "time": scattered(0.1 / gain),
             "baseline_time": scattered(0.1 * (1 + 1e-4 * (process - 4.5))),
             "page_faults": (pages,) * 3,
-            "baseline_page_faults": (without,) * 3,
+            "baseline_page_faults": (baseline_pages,) * 3,
             "round_trip_time": [1e-4] * 3,
             "call_bytes": [1000],
         }
@@ -72,22 +77,26 @@ def ceilings() -> tuple[Ceiling, ...]:
 
 
 def comparisons(control: float = 1.0) -> list[Case]:
-    """Return the cases of all comparisons."""
+    """Return the cases of all comparisons; ``control``: gain of the control if memory is returned.
+
+    The MNIST CNN has no batch norms that could be fused.
+    """
     cases = []
     for tip, network in product(TIPS, NETWORKS):
         if (tip, network) != ("fused", "MNIST CNN"):
-            gains = GAINS.get(tip, (1.0, 1.0)) if tip != "control" else (control, 1.0)
-            cases.append(case(tip, network, gains[0]))
-            if tip in KEPT:
-                cases.append(case(tip, network, gains[1], "kept"))
+            gain, gain_if_kept = GAINS.get(tip, (1.0, 1.0)) if tip != "control" else (control, 1.0)
+            cases.append(case(tip, network, gain))
+            if tip in TIPS_WITH_KEPT_MEMORY:
+                cases.append(case(tip, network, gain_if_kept, "kept"))
     return cases
 
 
 def test_verdicts_are_counted_under_both_policies() -> None:
+    """Expected counts are products of tips and three networks."""
     paper = findings_of(STUDY, record(comparisons(), peaks=ceilings(), study=STUDY))
     assert_whole(STUDY, paper)
-    returned = 13 * 3 - 1
-    assert_values(paper, {"comparisons_returned": returned, "comparisons_kept": 4 * 3 - 1})
+    # Thirteen tips, of which four have kept memory; one network has no batch norms to fuse.
+    assert_values(paper, {"comparisons_returned": 13 * 3 - 1, "comparisons_kept": 4 * 3 - 1})
     # Compiled networks and kept memory on three networks, fused batch norms on two.
     assert_values(paper, {"faster_returned": 8, "slower_returned": 6, "faster_kept": 3 + 2 + 3})
     assert_values(paper, {"controls": 9, "controls_at_one": 9, "compiled_most": 2.0})
@@ -114,10 +123,11 @@ def test_verdicts_are_counted_under_both_policies() -> None:
     assert verdict == {"undecided"}
 
 
-def test_a_biased_control_is_counted() -> None:
+def test_controls_with_a_gain_are_counted() -> None:
+    """Three of nine controls have a gain of 1.3."""
     paper = findings_of(STUDY, record(comparisons(control=1.3), study=STUDY))
-    assert_values(paper, {"controls_at_one": 6})
-    assert_values(paper, {"faster_returned": 8, "control_most": 1.3})
+    expected = {"controls_at_one": 6, "faster_returned": 8, "control_most": 1.3}
+    assert_values(paper, expected)
 
 
 def test_a_wrong_result_is_no_speed_up() -> None:
@@ -136,8 +146,8 @@ def test_a_wrong_result_is_no_speed_up() -> None:
 
 
 def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
-    measured = record(comparisons(), peaks=ceilings(), study=STUDY)
-    run = Run(factory.stored(measured), "machine")
+    content = record(comparisons(), peaks=ceilings(), study=STUDY)
+    run = Run(factory.stored(content), "machine")
     norms = [layer for layer in layers("ResNet-20", BATCH) if type(layer).__name__ == "BatchNorm"]
     saved = sum(map(work.compulsory_traffic, norms)) / COPY
     expected = {
@@ -152,7 +162,7 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
     }
     for trial, speedup in expected.items():
         assert point(run.predicted(trial)) == pytest.approx(speedup, rel=0.02)
-    # Gradients on: no page, so that the time stays.  Without: ten thousand pages less.
+    # With gradients a call maps no page, so that the time stays; without, ten thousand pages less.
     trial = Trial("no_grad", "ResNet-20")
     assert point(run.time_where_kept(trial, "baseline_time")) == pytest.approx(0.1, rel=5e-3)
     assert point(run.time_where_kept(trial, "time")) == pytest.approx(0.125 - 0.01, rel=5e-3)

@@ -1,4 +1,7 @@
-"""Compared builds: of one state in two environments, of old and new data; and artifacts."""
+"""Comparison of builds in two environments and of builds from old and new data; artifacts.
+
+An artifact is an archive of one paper's code, data and outputs, for reviewers.
+"""
 
 import hashlib
 import json
@@ -26,10 +29,10 @@ from report.engine.steps import ROOT, BuildRequest
 from report.studies import STUDIES
 from tests import factory, tiny
 from tests.render.conftest import needs_latex
-from tests.test_class import STUDY as CLASS_STUDY
 from tests.test_class import machine
 from tests.test_conv_scaling import record as whole_record
 
+SCALING = "conv_scaling"
 #: A build script that writes the value of a Python expression and a copy of the data.
 BUILD = """
 import argparse, locale, os, sys, time
@@ -37,7 +40,8 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 parser.add_argument("--out", type=Path)
 parser.add_argument("--data", type=Path)
-(out, data) = vars(parser.parse_known_args()[0]).values()
+options, _ = parser.parse_known_args()
+out, data = options.out, options.data
 (out / "html").mkdir(parents=True)
 (out / "manifest.json").write_text("{}")
 (out / ".index.json").write_text(os.getcwd())
@@ -54,8 +58,11 @@ def project_of(folder: Path, expression: str) -> Path:
     return factory.write_files(folder / "project", {"build.py": program, **data, **files})
 
 
-def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
-    """Build the project in ``folder`` twice and compare the builds."""
+def compare_builds(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    """Build the project in ``folder`` in two environments.
+
+    Return the digests of the first build's files, and the differences of the second build.
+    """
     project = folder / "project"
     request = BuildRequest(("study",), ("html",), folder / "out", data=data or project / "data")
     return build_twice(request, project, announcer(quiet=True))
@@ -66,7 +73,7 @@ def verified(folder: Path, data: Path | None = None) -> tuple[dict[str, str], di
 )
 def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str) -> None:
     project_of(tmp_path, expression)
-    _, differences = verified(tmp_path)
+    _, differences = compare_builds(tmp_path)
     assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
     for folder, *_ in ENVIRONMENTS.values():
@@ -75,36 +82,37 @@ def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str)
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
 def test_manifest_of_equal_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Environment variables of the user are not passed to the builds."""
+    """Environment variables of the user are not passed to the builds, the user's data are."""
     for name in ("PYTHONINSPECT", "LC_NUMERIC", "LANGUAGE"):
         monkeypatch.setenv(name, "mine")
     names = "[p.name for p in data.parent.glob('*data/*')]"
     project_of(tmp_path, f"sorted({names}), 'mine' in os.environ.values()")
     data = factory.write_files(tmp_path / "alone", {"record": b"of mine"})
-    (data / "lost").symlink_to("nowhere")
-    files, differences = verified(tmp_path, data)
+    (data / "broken link").symlink_to("nowhere")
+    files, differences = compare_builds(tmp_path, data)
+    # The project's own data, a record and a list of devices, are copied beside the user's record.
     page = b"first line\n(['devices.yaml', 'record', 'record'], False)"
     outputs = {"html/data": b"of mine", "html/page": page, "manifest.json": b"{}"}
     assert not differences
     assert files == {name: hashlib.sha256(text).hexdigest() for name, text in outputs.items()}
     out = factory.write_files(tmp_path / "out", outputs)
-    for content, code in ((page, 0), (b"of other papers", 1)):
+    for content, exit_code in ((page, 0), (b"of other papers", 1)):
         factory.write_files(out, {"html/page": content})
         check = ["sha256sum", "--check", "--strict", DIGESTS]
-        assert subprocess.run(check, cwd=out, check=False).returncode == code
+        assert subprocess.run(check, cwd=out, check=False).returncode == exit_code
 
 
-def test_impossible_builds_and_copies_are_one_sentence(tmp_path: Path) -> None:
+def test_failed_builds_and_files_that_cannot_be_copied_are_one_sentence(tmp_path: Path) -> None:
     project = project_of(tmp_path, "sys.exit('error: x.bib: not there')")
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
-        verified(tmp_path)
+        compare_builds(tmp_path)
     os.mkfifo(pipe := project / "data" / "pipe")
     message = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
     with pytest.raises(OutputError, match=message):
-        verified(tmp_path)
+        compare_builds(tmp_path)
     (project / "build.py").unlink()
     with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):
-        verified(tmp_path)
+        compare_builds(tmp_path)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
 
 
@@ -112,18 +120,20 @@ def test_the_first_difference_is_described(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for content, other_content, message in (
         (b"a\nb\n", b"a\nb\nc\n", r"byte 5: 'a\nb\n' and 'a\nb\nc\n'"),
+        # The message quotes at most 30 bytes before the difference.
         (b"x" * 100 + b"1", b"x" * 100 + b"2", f"byte 101: '{'x' * 30}1' and '{'x' * 30}2'"),
         (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
     ):
         factory.write_files(tmp_path, {"first": content, "second": other_content})
         assert first_difference(first, second) == message
-    assert first_difference(first, tmp_path / "none") == "only the first build has it"
+    assert first_difference(first, tmp_path / "missing") == "only the first build has it"
 
 
 @needs_latex
 def test_a_paper_has_the_same_bytes_in_both_environments(tmp_path: Path) -> None:
     project, out = tiny.write_project(tmp_path / "project"), tmp_path / "out"
-    request = BuildRequest((tiny.STUDY,), ("html", "pdf"), out, "latex", 1, project / "data")
+    data = project / "data"
+    request = BuildRequest((tiny.STUDY,), ("html", "pdf"), out, engine="latex", data=data)
     files, differences = build_twice(request, project, announcer(quiet=True))
     assert files and not differences
 
@@ -139,6 +149,7 @@ Calls take [2.5 \[2.4, 2.6\] ms](#v-time){.value} each. They see [@one] and @tbl
 
 
 def test_changes_of_text_are_sentences_without_markup() -> None:
+    """Changes of link targets and of table cells are no changes of text."""
     for old, new, sentence, removed, added in (
         ("see [@one]", "see [@two]", "They see [@one] and @tbl-time.", "@one", "@two"),
         ("2.6", "2.7", "Calls take 2.5 [2.4, 2.6] ms each.", "2.6", "2.7"),
@@ -157,66 +168,71 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_revision_is_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_record(factory.record(), data)
-    monkeypatch.setenv("GIT_DIR", ".git")
+def test_revisions_are_unpacked(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that were written after the commit are not in the unpacked folder."""
+    write_record(factory.record(study=SCALING), data)
+    monkeypatch.setenv("GIT_DIR", ".git")  # as in a git hook
     folder, description = find_data("HEAD", data, tmp_path)
     assert (folder / "devices.yaml").read_bytes() == (data / "devices.yaml").read_bytes()
-    assert (data / CLASS_STUDY).exists() and not (folder / CLASS_STUDY).exists()
+    assert (data / SCALING).exists() and not (folder / SCALING).exists()
     assert re.fullmatch(r"revision HEAD, commit [0-9a-f]{12}", description)
-    for name in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
+    for revision in ("nowhere", "HEAD~9", "-x", "--all", "", "a\0b", "HEAD:data"):
         with pytest.raises(RecordError, match="neither"):
-            find_data(name, data, tmp_path)
+            find_data(revision, data, tmp_path)
     git = factory.write_program(tmp_path / "bin/git", "#!/bin/sh\necho dubious owner >&2; false")
     monkeypatch.setenv("PATH", str(git.parent), prepend=os.pathsep)
     with pytest.raises(RecordError, match=r"HEAD: .*dubious owner"):
         find_data("HEAD", data, tmp_path)
 
 
+def show_no_progress(words: str, share: float, why: str) -> None:
+    """Take the place of a function that prints the progress of a build."""
+
+
 def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path) -> None:
     old = factory.data_folder(tmp_path / "old", whole_record())
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
     data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
-    request = BuildRequest((CLASS_STUDY, "conv_profiling"), ("html",), out, data=data)
-    origins, (scaling, profiling) = difference(request, str(old), lambda words, share, why: None)
-    names = {kind: {change.name for change in moved} for kind, moved in scaling.parts.items()}
-    numbers = names["claims and numbers"]
-    assert "value gain" in numbers and "cliff" in names["figures"]
+    request = BuildRequest((SCALING, "conv_profiling"), ("html",), out, data=data)
+    origins, (scaling, profiling) = difference(request, str(old), show_no_progress)
+    numbers = {change.name for change in scaling.parts["claims and numbers"]}
+    assert "value gain" in numbers
     assert not {"value macs", "value outputs", "value parameters"} & numbers, "theory stays"
+    assert "cliff" in {change.name for change in scaling.parts["figures"]}
     assert scaling.parts["places in the text"]
     assert not any(profiling.parts.values()), "studies with the same data are not built"
     text = "\n".join(lines(origins, (scaling, profiling), "PAGE"))
     page = (out / "diff" / "index.html").read_text("utf-8")
-    for kind, moved in scaling.parts.items():
-        assert text.count(f"{len(moved):,} {kind}") == bool(moved)
-        assert len(moved) <= LIMIT or f"{len(moved) - LIMIT} more" in text
-    listed = ("claims and numbers", "places in the text")
-    assert page.count("<tr><td>") == sum(len(scaling.parts[kind]) for kind in listed)
+    for kind, changes in scaling.parts.items():
+        assert text.count(f"{len(changes):,} {kind}") == bool(changes)
+        assert len(changes) <= LIMIT or f"{len(changes) - LIMIT} more" in text
+    kinds_in_tables = ("claims and numbers", "places in the text")
+    assert page.count("<tr><td>") == sum(len(scaling.parts[kind]) for kind in kinds_in_tables)
     assert text.startswith("old: directory ") and text.endswith("PAGE")
     assert not list(out.glob(".scratch-*")), "both builds are removed"
 
 
 def test_first_records_are_compared_with_no_records(data: Path, tmp_path: Path) -> None:
     new = factory.data_folder(tmp_path / "new", whole_record())
-    request = BuildRequest((CLASS_STUDY,), ("html",), tmp_path / "out", data=new)
-    _, (own,) = difference(request, str(data), lambda words, share, why: None)
-    assert {change.old for change in own.parts["figures"]} == {""}
+    request = BuildRequest((SCALING,), ("html",), tmp_path / "out", data=new)
+    _, (scaling,) = difference(request, str(data), show_no_progress)
+    assert {change.old for change in scaling.parts["figures"]} == {""}
     page = (tmp_path / "out" / "diff" / "index.html").read_text("utf-8")
     assert "There is no such figure with the old data" in page
 
 
-def test_refused_data_are_a_sentence_for_each_side(
+def test_invalid_old_data_and_invalid_new_data_are_one_sentence_each(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for study in (CLASS_STUDY, "conv_profiling"):
+    for study in (SCALING, "conv_profiling"):
         write_record(factory.record(study=study), data)
     other = Path(shutil.copytree(data, tmp_path / "other"))
     for folder in (data, other):
-        (folder / "reported" / f"{CLASS_STUDY}.json").write_text(
-            f"{{{folder.name}", encoding="utf-8"
-        )
+        factory.write_files(folder, {f"reported/{SCALING}.json": f"{{{folder.name}"})
     arguments = ["--data", str(data), "--out", str(tmp_path / "out"), "--debug"]
-    assert build.main([CLASS_STUDY, "conv_profiling", "--diff", str(other), *arguments]) == 1
+    assert build.main([SCALING, "conv_profiling", "--diff", str(other), *arguments]) == 1
     output, page = capsys.readouterr(), (tmp_path / "out/diff/index.html").read_text("utf-8")
     for age in ("old", "new"):
         assert re.search(rf"{age} data: .*not valid JSON", output.out)
@@ -225,6 +241,7 @@ def test_refused_data_are_a_sentence_for_each_side(
 
 
 STUDY = tiny.STUDY
+#: The author of the test paper, in place of the project's name.
 AUTHOR = """\
 author:
   - name: Guido van Example
@@ -244,9 +261,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before, _, after = template.read_text("utf-8").partition("author:\n")
     template.write_text(before + AUTHOR + after.partition("\n")[2], "utf-8")
     factory.commit_all(project)
-    ended = tiny.build(project, "--artifact")
-    assert ended.code == 0, ended.output
-    assert "data/site.yaml: lacks 'url: " in ended.output and "orcid" not in ended.output
+    result = tiny.build(project, "--artifact")
+    assert result.code == 0, result.output
+    assert "data/site.yaml: lacks 'url: " in result.output, "an archived site needs an address"
+    assert "orcid" not in result.output
     return project
 
 
@@ -264,10 +282,10 @@ def test_the_archive_builds_the_same_site_without_git(project: Path, tmp_path: P
     assert (unpacked / "out" / "html" / DIGESTS).read_text("utf-8") == published
     digests = factory.digests(unpacked / "published", {DIGESTS})
     assert published == digest_lines(digests), "every file of the site, and no other"
-    ended = tiny.build(unpacked, "--artifact")
-    assert ended.code == 2 and "run it in a git checkout" in ended.output
-    ended = tiny.build(unpacked, "--verify-against", f"published/{DIGESTS}")
-    assert ended.code == 0 and f"{len(digests)} files: 0 differ" in ended.output
+    result = tiny.build(unpacked, "--artifact")
+    assert result.code == 2 and "run it in a git checkout" in result.output
+    result = tiny.build(unpacked, "--verify-against", f"published/{DIGESTS}")
+    assert result.code == 0 and f"{len(digests)} files: 0 differ" in result.output
 
 
 def test_citation_and_appendix(project: Path) -> None:
@@ -291,14 +309,15 @@ def test_citation_and_appendix(project: Path) -> None:
     assert r"\section{Artifact appendix}" in latex and "Shaded" not in latex
 
 
-def test_claims_name_their_figure_or_section() -> None:
+def test_the_section_or_figure_of_a_claim_is_named() -> None:
+    """Empty links with the id of a claim mark where the document makes the claim."""
     lines = ("# Method {#sec-m}", "[]{#claim-a}A", "![[]{#claim-b}B](b){#fig-b}", "Text", "# End")
     document = "\n".join((*lines, "[]{#claim-c}C"))
     expected = {"a": "section “Method”", "b": "Figure 1", "c": "section “End”"}
     assert places_of(document) == expected
 
 
-def test_names_are_split() -> None:
+def test_names_of_persons_are_split() -> None:
     assert split_name("Ada B. Example") == {"given": "Ada B.", "family": "Example"}
     assert split_name("Ludwig van der Rohe") == {"given": "Ludwig", "family": "van der Rohe"}
     for name in ("Aristotle", "The ridgepoint project"):
@@ -306,59 +325,62 @@ def test_names_are_split() -> None:
 
 
 def test_reasons_of_differences(tmp_path: Path) -> None:
+    """Only the digests decide which files differ; the contents explain the difference."""
     old, new = (factory.write_files(tmp_path / name, {}) for name in ("old", "new"))
     names = ("a/index.html", "a/values.json", "a/records/r.json", "index.html")
-    equal = dict.fromkeys(names, "0")
+    old_digests = dict.fromkeys(names, "0")
     for folder, number in ((old, 1.5), (new, 1.6)):
         factory.write_files(folder, {"a/values.json": json.dumps({"v": {"gain": number}})})
-    numbers = "its numbers (v.gain 1.5 → 1.6)"
+    new_numbers = "its numbers (v.gain 1.5 → 1.6)"
     page, values, record, index = ({name: "1"} for name in names)
-    for changed, expected in (
+    for new_digests, expected in (
         ({}, {}),
         (page, {"a/index.html": ONLY_BYTES}),
         (page | index, {"a/index.html": ONLY_BYTES, "index.html": ONLY_BYTES}),
-        (values | index, {"a/values.json": numbers, "index.html": numbers}),
+        (values | index, {"a/values.json": new_numbers, "index.html": new_numbers}),
         (values | record, dict.fromkeys(("a/records/r.json", "a/values.json"), "its records")),
     ):
-        reasons = compare(equal, equal | changed, old, new)
+        reasons = compare(old_digests, old_digests | new_digests, old, new)
         assert {name: reason for name, reason in reasons.items() if reason} == expected
     (old / "a/values.json").unlink()
-    reason = compare(equal, equal | values, old, new)["a/values.json"]
+    reason = compare(old_digests, old_digests | values, old, new)["a/values.json"]
     assert reason.startswith("its numbers or its")
 
 
-def test_the_pipeline_of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the commands of a pull request in order, with replacements for make and GitHub."""
+def test_the_workflow_of_a_class_comments_on_a_pull_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the commands of docs/course.yml, with replacements for make and GitHub's ``gh``."""
     pytest.importorskip("torch")
-    course = tmp_path / "course"
-    others = [study for study in STUDIES if study != CLASS_STUDY]
+    checkout = tmp_path / "checkout"
+    others = [study for study in STUDIES if study != SCALING]
     for name in ("report", "figures", "templates", "experiments", "data"):
         ignored = others if name == "data" else ["__pycache__"]
-        shutil.copytree(ROOT / name, course / name, ignore=shutil.ignore_patterns(*ignored))
-    shutil.copyfile(ROOT / "build.py", course / "build.py")
-    factory.write_files(course, {"class/README": b"The records of a class."})
-    factory.commit_all(course)
-    git = ("git", "-C", str(course))
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns(*ignored))
+    shutil.copyfile(ROOT / "build.py", checkout / "build.py")
+    factory.write_files(checkout, {"class/README": b"The records of a class."})
+    factory.commit_all(checkout)
+    git = ("git", "-C", str(checkout))
     subprocess.run([*git, "update-ref", "refs/remotes/origin/main", "HEAD"], check=True)
-    record = machine(CLASS_STUDY, 1)
+    record = machine(SCALING, number=1)
     code = msgspec.structs.replace(record.code, commit="1" * 40, measuring_code="1" * 64)
-    write_record(msgspec.structs.replace(record, code=code), course / "class")
-    factory.commit_all(course)
+    write_record(msgspec.structs.replace(record, code=code), checkout / "class")
+    factory.commit_all(checkout)
     programs = {
         "bin/make": "#!/bin/sh\n",
-        "bin/gh": '#!/bin/sh\ncat "$5" > said.txt\n',
+        "bin/gh": '#!/bin/sh\ncat "$5" > comment.txt\n',
         ".venv/bin/python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
     }
     for name, script in programs.items():
-        factory.write_program(course / name, script)
-    monkeypatch.setenv("PATH", str(course / "bin"), prepend=os.pathsep)
+        factory.write_program(checkout / name, script)
+    monkeypatch.setenv("PATH", str(checkout / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("GITHUB_BASE_REF", "main")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     monkeypatch.setenv("NUMBER", "7")
     workflow = yaml.safe_load((ROOT / "docs" / "course.yml").read_text("utf-8"))
     for step in workflow["jobs"]["build"]["steps"]:
         if "run" in step and step.get("if") != "github.event_name != 'pull_request'":
-            subprocess.run(["bash", "-e", "-c", step["run"]], cwd=course, check=True)
-    comment = (course / "said.txt").read_text("utf-8")
+            subprocess.run(["bash", "-e", "-c", step["run"]], cwd=checkout, check=True)
+    comment = (checkout / "comment.txt").read_text("utf-8")
     assert "can be handed in" in comment and " claims" in comment.splitlines()[-1]
-    assert (course / "site" / "class" / "index.html").is_file()
+    assert (checkout / "site" / "class" / "index.html").is_file()

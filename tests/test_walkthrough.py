@@ -1,8 +1,8 @@
 """All commands of the tutorial, the README, and the pages for a class and for publishing.
 
 The commands run one after another, with an empty home folder, in a copy of this project with a
-small replacement of conv_scaling as the only study.  Nothing is installed.  Runs with a label
-measure one case without ceilings.  Slow commands with tests elsewhere are only parsed
+small replacement of conv_scaling as the only study.  Nothing is installed.  Commands with
+``--label`` measure one case and no peak rates.  Slow commands with tests elsewhere are only parsed
 (``_PARSED``).
 """
 
@@ -23,7 +23,7 @@ from report.engine.steps import ROOT
 from report.studies import STUDIES
 from tests import factory, tiny
 from tests.factory import commit_all, output_of
-from tests.test_documents import blocks
+from tests.test_documents import code_blocks
 
 #: The study that a reader creates, and the study of the repository that the pages use.
 EXAMPLE, OTHER = "layer_width", "conv_scaling"
@@ -32,11 +32,14 @@ README = (ROOT / "README.md").read_text("utf-8")
 TUTORIAL = (ROOT / PAGES[0]).read_text("utf-8")
 #: The home folder of a reader; records must not contain the reader's name.
 HOME = "home-of-gwendolyn"
+_STUDY_FOLDERS = "report/studies|templates/papers"
 #: Files left out of the copy: records, editions, all studies, and other files of the two studies.
-_DIRS = "report/studies|templates/papers"
-_LEFT_OUT = re.compile(rf"data/([^/]+/|editions)|({_DIRS})/[a-z]|.*({EXAMPLE}|/(test_)?{OTHER}\.)")
-#: Commands that are only parsed, by the program that parses them.
+_LEFT_OUT = re.compile(
+    rf"data/([^/]+/|editions)|({_STUDY_FOLDERS})/[a-z]|.*({EXAMPLE}|/(test_)?{OTHER}\.)"
+)
+#: Commands that are only parsed.
 _PARSED = re.compile(r" (run|doctor|theory) | --(use|diff|verify|verify-against|artifact) ")
+#: Program → the program that parses its command line and does nothing.
 _PARSERS = {
     "-m experiments": "-m tests.stand_ins parse_experiments",
     "build.py": "-m tests.stand_ins parse_build",
@@ -45,21 +48,23 @@ _PARSERS = {
 
 def commands(text: str = README) -> list[str]:
     """Return the lines of a page's shell blocks without comments; by default the README's."""
-    lines = [line.partition("#")[0].strip() for line in "".join(blocks(text, "sh")).splitlines()]
-    return [line for line in lines if line]
+    lines = "".join(code_blocks(text, "sh")).splitlines()
+    without_comments = [line.partition("#")[0].strip() for line in lines]
+    return [line for line in without_comments if line]
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the project as if cloned, with the replacement and an edition of one record."""
+    """Copy the project as if cloned, with a replacement of conv_scaling and one record."""
     pytest.importorskip("torch")
     target = tmp_path_factory.mktemp("walk") / "ridgepoint"
     (target.parent / HOME).mkdir()
-    listed = output_of(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
-    copied = ("report/studies/__init__.py", *(f for f in listed if not _LEFT_OUT.match(f)))
-    for name in (name for name in copied if (ROOT / name).is_file()):
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, target / name)
+    files = output_of(["git", "ls-files", "-co", "--exclude-standard"]).splitlines()
+    copied = ["report/studies/__init__.py", *(file for file in files if not _LEFT_OUT.match(file))]
+    for file in copied:
+        if (ROOT / file).is_file():
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / file, target / file)
     run(f'python build.py --new {OTHER} "How the time of a convolution grows"', target)
     write_record(factory.record([tiny.case(64), tiny.case(256)], study=OTHER), target / "data")
     run(f"python build.py {OTHER} --html --use latest --accept", target)
@@ -71,26 +76,30 @@ def run(command: str, folder: Path) -> str:
     """Run a command with the interpreter of the tests; return the output."""
     home = folder.parent / HOME
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    author = {f"GIT_{who}_{what}": "g@x.org" for who in ("AUTHOR", "COMMITTER")
-              for what in ("NAME", "EMAIL")}  # fmt: skip
-    finished = subprocess.run(
+    git_names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    environment = {
+        **os.environ, **dict.fromkeys(git_names, "g@x.org"),
+        "HOME": str(home), "USER": "gwendolyn", "PATH": path, "PYTHONPATH": "",
+    }  # fmt: skip
+    process = subprocess.run(
         ["bash", "-c", command], cwd=folder, text=True, check=False, timeout=900,
-        env={**os.environ, **author, "HOME": str(home), "USER": "gwendolyn", "PATH": path,
-             "PYTHONPATH": ""},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    assert finished.returncode == 0, f"{command}\n{finished.stdout}"
-    return finished.stdout
+    assert process.returncode == 0, f"{command}\n{process.stdout}"
+    return process.stdout
 
 
-def adapted(page: str) -> Iterator[str]:
-    """Yield the commands of a page, adapted to the replacement and to the folder of the test."""
+def adapted_commands(page: str) -> Iterator[str]:
+    """Yield the commands of a page, with a value and a folder that exist in the copy."""
     for command in commands((ROOT / page).read_text("utf-8")):
         yield command.replace("share_kept", "best_rate").replace("/var/www/courses/perf", "../perf")
 
 
 def run_or_replace(command: str, checkout: Path) -> str:
-    """Run a command of a page or a replacement; return the output."""
+    """Run a command of a page, or run a faster command in its place; return the output.
+
+    Commands that install packages or start Quarto are not run; their output is empty.
+    """
     if command.startswith("make "):
         command = command.replace("make ", "make --dry-run ")
     elif re.match("source |quarto |python -m (pip|tests.render.site_checks) ", command):
@@ -106,17 +115,13 @@ def run_or_replace(command: str, checkout: Path) -> str:
 def test_every_command_of_the_pages_works(checkout: Path) -> None:
     outputs: dict[str, str] = {}
     for page in PAGES:
-        for command in adapted(page):
+        for command in adapted_commands(page):
             # Builds are repeated, since they depend on earlier commands.
             if command not in outputs or ("build.py" in command and "--new" not in command):
                 outputs[command] = run_or_replace(command, checkout)
-    (error,) = re.findall(r"^error: (\S+):\d+: (.*)$", TUTORIAL, re.MULTILINE)
-    refusal = re.compile(
-        rf"^error: {re.escape(error[0])}:\d+: {re.escape(error[1])}$", re.MULTILINE
-    )
-    assert any(refusal.search(output) for output in outputs.values()), (
-        "no output contains the tutorial's error"
-    )
+    ((file, message),) = re.findall(r"^error: (\S+):\d+: (.*)$", TUTORIAL, re.MULTILINE)
+    error = re.compile(rf"^error: {re.escape(file)}:\d+: {re.escape(message)}$", re.MULTILINE)
+    assert any(error.search(output) for output in outputs.values()), "the tutorial's error"
     page = (checkout / "public" / OTHER / "index.html").read_text("utf-8")
     # A number, or a range if the processes fall into two groups.
     assert re.search(r"A call reaches\s+<[^>]+>\d[^<]*FLOP/s", page)
@@ -124,21 +129,25 @@ def test_every_command_of_the_pages_works(checkout: Path) -> None:
     assert "wider-is-faster" in (checkout / f"data/expected/{EXAMPLE}.json").read_text("utf-8")
     assert (checkout.parent / "perf" / "index.html").exists()
     assert_no_name_is_published(checkout)
-    (program,) = blocks(TUTORIAL, "python")
+    (program,) = code_blocks(TUTORIAL, "python")
     output = run(f"python - <<'END'\n{program}END", checkout)
     assert re.search(r"^ *Width +Rate \(FLOP/s\)", output, re.MULTILINE)
 
 
 def assert_no_name_is_published(checkout: Path) -> None:
+    """Assert that record and site lack the names of the user, the folder and the computer."""
     (record,) = (checkout / "data" / EXAMPLE).glob("*my-laptop*.json")
-    pages = [p.read_bytes() for p in (checkout / "out" / "html" / EXAMPLE).glob("*.*s*")]
-    assert any(b"my laptop" in page for page in pages)
+    files = [path.read_bytes() for path in (checkout / "out" / "html" / EXAMPLE).glob("*.*s*")]
+    assert any(b"my laptop" in content for content in files)
+    names = ["gwendolyn", str(checkout)]
     host = socket.gethostname()
-    for name in ("gwendolyn", str(checkout), *([host] if len(host) > len("localhost") else [])):
-        assert not any(name.encode() in text for text in (record.read_bytes(), *pages)), name
+    if len(host) > len("localhost"):  # shorter names may be part of other words
+        names.append(host)
+    for name in names:
+        assert not any(name.encode() in content for content in (record.read_bytes(), *files)), name
 
 
-def test_the_guides_name_the_commands_and_the_studies() -> None:
+def test_guides_name_the_first_commands_and_all_measured_studies() -> None:
     assert commands()[:2] == ["make papers", "make test"]
     guide = (ROOT / "docs" / "adding-a-study.md").read_text("utf-8")
     assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT)

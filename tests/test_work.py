@@ -39,6 +39,7 @@ from report.theory.work import (
 )
 from tests.networks import Chain, convolution, mnist_conv2, mnist_example
 
+#: Network → layers, and published numbers of parameters, multiply-adds, and outputs of products.
 NETWORKS = {
     "LeNet-5": ([*layers_of("LeNet-5", 32)], 61_706, 416_520, 6_518),
     "MNIST example": (mnist_example(), 1_199_882, 11_992_448, 58_634),
@@ -60,51 +61,52 @@ def test_published_figures_of_known_networks(name: str) -> None:
         assert output_shape(layer) == layer.output_shape
 
 
-def test_a_training_step_is_a_little_less_than_three_forward_passes() -> None:
+def test_a_training_step_is_three_forward_passes_less_one_product_of_the_first_layer() -> None:
+    """The first layer with parameters needs no gradient of its input."""
     layers = layers_of("ResNet-50", 224)
     assert round(flops(training_macs(layers)) / 1e9, 3) == 24.299
     assert training_macs(layers) == 3 * forward_macs(layers) - macs(layers[0])
     assert flops(training_macs(layers_of("MobileNetV2", 224))) == 1_782_969_600
-    normalised = Chain(1, 3, 8, 8).then(BatchNorm, affine=True).conv(4, 3).layers
-    assert training_macs(normalised) == 3 * forward_macs(normalised)
+    beginning_with_norm = Chain(1, 3, 8, 8).then(BatchNorm, affine=True).conv(4, 3).layers
+    assert training_macs(beginning_with_norm) == 3 * forward_macs(beginning_with_norm)
 
 
-def altered(layer: Layer, **changes: object) -> Layer:
+def with_fields(layer: Layer, **changes: object) -> Layer:
     return msgspec.structs.replace(layer, **changes)
 
 
-@pytest.mark.parametrize(("layer", "why"), [
-    (altered(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
-    (altered(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
-    (altered(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
-    (altered(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
-    (altered(mnist_conv2(1), groups=3), "groups do not divide"),
-    (altered(mnist_conv2(1), groups=64), "groups do not divide"),
-    (altered(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
+@pytest.mark.parametrize(("layer", "fault"), [
+    (with_fields(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
+    (with_fields(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
+    (with_fields(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
+    (with_fields(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
+    (with_fields(mnist_conv2(1), groups=3), "groups do not divide"),
+    (with_fields(mnist_conv2(1), groups=64), "groups do not divide"),
+    (with_fields(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
     (convolution((1, 2, 4, 4), 2, (3, 3), (11, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
     (convolution((1, 2, 4, 4), 2, (3, 3), (8, 9), stride=(2, 2), transposed=True), "2, 9, 9)"),
-    (altered(Chain(2, 8).linear(4).only, output_shape=(3, 4)), "(2, 4)"),
-    (altered(Chain(2, 8).act().only, output_shape=(2, 9)), "(2, 8)"),
-    (altered(Chain(2, 3, 4, 4).flatten().only, output_shape=(2, 47)), "(2, 48)"),
-    (altered(Chain(2, 3, 4, 4).pool("max", 2).only, kernel=(5, 5)), "does not fit"),
+    (with_fields(Chain(2, 8).linear(4).only, output_shape=(3, 4)), "(2, 4)"),
+    (with_fields(Chain(2, 8).act().only, output_shape=(2, 9)), "(2, 8)"),
+    (with_fields(Chain(2, 3, 4, 4).flatten().only, output_shape=(2, 47)), "(2, 48)"),
+    (with_fields(Chain(2, 3, 4, 4).pool("max", 2).only, kernel=(5, 5)), "does not fit"),
 ])  # fmt: skip
-def test_a_contradiction_is_one_sentence(layer: Layer, why: str) -> None:
+def test_layers_with_contradicting_shapes_are_refused(layer: Layer, fault: str) -> None:
     with pytest.raises(StudyError) as caught:
         check_shapes(layer)
     message = str(caught.value)
-    assert layer.name in message and why in message
+    assert layer.name in message and fault in message
     assert message.endswith("run the experiment again.")
 
 
-#: Every second row and column of two maps, and as many of zeros.
+#: A shortcut that copies every second row and column of two maps, and adds two maps of zeros.
 SHORTCUT = PaddedShortcut(
     input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
 )
 NORM = Chain(1, 2, 4, 6).then(BatchNorm, affine=True).only
 
 
-# 48 elements of 4 bytes: a map is 192 B.
-@pytest.mark.parametrize(("layer", "forward", "weight", "input_gradient"), [
+# Bytes of the forward pass and of both gradients.  The 48 elements of an input are 192 B.
+@pytest.mark.parametrize(("layer", "forward", "weight_gradient", "input_gradient"), [
     (Chain(1, 2, 4, 6).act().only, 2 * 192, 0, 3 * 192),
     (Chain(1, 2, 4, 6).then(kinds.Addition).only, 3 * 192, 0, 0),
     (NORM, 2 * 192 + 16, 2 * 192 + 16, 3 * 192 + 8),
@@ -114,26 +116,27 @@ NORM = Chain(1, 2, 4, 6).then(BatchNorm, affine=True).only
     (Chain(1, 48).then(kinds.Softmax, log=False).only, 2 * 192, 0, 3 * 192),
     (Chain(1, 48).then(kinds.Dropout, probability=0.5).only, 2 * 192, 0, 2 * 192 + 48),
     (Chain(2, 3).linear(5).only, 24 + 80 + 40, 24 + 80 + 40, 24 + 60 + 40),
-    (altered(Chain(2, 3).linear(5).only, dtype="bfloat16"), 72, 72, 62),
-    (altered(Chain(2, 3).linear(5).only, dtype="float64"), 288, 288, 248),
+    (with_fields(Chain(2, 3).linear(5).only, dtype="bfloat16"), 72, 72, 62),
+    (with_fields(Chain(2, 3).linear(5).only, dtype="float64"), 288, 288, 248),
     (Chain(2, 3, 4, 4).flatten().only, 0, 0, 0),
 ], ids=lambda value: type(value).__name__)  # fmt: skip
-def test_compulsory_traffic(layer: Layer, forward: int, weight: int, input_gradient: int) -> None:
+def test_compulsory_traffic(
+    layer: Layer, forward: int, weight_gradient: int, input_gradient: int
+) -> None:
     assert compulsory_traffic(layer) == forward
-    assert compulsory_traffic(layer, "weight_gradient") == weight
+    assert compulsory_traffic(layer, "weight_gradient") == weight_gradient
     assert compulsory_traffic(layer, "input_gradient") == input_gradient
 
 
 @st.composite
 def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
+    """Draw a convolution whose kernel fits into its padded input."""
     pair = lambda low, high: st.tuples(*[st.integers(low, high)] * 2)  # noqa: E731
     kernel, stride, dilation = draw(pair(1, 4)), draw(pair(1, 3)), draw(pair(1, 2))
-    padding = draw(pair(0, 2))
-    groups = draw(st.integers(1, 3))
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    size = [
-        max(1, r - 2 * p) + draw(st.integers(0, 5)) for r, p in zip(reach, padding, strict=True)
-    ]
+    padding, groups, size = draw(pair(0, 2)), draw(st.integers(1, 3)), []
+    for extent, gap, margin in zip(kernel, dilation, padding, strict=True):
+        smallest = max(1, gap * (extent - 1) + 1 - 2 * margin)
+        size.append(smallest + draw(st.integers(0, 5)))
     batch, c_in, c_out = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     shape, bias = (batch, groups * c_in, *size), draw(st.booleans())
@@ -142,7 +145,7 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
         return layer
     # A transposed convolution maps the output shape back to the input shape.
     shapes = {"input_shape": layer.output_shape, "output_shape": layer.input_shape}
-    return altered(layer, **shapes, transposed=True)
+    return with_fields(layer, **shapes, transposed=True)
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,13 +153,14 @@ def convolutions(draw: st.DrawFn, transposed: bool = False) -> Convolution:
 def test_shapes_parameters_and_taps_equal_torch(layer: Convolution) -> None:
     torch = pytest.importorskip("torch")
     options = {"dilation": layer.dilation, "groups": layer.groups, "bias": layer.bias}
-    kind = torch.nn.Conv2d
+    module_type = torch.nn.Conv2d
     if layer.transposed:
-        kind = torch.nn.ConvTranspose2d
-        ends = zip(layer.output_shape[2:], output_shape(layer)[2:], strict=True)
-        options["output_padding"] = tuple(size - smallest for size, smallest in ends)
+        module_type = torch.nn.ConvTranspose2d
+        extents = zip(layer.output_shape[2:], output_shape(layer)[2:], strict=True)
+        options["output_padding"] = tuple(extent - smallest for extent, smallest in extents)
     channels = (layer.input_shape[1], layer.output_shape[1])
-    module = kind(*channels, layer.kernel, layer.stride, layer.padding, **options, device="meta")
+    window = (layer.kernel, layer.stride, layer.padding)
+    module = module_type(*channels, *window, **options, device="meta")
     shape = tuple(module(torch.empty(layer.input_shape, device="meta")).shape)
     assert shape == layer.output_shape
     assert layer.transposed or shape == output_shape(layer)
@@ -165,8 +169,8 @@ def test_shapes_parameters_and_taps_equal_torch(layer: Convolution) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(convolutions())
-def test_products_with_data_equal_a_sum_by_torch(layer: Convolution) -> None:
-    # The sum of a convolution of ones with ones is the number of products.
+def test_products_without_padding_equal_a_sum_by_torch(layer: Convolution) -> None:
+    """The sum of a convolution of ones with ones is the number of products."""
     torch = pytest.importorskip("torch")
     channels = (layer.output_shape[1], layer.input_shape[1] // layer.groups)
     geometry = (layer.stride, layer.padding, layer.dilation, layer.groups)
@@ -205,18 +209,19 @@ SMALL = Chain(2, 5).linear(10).act().layers
 FORWARD = 4 * (10 + 60 + 20)
 
 
-@pytest.mark.parametrize(("total_load", "work", "moved"), [
+@pytest.mark.parametrize(("one_load", "flop", "moved_bytes"), [
     (load(SMALL[0]), 200, FORWARD),
     (load(SMALL[1]), 0, 4 * 40),
     (load(SMALL[0], ("forward", "weight_gradient")), 400, 2 * FORWARD),
+    # The update reads and writes five times the 240 B of 60 parameters.
     (update_load(SMALL), 0, 5 * 240),
     # The input gradient of an activation reads the saved input and the output gradient.
     (load(SMALL[1], PASSES), 0, 4 * 40 + 4 * 60),
     (total_load([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
-def test_work_and_traffic(total_load: Load, work: int, moved: int) -> None:
-    assert (total_load.flops, total_load.bytes) == (work, moved)
-    assert total_load.intensity == (work / moved if moved else 0)
+def test_work_and_traffic(one_load: Load, flop: int, moved_bytes: int) -> None:
+    assert (one_load.flops, one_load.bytes) == (flop, moved_bytes)
+    assert one_load.intensity == flop / moved_bytes
 
 
 def test_the_first_layer_with_parameters_needs_no_input_gradient() -> None:
@@ -231,7 +236,8 @@ def term(name: str, amount: int) -> Term:
 
 
 def reconciliation(start: int, amounts: list[int], measured: int | None) -> Reconciliation:
-    terms = tuple(term(f"Term {place}", amount) for place, amount in enumerate(amounts))
+    """Return an explanation of a measured number as a sum of theory and further terms."""
+    terms = tuple(term(f"Term {number}", amount) for number, amount in enumerate(amounts))
     counted = Missing("no counter") if measured is None else term("Counted", measured)
     return Reconciliation("example", "an example", "FLOP", term("Theory", start), terms, counted)
 

@@ -1,4 +1,7 @@
-"""Workspaces and executed work of operators, compared with counts, peaks and closed forms."""
+"""Workspaces (temporary storage) of operators, compared with peaks and closed forms.
+
+A prediction is complete if the rules cover everything that the library allocates.
+"""
 
 from typing import Any
 
@@ -24,6 +27,7 @@ def tensor(shape: tuple[int, ...], layout: Layout = "contiguous", dtype: str = "
 
 
 def call_of(layer: Convolution, layout: Layout) -> Operator:
+    """Return the call of PyTorch's convolution for a layer, with all tensors in one layout."""
     weight = (layer.output_shape[1], layer.input_shape[1] // layer.groups, *layer.kernel)
     reads = {
         "input": tensor(layer.input_shape, layout, layer.dtype),
@@ -41,9 +45,10 @@ def call_of(layer: Convolution, layout: Layout) -> Operator:
 
 
 #: Layout, input shape, and (output channels, kernel, stride, padding) of a float32 convolution; the
-#: peak (B) from the allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch
-#: 2.13.0+cpu, one thread; and True if the rules predict the peak exactly.
-ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] = (
+#: measured peak (B); and True if the rules predict the peak exactly.  The peaks are from the
+#: allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch 2.13.0+cpu, one
+#: thread.
+PEAKS_ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] = (
     ("contiguous", (1, 3, 96, 96), (64, 11, 4, 2), 618_112, False),  # strides over its padding
     ("contiguous", (8, 3, 96, 96), (64, 11, 4, 2), 3_144_704, True),
     ("contiguous", (1, 16, 24, 24), (24, 11, 1, 5), 557_024, False),  # more padding than a row
@@ -58,22 +63,30 @@ ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] 
 )
 
 
-@pytest.mark.parametrize(("layout", "shape", "geometry", "measured", "complete"), ON_AVX2)
-def test_peaks_on_avx2(
-    layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, complete: bool
+@pytest.mark.parametrize(
+    ("layout", "input_shape", "geometry", "measured", "is_exact"), PEAKS_ON_AVX2
+)
+def test_predicted_peaks_on_avx2(
+    layout: Layout,
+    input_shape: tuple[int, ...],
+    geometry: tuple[int, ...],
+    measured: int,
+    is_exact: bool,
 ) -> None:
-    (layer,) = Chain(*shape).conv(*geometry).layers
+    """Inexact predictions are lower bounds."""
+    (layer,) = Chain(*input_shape).conv(*geometry).layers
     predicted = workspace(call_of(layer, layout), Conditions(block=AVX2_BLOCK))  # type: ignore[arg-type]
     peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + predicted.amount
-    assert predicted.complete == complete
-    assert peak == measured if complete else peak <= measured
+    assert predicted.complete == is_exact
+    assert peak == measured if is_exact else peak <= measured
 
 
-def test_tensors_in_another_layout_are_copied() -> None:
+def test_an_input_in_another_layout_than_the_weights_is_copied() -> None:
     layer = mnist_conv2(64)
     mixed = call_of(layer, "channels_last")
     mixed.reads["input"] = call_of(layer, "contiguous").reads["input"]
     predicted = workspace(mixed, Conditions(threads=2))
+    # Without the copy: the reordered weights and a scratchpad, as the table below has it.
     assert predicted.amount == 73_728 + 12_336 + input_bytes(layer)
 
 
@@ -82,7 +95,8 @@ CONTIGUOUS, LAST = LAYOUTS
 BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads=2)
 
 
-@pytest.mark.parametrize(("where", "layer", "layout", "amount"), [
+# Conditions, layer, layout, and the workspace (B); None if no rule covers the call.
+@pytest.mark.parametrize(("conditions", "layer", "layout", "amount"), [
     # The layer of conv_scaling, from its recorded events.
     (TWO_THREADS, mnist_conv2(64), CONTIGUOUS, 9_437_184),
     (TWO_THREADS, mnist_conv2(64), LAST, 73_728 + 12_336),
@@ -118,22 +132,28 @@ BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads
     (BY_8, Chain(1, 20, 32, 33).conv(8, 3).only, CONTIGUOUS,
      24 * 32 * 33 * 4 + 8 * 24 * 9 * 4),
 ])  # fmt: skip
-def test_amounts(where: Conditions, layer: Convolution, layout: Layout, amount: int | None) -> None:
-    predicted = workspace(call_of(layer, layout), where)
+def test_workspaces_of_convolutions(
+    conditions: Conditions, layer: Convolution, layout: Layout, amount: int | None
+) -> None:
+    predicted = workspace(call_of(layer, layout), conditions)
     assert (predicted.amount if predicted.complete else None) == amount
 
 
 def test_workspaces_in_reduced_precision_are_lower_bounds() -> None:
-    half = msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16")
-    untiled, tiled = (workspace(call_of(half, "contiguous"), Conditions(tiles=t)) for t in (0, 1))  # type: ignore[arg-type]
+    """CPUs with matrix tiles use another library kernel."""
+    half = call_of(msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16"), "contiguous")
+    untiled, tiled = (
+        workspace(half, Conditions(tiles=False)),
+        workspace(half, Conditions(tiles=True)),
+    )
     assert (untiled.amount, untiled.complete) == (9_437_184 // 2, False)
     assert (tiled.amount, tiled.complete) == (0, False)
 
 
-#: Operators with arguments, result and settings, and their workspace on one thread (B), beside
-#: those that ``test_predicted_peaks`` measures.
 MAPS, TRANSPOSED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
 HALF = tensor((2, 8, 6, 6), dtype="bfloat16")
+#: Operator, arguments, result and settings, and the workspace on one thread (B); None if no rule
+#: covers the call.  ``test_predicted_peaks`` measures further operators.
 OPERATORS: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
     ("native_batch_norm", {"input": MAPS}, MAPS, {"training": False}, 2 * 8 * 4),
     ("native_batch_norm", {"input": MAPS, "running_mean": MAPS}, MAPS, {"training": True}, None),
@@ -165,21 +185,22 @@ OPERATORS: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None
 
 
 @pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), OPERATORS)
-def test_operators(
+def test_workspaces_of_operators(
     name: str, reads: dict[str, Tensor], result: Tensor, settings: Any, amount: int | None
 ) -> None:
     predicted = workspace(operator(name, reads, result, settings=settings), Conditions())
     assert (predicted.amount if predicted.complete else None) == amount
 
 
-def test_means_in_reduced_precision() -> None:
+def test_means_in_reduced_precision_copy_input_and_result_to_float32() -> None:
     result, dims = tensor((2, 8), dtype="bfloat16"), {"dim": (-1, -2)}
     mean = operator("mean", {"self": HALF}, result, settings=dims)
     predicted = workspace(mean, Conditions())
     assert (predicted.amount, predicted.complete) == ((2 * 8 * 36 + 2 * 8) * 4, False)
 
 
-def test_the_rule_of_a_library_is_not_used_for_another() -> None:
+def test_terms_of_mkl_are_not_used_for_openblas() -> None:
+    """Terms are multiply-adds that a library adds to the theory of a layer."""
     layer = Dimensions(16, 32, 3, 28).layer(1)
     amounts = {t.name: t.amount for t in executed_terms(layer, 1, "OpenBLAS", 8)}
     assert amounts.pop("Factors converted") == 1

@@ -16,7 +16,7 @@ from report.core.errors import RidgepointError
 from report.core.records.record import ImportedRecord
 from report.core.records.store import read_attachments, read_records
 from tests import factory
-from tests.test_documents import blocks
+from tests.test_documents import code_blocks
 
 FOLDER = Path(__file__).parent / "imported"
 ROOT = FOLDER.parents[2]
@@ -143,7 +143,7 @@ def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (ROOT / "docs" / "record-format.md").read_text("utf-8").partition("## Importing")[2]
-    (block,) = blocks(guide, "sh")
+    (block,) = code_blocks(guide, "sh")
     commands = [shlex.split(line)[3:] for line in block.splitlines()]
     monkeypatch.chdir(ROOT)
     for words in commands:

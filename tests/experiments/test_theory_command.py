@@ -15,7 +15,7 @@ import pytest
 from experiments.theory import capture_cache, operators
 from report.theory.network import LARGEST_BATCH
 from tests.experiments.conftest import Ask
-from tests.test_documents import blocks
+from tests.test_documents import code_blocks
 
 NETWORK = """
 import os
@@ -278,7 +278,7 @@ def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask)
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
-BLOCKS = blocks(TEXT, "sh")
+BLOCKS = code_blocks(TEXT, "sh")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_the_commands_of_the_page_run(
 
 
 def test_the_example_for_notebooks_runs() -> None:
-    (code,) = blocks(TEXT, "python")
+    (code,) = code_blocks(TEXT, "python")
     names: dict[str, Any] = {}
     exec(compile(code, "theory-of-a-network.md", "exec"), names)
     theory, gpu = names["found"], names["gpu"]
