@@ -58,12 +58,12 @@ def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> L
             columnspacing=1.0,
             **options,
         )
-        if fits(legend, axes):
+        if legend_fits(legend, axes):
             break
     return legend
 
 
-def fits(legend: Legend, axes: Axes) -> bool:
+def legend_fits(legend: Legend, axes: Axes) -> bool:
     """Tell whether a legend is at most as wide as its panel without the labels of the y axis."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
@@ -125,11 +125,11 @@ def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
             if lowest(above) - lowest(below) >= gap * len(below):
                 break
             groups[-2:] = [below + above]
-    moved = [0.0] * len(heights)
+    new_heights = [0.0] * len(heights)
     for group in groups:
         for n, i in enumerate(group):
-            moved[i] = lowest(group) + n * gap
-    return moved
+            new_heights[i] = lowest(group) + n * gap
+    return new_heights
 
 
 def plain_log_ticks(axis: Axis, many_decades: float = _MANY_DECADES) -> None:

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from figures import style
 from figures.labels import (
     DrawnSeries,
-    fits,
     label_ends,
     legend_above,
+    legend_fits,
     plain_log_ticks,
     say_not_measured,
 )
@@ -119,7 +119,7 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
     elif entries > 1:
         title = {"title": panel.title or None, "title_fontsize": "medium", "alignment": "left"}
         legend = legend_above(axes, _LEGEND_COLUMNS, fewest=_LEGEND_COLUMNS, **title)
-        if fits(legend, axes):
+        if legend_fits(legend, axes):
             return
         legend.remove()
         axes.legend(loc="best", borderaxespad=0.3)  # where it covers the fewest points
@@ -131,7 +131,7 @@ def _draw_legend_inside(axes: Axes, entries: int) -> None:
     """Draw the legend at the top of the axes, and extend the y axis by the legend's height."""
     for columns in (_LEGEND_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
-        if fits(legend, axes):
+        if legend_fits(legend, axes):
             break
     lines = math.ceil(entries / columns)
     _, top = axes.get_ylim()

@@ -103,12 +103,13 @@ def encode(record: Record | ImportedRecord) -> bytes:
         for series in case.all_series:
             quantities.update(series)
         factors = dict(sorted(case.factors.items()))
-        plain = msgspec.to_builtins(msgspec.structs.replace(case, factors=factors, layers=()))
+        without_layers = msgspec.structs.replace(case, factors=factors, layers=())
+        case_content = msgspec.to_builtins(without_layers)
         if case.layers:
             if case.layers not in references:
                 references[case.layers] = _reference_to(case.layers, layers, networks)
-            plain["layers"] = references[case.layers]
-        cases.append(plain)
+            case_content["layers"] = references[case.layers]
+        cases.append(case_content)
     content = msgspec.to_builtins(msgspec.structs.replace(record, cases=()), order="deterministic")
     del content["cases"]
     content |= {
@@ -117,7 +118,7 @@ def encode(record: Record | ImportedRecord) -> bytes:
         "networks": tuple(networks),
         "cases": cases,
     }
-    return f"{_laid_out(content)}\n".encode()
+    return f"{_encode_json(content)}\n".encode()
 
 
 def _reference_to(
@@ -143,7 +144,7 @@ def _common_batch(layers: Iterable[Layer]) -> int | None:
     return batches.pop() if len(batches) == 1 else None
 
 
-def _laid_out(part: Any, depth: int = 0) -> str:
+def _encode_json(part: Any, depth: int = 0) -> str:
     """Encode JSON with one line per object in a list and per field of the two top levels.
 
     ``depth`` is the level of ``part``, and the number of spaces before its lines.
@@ -151,14 +152,16 @@ def _laid_out(part: Any, depth: int = 0) -> str:
     line_break = "\n" + " " * depth
     between = f",{line_break} "
     if isinstance(part, list | tuple) and part and isinstance(part[0], dict):
-        objects = between.join(_laid_out(value, depth + 1) for value in part)
+        objects = between.join(_encode_json(value, depth + 1) for value in part)
         return f"[{line_break} {objects}{line_break}]"
     if not isinstance(part, dict) or not part:
         text = msgspec.json.encode(part).decode()
         if isinstance(part, list | tuple) and len(text) > _LONGEST_LINE:
-            return _wrapped(part, depth)
+            return _encode_wrapped(part, depth)
         return text
-    members = [f"{_laid_out(name)}: {_laid_out(value, depth + 1)}" for name, value in part.items()]
+    members = [
+        f"{_encode_json(name)}: {_encode_json(value, depth + 1)}" for name, value in part.items()
+    ]
     together = "{" + ", ".join(members) + "}"
     longest_line = max(len(line) for line in together.split("\n"))
     in_top_levels = depth < 2
@@ -167,12 +170,12 @@ def _laid_out(part: Any, depth: int = 0) -> str:
     return together
 
 
-def _wrapped(elements: Sequence[Any], depth: int) -> str:
+def _encode_wrapped(elements: Sequence[Any], depth: int) -> str:
     """Encode a list as JSON, with as many elements per line as ``_WRAPPED_LINE`` has room for."""
     lines: list[str] = []
     line = ""
     for element in elements:
-        text = _laid_out(element, depth + 1)
+        text = _encode_json(element, depth + 1)
         if line and len(line) + len(text) > _WRAPPED_LINE:
             lines.append(line)
             line = ""
@@ -191,7 +194,7 @@ def json_schema() -> bytes:
     files, definitions = msgspec.json.schema_components(file_types, ref_template="#/$defs/{name}")
     lines: list[str] = []
     for name, definition in definitions.items():
-        lines.append(f"{_laid_out(name)}: {msgspec.json.encode(definition).decode()}")
+        lines.append(f"{_encode_json(name)}: {msgspec.json.encode(definition).decode()}")
     schema = (
         '{\n"$schema": "https://json-schema.org/draft/2020-12/schema",\n'
         f'"anyOf": {msgspec.json.encode(files).decode()},\n'

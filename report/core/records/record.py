@@ -68,6 +68,7 @@ PlanName: TypeAlias = Literal["full", "quick", "custom"]
 Policy: TypeAlias = Literal[
     "default", "retained", "jemalloc", "mmap_threshold", "trim_threshold", "thresholds", "traced"
 ]
+#: When a ceiling was measured, relative to the cases of its run.
 Moment: TypeAlias = Literal["before", "during", "after"]
 #: Reason for a value that is missing in the record of a run that was ended early.
 ENDED: Final = "the run was ended before this was measured"
