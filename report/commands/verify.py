@@ -145,9 +145,6 @@ def first_difference(first: Path, second: Path) -> str:
     return f"byte {position + 1}: {one!r} and {other!r}"
 
 
-# --------------------------------------------------------------------- a published site
-
-
 def verify_against(options: Namespace) -> int:
     """Build the papers of a published site, and compare their files with its manifest.
 
@@ -246,9 +243,6 @@ def _numbers(content: Any, place: str = "") -> dict[str, float]:
     for name, part in content.items() if isinstance(content, dict) else enumerate(content):
         numbers |= _numbers(part, f"{place}.{name}".removeprefix("."))
     return numbers
-
-
-# --------------------------------------------------------------------- a build in its own process
 
 
 def run_build(

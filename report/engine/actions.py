@@ -114,7 +114,6 @@ def study(task: StepTask) -> tuple[str, ...]:
 
 
 def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
-    """Write all samples of the records ``files`` as compressed CSV."""
     from report.core.records.frames import write_samples
 
     with (

@@ -24,7 +24,6 @@ INDEX: Final = ".index.json"
 SCRATCH: Final = ".scratch-"
 #: Increased when the meaning of the manifest changes; a manifest of another version is ignored.
 VERSION: Final = 6
-
 #: Digests of files younger than this are not stored: such a file may change again without a new
 #: time stamp, since systems round clocks to milliseconds, and old file systems to two seconds.
 _CLOCK_STEP_NS: Final = 2_000_000_000

@@ -108,6 +108,7 @@ class BuildPlan:
         folders["templates/papers"] = str(self.request.papers)
         for study in map(study_of, self.request.studies):
             folders[f"data/{study}"] = f"{data}/{study}"
+            # A report on other data also reads the paper's own records.
             if data != project_data and any(map(is_report, self.request.studies)):
                 folders[f"paper/{study}"] = f"{project_data}/{study}"
         for folder, path in folders.items():

@@ -158,13 +158,15 @@ class _Builder(NamedTuple):
             placing = f"{study}/{PLACING}"
             superseded = {*finished, *plan.obsolete()} & old.keys()
             outputs = {**before, **new}
-            present = {name: plan.index.digest(plan.output(name)) for name in outputs}
-            changed = {name for name in new if present[name] != new[name]}
+            digests = {name: plan.index.digest(plan.output(name)) for name in outputs}
+            # New or different outputs, and outputs of earlier steps that no step makes any more.
+            changed = {name for name in new if digests[name] != new[name]}
             changed |= _outputs(old[id] for id in superseded).keys() - new.keys()
+            # Folders are replaced as a whole, so unchanged outputs are linked beside changed ones.
             for id, entry in finished.items():
                 link_outputs(changed & entry.outputs.keys(), self._folder_of(id, study), whole)
             if changed:
-                unchanged = (name for name in present if present[name] and name not in changed)
+                unchanged = (name for name in outputs if digests[name] and name not in changed)
                 link_outputs(unchanged, out, whole)
             if added := {name: new[name] for name in new.keys() - before.keys()}:
                 # If the build is killed now, the next one knows that these are no user's files.

@@ -75,7 +75,6 @@ TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
 #: Stands in place of a study's name in the steps over all studies.
 SITE: Final = "site"
-
 #: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
 #: Code that every step depends on.

@@ -39,8 +39,8 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
     whole numbers from 0 (smallest sample) to ``_STEPS`` (largest sample).
     """
     series: dict[Sampled, int] = {}
-    shown: dict[Quantity, str] = {}
-    by_anchor = {value.anchor: _value_details(value, series, shown) for value in values}
+    texts: dict[Quantity, str] = {}
+    by_anchor = {value.anchor: _value_details(value, series, texts) for value in values}
     records = {}
     for run in chain(*(stored.runs for stored in inputs.records)):
         for shard in run.shards:
@@ -55,13 +55,13 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
 
 
 def _value_details(
-    value: Value, series: dict[Sampled, int], shown: dict[Quantity, str]
+    value: Value, series: dict[Sampled, int], texts: dict[Quantity, str]
 ) -> dict[str, Any]:
     """Collect the details of a value; add its series to ``series`` (series → index)."""
     quantity, result, as_json = value.quantity, value.number, value.as_json()
     sampled = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
     indexes = [series.setdefault(leaf, len(series)) for leaf in sampled[:_MOST_SERIES]]
-    numbers = formula_with_numbers(quantity, shown) if isinstance(quantity, Derived) else ""
+    numbers = formula_with_numbers(quantity, texts) if isinstance(quantity, Derived) else ""
     fields = {
         **{key: as_json[key] for key in ("name", "printed", "reason", "formula", "sources")},
         "numbers": numbers if numbers != value.formula else "",
@@ -75,18 +75,18 @@ def _value_details(
     return {key: content for key, content in fields.items() if content}
 
 
-def formula_with_numbers(quantity: Derived, shown: dict[Quantity, str]) -> str:
-    """Write a formula with numbers in place of its named parts; ``shown`` caches their texts."""
+def formula_with_numbers(quantity: Derived, texts: dict[Quantity, str]) -> str:
+    """Write a formula with numbers in place of its named parts; ``texts`` caches the numbers."""
 
-    def show(part: Quantity) -> str:
+    def text_of(part: Quantity) -> str:
         if isinstance(part, Derived) and not part.name:
-            return part.written(show)
-        if part not in shown:
+            return part.written(text_of)
+        if part not in texts:
             value = declare("part", part)
-            shown[part] = value.number.reason if isinstance(value.number, Missing) else value.plain
-        return shown[part]
+            texts[part] = value.number.reason if isinstance(value.number, Missing) else value.plain
+        return texts[part]
 
-    return quantity.written(show)
+    return quantity.written(text_of)
 
 
 def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
@@ -155,9 +155,6 @@ def summary_of(
         "headline": headline[:_MOST_CLAIMS],
         "figure": figure and [f"figures/{figure.name}.svg", figure.alt, figure.id],
     }
-
-
-# ----------------------------------------------------------------------------------------- records
 
 
 def listing(

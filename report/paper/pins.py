@@ -166,9 +166,6 @@ def _same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-# ------------------------------------------------------------------------------------------ items
-
-
 def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
     """Pin a number with unit, interval and ``printed`` text, the reason of a gap, or a text."""
     if isinstance(content, str):

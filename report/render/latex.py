@@ -255,9 +255,6 @@ def _check_references(document: Path, log: str) -> None:
         )
 
 
-# --------------------------------------------------------------------------- archives
-
-
 def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     """Pack ``folder``, written by ``write_latex``, for arXiv and publishers.
 

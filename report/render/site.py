@@ -271,9 +271,6 @@ def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
             yield _entry("Claim", title, claim["sentence"], claim["address"], claim["verdict"])
 
 
-# ------------------------------------------------------------------------------ search
-
-
 @dataclass
 class _PageSection:
     """A section, a figure or a table of a page."""
