@@ -140,6 +140,7 @@ def add_rows(name: str, mode: str) -> None:
         limit = least_bytes(theory_at(2)) + room
         frontier = theory.fits(limit)
         predicted = frontier.largest
+        # Search down from the prediction to a batch that runs, or up while larger batches run.
         largest_ran, runs = predicted, partial(succeeds, step, channels, limit)
         while largest_ran and not runs(largest_ran):
             largest_ran -= 1

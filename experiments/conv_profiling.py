@@ -66,37 +66,19 @@ CallShape: TypeAlias = tuple[str, int, int]
 
 #: Shapes from which the rules were derived; the first is the example's shape.
 RULE_SHAPES: Final[tuple[CallShape, ...]] = (
-    ("32-64", 3, 28),
-    ("20-40", 3, 28),
-    ("16-32", 3, 28),
-    ("33-65", 3, 28),
-    ("32-64", 1, 28),
-    ("32-64", 5, 28),
-    ("32-64", 3, 16),
-    ("32-64", 3, 20),
-)
+    ("32-64", 3, 28), ("20-40", 3, 28), ("16-32", 3, 28), ("33-65", 3, 28), ("32-64", 1, 28),
+    ("32-64", 5, 28), ("32-64", 3, 16), ("32-64", 3, 20),
+)  # fmt: skip
 #: Each shape has another code path or padding on a CPU with AVX2; tests contain the predictions.
 HELD_OUT: Final[tuple[CallShape, ...]] = (
-    ("9-19", 3, 21),
-    ("17-41", 3, 28),
-    ("13-32", 2, 22),
-    ("40-70", 3, 18),
-    ("50-28", 3, 24),
-    ("12-26", 1, 27),
-    ("31-50", 5, 25),
-)
+    ("9-19", 3, 21), ("17-41", 3, 28), ("13-32", 2, 22), ("40-70", 3, 18), ("50-28", 3, 24),
+    ("12-26", 1, 27), ("31-50", 5, 25),
+)  # fmt: skip
 #: The held-out shape ``9-19`` with other numbers of channels, and at two image sizes.
 CHANGED: Final[tuple[CallShape, ...]] = (
-    ("9-16", 3, 21),
-    ("8-19", 3, 21),
-    ("8-16", 3, 21),
-    ("8-17", 3, 21),
-    ("8-24", 3, 21),
-    ("8-25", 3, 21),
-    ("16-24", 3, 21),
-    ("9-18", 3, 24),
-    ("9-19", 3, 24),
-)
+    ("9-16", 3, 21), ("8-19", 3, 21), ("8-16", 3, 21), ("8-17", 3, 21), ("8-24", 3, 21),
+    ("8-25", 3, 21), ("16-24", 3, 21), ("9-18", 3, 24), ("9-19", 3, 24),
+)  # fmt: skip
 #: Shapes of timed calls, with numbers of channels around multiples of a block: first with the
 #: kernel and images of ``9-19``, then with those of the example.
 TIMED: Final[tuple[CallShape, ...]] = (

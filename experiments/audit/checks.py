@@ -130,7 +130,7 @@ def _exact(number: int | Fraction) -> Cell:
 
 
 def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
-    """Return the meaning of a row's word for a quantity, such as ``2`` for a direction."""
+    """Return the meaning of a row's word for a quantity, such as ``3`` for ``training``."""
     word, words = texts.get(name, "").casefold(), knowledge().quantities[name].words
     if word in words:
         return words[word]
