@@ -56,22 +56,17 @@ def report() -> str:
         part = next(name for name, (_, prefixes) in PARTS.items() if file.startswith(prefixes))
         part_sizes[part] += number
     counted = [file for file in sizes if not file.startswith(("tests/", "benchmarks/"))]
-    functions = []
-    for file in counted:
-        functions += _functions(file)
-    functions.sort(reverse=True)
+    functions = sorted((item for file in counted for item in _functions(file)), reverse=True)
     lengths = [length for length, _ in functions]
-    largest_module = max(counted, key=sizes.__getitem__)
-    lines = [f"{'Part':<34}{'Lines':>8}{'Budget':>8}"]
-    for name, (budget, _) in PARTS.items():
-        lines.append(f"{name:<34}{part_sizes[name]:>8,}{budget:>8,}")
+    module = max(counted, key=sizes.__getitem__)
     return "\n".join(
         [
-            *lines,
+            f"{'Part':<34}{'Lines':>8}{'Budget':>8}",
+            *(f"{name:<34}{part_sizes[name]:>8,}{most:>8,}" for name, (most, _) in PARTS.items()),
             f"{'all':<34}{sum(part_sizes.values()):>8,}{BUDGET:>8,}",
             f"Functions: median {median(lengths):g}, 90th percentile "
             f"{quantiles(lengths, n=10)[-1]:g}, largest {lengths[0]} lines ({functions[0][1]})",
-            f"Modules: {len(sizes)}, largest {sizes[largest_module]} lines ({largest_module})",
+            f"Modules: {len(sizes)}, largest {sizes[module]} lines ({module})",
         ]
     )
 

@@ -120,10 +120,7 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List the same cases as on a CPU, and the example's shape also with TF32.
-
-    Each precision only if it is in ``levels["precision"]``.
-    """
+    """List a CPU's cases in float32, and the example's shape in TF32, as ``levels`` selects."""
     listed: list[Factors] = []
     if "float32" in levels["precision"]:
         listed += cases(levels)
@@ -203,18 +200,12 @@ def is_counted(factors: Factors) -> bool:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Return the memory policies of a case; only ``timed`` cases are timed.
-
-    Their policy keeps freed memory, so that calls map no pages.
-    """
+    """Time only ``timed`` cases, with freed memory kept, so that calls map no pages."""
     return ("retained",) if is_timed(factors) else "none"
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
-    """Return a file with oneDNN's implementations of all calls, for one case of a full CPU run.
-
-    Without valgrind, return no file.
-    """
+    """Return oneDNN's implementations of all calls, once in a full CPU run with valgrind."""
     is_full = session.device == "cpu" and session.protocol.plan == "full"
     is_first = is_full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
     return _implementations() if is_first and shutil.which("valgrind") else ()

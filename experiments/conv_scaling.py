@@ -332,12 +332,7 @@ def free_top(output: Any) -> int:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Select the memory policies of a case.
-
-    Forward calls of the subject ``layer`` are timed under all policies, passes with gradients under
-    none.  Further subjects are timed under ``default``, ``cure`` without a freed tensor under two
-    more.
-    """
+    """Select the memory policies under which a case is timed; with gradients, none."""
     if factors["subject"] == "cure" and "freed" not in factors:
         return ("default", "retained", "jemalloc")
     if factors["subject"] in _ON_REQUEST:

@@ -176,10 +176,7 @@ def _parse_column(heading: str, texts: list[str]) -> tuple[str | None, int | Non
 
 
 def _begin_study(study: str, title: str, results: list[tuple[int, ClaimCheck]]) -> None:
-    """Create the files of a new study; append the source's claims as comments to its code.
-
-    Raises ``UsageError`` if the files cannot be created.
-    """
+    """Create the files of a new study, with the source's claims as comments in its code."""
     command = [sys.executable, str(ROOT / "build.py"), "--new", study, title]
     if subprocess.run(command, check=False).returncode:
         raise UsageError(f"The study {study} was not begun.")

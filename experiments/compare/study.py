@@ -142,11 +142,8 @@ def request_of(options: Namespace) -> Request:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return a case for each function, with digests of the function's and the baseline's file.
-
-    Raises ``UsageError`` if ``levels`` is empty: the study has no functions of its own.
-    """
-    if not levels:
+    """Return a case for each function, with digests of its file and the baseline's file."""
+    if not levels:  # the study has no functions of its own
         raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
     selected = all_combinations(levels)
     for case in selected:

@@ -89,11 +89,7 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
 
 
 def _fits_as_text(frontier: Fits, limit: str) -> str:
-    """Write the largest batches, and the peak memory by category next to them.
-
-    Up to the batch ``certain``, the whole peak is known and fits; up to ``largest``, its known part
-    fits.
-    """
+    """Write the largest batches (``certain`` fits, ``largest`` may fit), and peaks next to them."""
     certain, largest = frontier.certain, frontier.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
     lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors"]
