@@ -36,6 +36,7 @@ _UNWRAPPED_CHARACTERS: Final = 26
 _UNCOUNTED = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)
 _ID = re.compile(r'\sid="([^"]+)"')
 _INNER_LINK = re.compile(r'<a\b[^>]*\shref="#([^"]+)"')
+#: The section of footnotes; it has no heading, so that it must not be a section.
 _NOTES = re.compile(r'<section(?= id="footnotes")(.*?)</section>', re.DOTALL)
 
 #: A meta element of the head.
@@ -91,13 +92,16 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     ``written`` is the text that pandoc wrote for ``page_format``.  Raises ``RenderError`` for a
     broken link, before any file is written.
     """
+    page = _ALIGNED.sub(r'\1 class="\2"', written)
     # pandoc closes empty elements as in XML; HTML checkers would warn.
-    page = re.sub(r"<(br|hr) />", r"<\1>", _ALIGNED.sub(r'\1 class="\2"', written))
-    page = _TIMES.sub("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}", _GROUPED.sub(r"<mn>\1</mn>", page))
-    page = _CELL.sub(_with_classes, _NOTES.sub(r"<div\1</div>", page))
+    page = re.sub(r"<(br|hr) />", r"<\1>", page)
+    page = _GROUPED.sub(r"<mn>\1</mn>", page)
+    page = _TIMES.sub("\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}", page)
+    page = _NOTES.sub(r"<div\1</div>", page)
+    page = _CELL.sub(_classes_for_style, page)
     # pandoc's hat over a symbol is a combining character, which has nothing to combine with.
     page = page.replace("\N{COMBINING CIRCUMFLEX ACCENT}</mo>", "^</mo>")
-    page = _with_figure_first(page, publication.key_figure)
+    page = _move_key_figure(page, publication.key_figure)
     _check_links(page, paper)
     entry = _bibtex_entry(page, paper, publication)
     page = page.replace(_BEFORE_ENTRY, _BEFORE_ENTRY + html.escape(entry, quote=False), 1)
@@ -111,7 +115,7 @@ def write_page(paper: PaperSource, target: Path, publication: Publication, writt
     return page
 
 
-def _with_figure_first(page: str, id: str) -> str:
+def _move_key_figure(page: str, id: str) -> str:
     """Move the figure ``id`` from the text to its place under the abstract, if the page has it."""
     figure = re.search(rf'<figure id="{re.escape(id)}".*?</figure>\n', page, re.DOTALL)
     if figure is None:
@@ -119,7 +123,7 @@ def _with_figure_first(page: str, id: str) -> str:
     return page.replace(figure[0], "", 1).replace(_KEY_FIGURE_PLACE, figure[0], 1)
 
 
-def _with_classes(cell: re.Match[str]) -> str:
+def _classes_for_style(cell: re.Match[str]) -> str:
     """Replace the style of a table cell by classes, since the page's policy forbids styles."""
     tag, side, content = cell.groups()
     long = len(html.unescape(_UNCOUNTED.sub("", content))) > _UNWRAPPED_CHARACTERS
