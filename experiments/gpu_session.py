@@ -37,6 +37,7 @@ def _part(weight: float, case_budget_s: float, study: str, **options: Any) -> Pa
 
 
 _PEAKS: Final = ("sweep=peaks,precision",)
+#: Weight of each part, time per case and process (s), study and options.
 PARTS: Final = (
     # Peak memory of all networks in three precisions and two layouts, until memory is exhausted.
     _part(6, 0.1, "inference_memory", settings=_PEAKS, ceilings="none"),

@@ -22,7 +22,7 @@ from report.core.records.store import digest, read_usable_records
 
 
 class ShardState(NamedTuple):
-    """State of a shard, name of its record or journal, number of saved results."""
+    """State of a shard, name of its record or journal, number of results in the journal."""
 
     state: str = "missing"  # or: measured, running, unfinished
     file: str = ""

@@ -4,9 +4,9 @@ The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's 
 (``experiments.counters.lackey``).  Nothing is timed meanwhile.  Each count is in the journal before
 the next case ends, so that an interrupted run can be resumed.
 
-On a CPU, counts are taken from earlier records where possible: the same layers and factors execute
-the same multiply-adds on every processor with the same instruction set, with the same version of
-PyTorch.  (Valgrind offers programs no vectors wider than AVX2.)
+On a CPU, counts are taken from earlier records where possible: with the same instruction set and
+version of PyTorch, the same layers and factors execute the same multiply-adds on every processor.
+(Valgrind offers programs no vectors wider than AVX2.)
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
-#: Name of the attachment that lists the records with the earlier counts.
+#: Name of the attachment that lists the earlier records from which counts are taken.
 EARLIER: Final = "earlier-counts"
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})

@@ -223,7 +223,7 @@ def working_sets(
 ) -> tuple[int, ...]:
     """Return the sizes (B) of working sets: half of each cache, and far beyond all caches.
 
-    No working set is larger than ``largest``.
+    Counts the caches of ``threads`` cores, or of all ``cores``.  No size is above ``largest``.
     """
     sizes = [capacity // 2 for capacity in cache_bytes_by_level(caches, threads).values()]
     sizes.append(BEYOND_CACHES * (last_cache_bytes(caches, cores) or LAST_CACHE))
@@ -240,6 +240,7 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
     def program(
         call: Callable[[], object], name: PeakOperation, instrument: str, *moved: Any
     ) -> Program:
+        """Return a program whose call reads or writes every element of ``moved`` once."""
         size = f"{len(moved[0])} elements"
         work = _FLOAT_BYTES * sum(len(array) for array in moved)
         return Program(call, name, instrument, size, work, work_unit="B", working_set=work)
@@ -248,7 +249,7 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
     yield program(partial(a.copy_, b), "copy", "torch.copy_", a, b)
     if device == "cpu":
         yield program(partial(torch.dot, a, b), "read", "torch.dot", a, b)
-    else:
+    else:  # reads as many elements as a and b have
         yield program(torch.ones(2 * len(a)).sum, "read", "torch.sum", a, b)
     a, b, c = arrays(3)
     yield program(partial(torch.add, b, c, alpha=3.0, out=a), "triad", "torch.add", a, b, c)
@@ -282,6 +283,7 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
         yield Program(call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=moved)
 
 
+#: Number of pages that a call maps.
 _PAGES: Final = _MAPPED_BYTES // mmap.PAGESIZE
 
 

@@ -30,8 +30,9 @@ from report.core.records.record import SeriesByQuantity
 #: Measurements per case; memory is deterministic, so papers check that all measurements agree.
 MEASUREMENTS: Final = 3
 
-#: Names of the marks in a profile.
+#: Mark in a profile around the building of the workload.
 BUILD: Final = "ridgepoint.build"
+#: Mark in a profile around the call.
 CALL: Final = "ridgepoint.call"
 
 #: Statistics of the caching allocator: bytes of blocks, of requests, and of segments.

@@ -131,7 +131,7 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Return whether no recent call was faster than the fastest earlier call by ``_GAIN``."""
+    """Return whether no recent call beat the fastest earlier call by the share ``_GAIN``."""
     earlier, recent = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
     return bool(earlier) and min(recent) >= (1 - _GAIN) * min(earlier)
 

@@ -87,6 +87,7 @@ def _level(text: str, column: Collection[str]) -> Level:
 
 #: Heading of a measured column, such as ``time [ms]``.
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
+#: Binary unit → factor to B.
 _BINARY_BYTES: Final = {"KiB": str(2**10), "MiB": str(2**20), "GiB": str(2**30)}
 #: Unit of a quantity → other units of its columns → factor to the unit of the quantity.
 _OTHER_UNITS: Final[dict[str, dict[str, str]]] = {
@@ -96,6 +97,7 @@ _OTHER_UNITS: Final[dict[str, dict[str, str]]] = {
     "FLOP": {"MFLOP": "1e6", "GFLOP": "1e9"},
     "Hz": {"MHz": "1e6", "GHz": "1e9"},
 }
+#: Kind of device that the user states → device in records.
 _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
