@@ -18,10 +18,9 @@ _LEGEND_COLUMNS: Final = 3
 
 
 def draw(panel: Bars, axes: Axes) -> DrawnSeries:
-    """Draw the series; in each row the bar of a series begins where the previous bar ends.
+    """Draw stacked bars: positive to the right of zero, negative to the left.
 
-    Positive bars are stacked to the right of zero, negative bars to the left.  Returns an empty
-    list, since pages show values only for points and curves.
+    Returns an empty list, since pages show values only for points and curves.
     """
     right_ends = [0.0] * len(panel.names)
     left_ends = [0.0] * len(panel.names)

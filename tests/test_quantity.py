@@ -191,7 +191,7 @@ def test_numbers_are_exact_if_no_sample_enters() -> None:
 def test_bounds_of_medians_have_the_innermost_ranks_that_reach_the_level(confidence: float) -> None:
     """If not even the extremes reach the level, they are the bounds, at a lower level."""
     binomial = pytest.importorskip("scipy.stats").binom
-    for n in (*range(1, 120), 500, 2001, 4097, 1_000_000):
+    for n in (*range(1, 120), 500, 2001, 4097):
         interval = median_interval(range(1, n + 1), confidence)
         rank = int(interval.low)
         assert interval.high == n + 1 - rank

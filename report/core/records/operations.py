@@ -79,13 +79,13 @@ def occupied_bytes(tensors: Iterable[Tensor]) -> int:
     total = 0
     for views_of_storage in views.values():
         begin = min(ITEM_BYTES[view.dtype] * view.offset for view in views_of_storage)
-        end = max(_end(view) for view in views_of_storage)
+        end = max(_end_offset(view) for view in views_of_storage)
         sum_of_views = sum(view.bytes for view in views_of_storage)
         total += min(sum_of_views, end - begin)
     return total
 
 
-def _end(tensor: Tensor) -> int:
+def _end_offset(tensor: Tensor) -> int:
     """Return the offset (B) in the storage of the end of a tensor's last element."""
     last_element = tensor.offset
     for extent, stride in zip(tensor.shape, tensor.strides, strict=True):

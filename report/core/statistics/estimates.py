@@ -7,20 +7,16 @@ distribution is assumed only for effects on several machines: their logarithms a
 
 import math
 import statistics
-from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
 from typing import Final
 
 from report.core.errors import StudyError
 
 #: Confidence level of intervals and claims.
 CONFIDENCE: Final = 0.95
-#: Largest number of samples for which binomial probabilities are computed in exact integers.
-_MOST_COUNTED_EXACTLY: Final = 4096
 #: Fewest machines whose scatter is estimated.
 FEWEST_MACHINES: Final = 5
 
@@ -99,13 +95,7 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
-    if n <= _MOST_COUNTED_EXACTLY:
-        return _rank_by_counting(n, tail), confidence
-    return _rank_by_floats(n, tail), confidence
-
-
-def _rank_by_counting(n: int, tail: float) -> int:
-    """Return the largest l with ``P(B < l) <= tail``; count the 2^n equally likely outcomes."""
+    # Count the 2^n equally likely outcomes exactly.
     limit = math.floor(Fraction(tail) * 2**n)
     rank = 0
     outcomes_below = 0
@@ -114,21 +104,7 @@ def _rank_by_counting(n: int, tail: float) -> int:
         outcomes_below += outcomes
         outcomes = outcomes * (n - rank) // (rank + 1)
         rank += 1
-    return rank
-
-
-def _rank_by_floats(n: int, tail: float) -> int:
-    """Compute the rank of ``_rank_by_counting`` with floats, since integers of n bits are slow.
-
-    The sums cover 20 standard deviations (of √n / 2) on both sides of the mean; the probability of
-    all other values is below rounding errors.
-    """
-    first, last = n // 2 - 10 * math.isqrt(n), n // 2 + 10 * math.isqrt(n)
-    # P(B = k + 1) / P(B = k) = (n - k) / (k + 1), so sums of logarithms give all probabilities.
-    logarithms = tuple(accumulate(math.log((n - k) / (k + 1)) for k in range(first, last)))
-    largest = max(logarithms)
-    cumulative = tuple(accumulate(math.exp(logarithm - largest) for logarithm in logarithms))
-    return first + 1 + bisect(cumulative, tail * cumulative[-1])
+    return rank, confidence
 
 
 def bonferroni(confidence: float, parts: int) -> float:

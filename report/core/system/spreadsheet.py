@@ -18,12 +18,12 @@ def csv_of(rows: Iterable[Iterable[object]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        writer.writerow([_safe(cell) for cell in row])
+        writer.writerow([_without_formula(cell) for cell in row])
     return stream.getvalue()
 
 
-def _safe(cell: object) -> object:
-    """Add an apostrophe to a text that begins like a formula; return other cells unchanged."""
+def _without_formula(cell: object) -> object:
+    """Add an apostrophe before a text that begins like a formula; return other cells unchanged."""
     if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS):
         return f"'{cell}"
     return cell
