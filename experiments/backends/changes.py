@@ -84,11 +84,9 @@ class DividedRate(Operations):
         return product
 
     def mean_error(self, error: LibraryArray, samples: int) -> LibraryArray:
-        """Return the sum of each row."""
         return self.xp.sum(error, axis=1, keepdims=True)
 
     def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:
-        """Return a parameter after a step against its summed gradient."""
         return super().descend(parameter, gradient, rate / self.images)
 
 
@@ -102,7 +100,6 @@ class MergedSteps(DividedRate):
         return self.xp.ops.aten.threshold_backward(gradient, sums, 0)
 
     def descend(self, parameter: LibraryArray, gradient: LibraryArray, rate: float) -> LibraryArray:
-        """Return a parameter after a step against its summed gradient."""
         return self.xp.sub(parameter, gradient, alpha=rate / self.images)
 
 

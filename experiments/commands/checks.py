@@ -96,10 +96,7 @@ def _machine_checks() -> Iterator[CheckResult]:
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> CheckResult:
-    """Check how many of the ``total`` processors are usable; ``cores`` counts physical cores.
-
-    ``quota`` is the number of processors that the container may use at a time.
-    """
+    """Check the usable processors; ``cores`` counts physical ones, ``quota`` is the container's."""
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
         threads = max(1, int(quota))

@@ -151,7 +151,6 @@ def _copy(submission: Submission, stored: store.Stored, into: Path) -> str:
 
 
 def _refuse_links(*paths: Path) -> None:
-    """Raise ``RecordError`` if a path is a link."""
     for path in paths:
         if path.is_symlink():
             raise RecordError(

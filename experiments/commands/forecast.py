@@ -126,8 +126,8 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
 def _use_free_processors(request: Request, note: Callable[[str], None]) -> Request:
     """Set the threads of a quick run to the number of free processors, unless the user set them.
 
-    A thread that shares its processor with another program delays all threads of a parallel loop.
-    The times of six processes then scatter too widely to decide a claim.
+    A thread that shares its processor delays all threads of a parallel loop.  The times of six
+    processes then scatter too widely to decide a claim.
     """
     if request.threads or request.shard or request.device != "cpu" or quiet.unavailable():
         return request

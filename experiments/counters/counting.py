@@ -6,7 +6,6 @@ the next case ends, so that an interrupted run can be resumed.
 
 On a CPU, counts are taken from earlier records where possible: with the same instruction set and
 version of PyTorch, the same layers and factors execute the same multiply-adds on every processor.
-(Valgrind offers programs no vectors wider than AVX2.)
 """
 
 from collections.abc import Iterator, Mapping

@@ -104,10 +104,7 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
 
 
 def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
-    """Select the metrics to measure among those that ``ncu --query-metrics`` lists.
-
-    Raises ``RecordError`` if none of them counts work.
-    """
+    """Select metrics that ``ncu --query-metrics`` lists; raises ``RecordError`` if none fits."""
     query = subprocess.run(
         [program, "--query-metrics"],
         capture_output=True,

@@ -117,10 +117,7 @@ class Program(NamedTuple):
 
 
 def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> Ceilings:
-    """Measure all peak rates in this process; at the moment ``during`` (the run), only arithmetic.
-
-    Page mapping is measured only for a CPU.
-    """
+    """Measure all peak rates in this process; at the moment ``during``, only arithmetic."""
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
     runs, sides, images = RUNS[size], SIDES[device, size], _IMAGES[device]

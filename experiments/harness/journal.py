@@ -115,10 +115,7 @@ class Journal:
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
-        """Open or create the file, and lock it.
-
-        Raises ``MeasurementError`` if another process has locked it.
-        """
+        """Open or create the file, and lock it; raises ``MeasurementError`` if it is locked."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         self._stream = self.path.open("xb" if new else "ab", buffering=0)

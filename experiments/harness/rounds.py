@@ -112,10 +112,7 @@ def disturbed_cases(
 
 
 def measure(study: Experiment, session: Session, journal: Journal, observer: Observer) -> None:
-    """Measure the rounds that the journal lacks; append each result before the next case begins.
-
-    Raises ``MeasurementError`` if a process cannot be started at all.
-    """
+    """Measure the rounds that the journal lacks; append each result before the next case begins."""
     protocol, shard = journal.header.protocol, journal.header.shard
     cases = _timed_cases(study, journal)
     processes = study.processes(protocol, journal.header.pairs)

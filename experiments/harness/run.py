@@ -146,7 +146,6 @@ def _open_journal(request: Request, header: Header, observer: Observer) -> Journ
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
-    """Tell the user about damaged lines, if the journal has any."""
     if journal.damaged_lines:
         name = journal.path.name
         observer.note(f"{name}: {journal.damaged_lines} damaged lines; their cases are run again.")

@@ -217,15 +217,12 @@ class Experiment:
         return self.subject is not None or self.plan.times is not None
 
     def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:
-        """Return the memory policies of a protocol under which a case is timed.
-
-        The main policy, for cases that compare no policies, is ``retained``, else the first one.
-        """
+        """Return the memory policies of a protocol under which a case is timed."""
         chosen, planned = self.plan.timed_under, tuple(protocol.processes)
         chosen = chosen(factors) if callable(chosen) else chosen
         if chosen == "none" or not self.has_times:
             return ()
-        if chosen == "main":
+        if chosen == "main":  # for cases that compare no policies
             chosen = ("retained",) if "retained" in planned else planned[:1]
         return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
 

@@ -139,10 +139,7 @@ def is_steady(durations: Sequence[float]) -> bool:
 def repeat_calls(
     workload: Workload, protocol: Protocol, clock: Clock, now: Callable[[], float] = time.monotonic
 ) -> SeriesByQuantity:
-    """Call until the case's time is spent; return ``time`` and, on a CPU, ``page_faults`` per call.
-
-    The protocol sets the time, and the smallest and the largest number of calls.
-    """
+    """Call until the protocol's time is spent; return ``time`` and on a CPU ``page_faults``."""
     calls: list[CallTime] = []
     deadline = now() + protocol.case_budget_s
     while len(calls) < protocol.minimum_samples or (

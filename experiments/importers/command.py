@@ -62,10 +62,7 @@ def import_files(options: argparse.Namespace) -> int:
 
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:
-    """Detect the format of a file and read the file.
-
-    Raises ``RecordError`` for an unknown format or a damaged file.
-    """
+    """Detect a file's format and read it; raises ``RecordError`` if it is unknown or damaged."""
     detected = [name for name, (detects, _) in FORMATS.items() if detects(source)]
     if not detected:
         formats = ", ".join(FORMATS)

@@ -157,10 +157,7 @@ _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
-    """Collect the environment variables that change times or results, also empty ones.
-
-    Values contain no user name (see ``anonymous``).
-    """
+    """Collect the environment variables that change times or results, without user names."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # containers may have a user number without a name

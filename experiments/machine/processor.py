@@ -205,10 +205,7 @@ def _number_by_processor(usable: Collection[int], file: str, root: Path) -> dict
 
 
 def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | None:
-    """Count how often heat has slowed processors (default: all usable) since the system started.
-
-    Returns None if unknown.
-    """
+    """Count how often heat has slowed processors (default: all usable); None if unknown."""
     file = "thermal_throttle/core_throttle_count"
     counts = _number_by_processor(usable or usable_processors(), file, root)
     return sum(counts.values()) if counts else None
