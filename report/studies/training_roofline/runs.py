@@ -1,4 +1,4 @@
-"""Measurements of one run: training steps, whole and on loaded images."""
+"""Measurements of one run: training steps on images in memory, and on loaded images."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ from report.theory.conditions import Layout
 class Run(any_study.Run):
     """One record of this study."""
 
-    def _of(self, step: subject.Step) -> dict[str, Level]:
-        """Return the factors of a step as the record names them."""
+    def _factors(self, step: subject.Step) -> dict[str, Level]:
+        """Return the factors of a step in the record, or factors that no case has."""
         for case in self.stored.record.cases:
             if case.factors.get("subject") == "training" and subject.step_of(case) == step:
                 return dict(case.factors)
@@ -27,37 +27,37 @@ class Run(any_study.Run):
     def peak(
         self,
         size: str = "allocated",
-        network: str = subject.HEAVY,
+        network: str = subject.RESNET50,
         batch: int = subject.SOURCE_BATCH,
         precision: subject.TrainingPrecision = "tfloat32",
         layout: Layout = "contiguous",
     ) -> Quantity:
-        """Peak (B) of a training step, by ``size`` ``allocated`` or ``reserved``."""
-        step = subject.Step(network, subject.IMAGE, batch, precision, layout)
-        return self.fixed_quantity(f"{size}_peak", self._of(step))
+        """Return the peak (B) of a training step; ``size``: ``allocated`` or ``reserved``."""
+        step = subject.Step(network, subject.IMAGE_SIDE, batch, precision, layout)
+        return self.fixed_quantity(f"{size}_peak", self._factors(step))
 
     def loaded_step(self, network: str = "none", files: str = "none") -> Quantity:
-        """Average the time (s) of steps on images of ``files`` or in memory, or of the loader."""
+        """Return the mean time (s) of a step on ``files`` or in memory, or the loader's alone."""
         return self._of_steps(network, files, fmean, "s", "mean step")
 
-    def overstated(self, network: str, files: str) -> Quantity:
-        """Divide the mean of the throughputs of steps by their total throughput, less 1."""
+    def excess(self, network: str, files: str) -> Quantity:
+        """Divide the mean throughput of single steps by their total throughput, less 1."""
         return self._of_steps(network, files, mean_over_total, "1", "mean over total rate") - 1
 
     def _of_steps(
         self, network: str, files: str, of: Callable[[Sequence[float]], float], unit: str, name: str
     ) -> Quantity:
-        """Compute the statistic ``of`` the steps of each process, ``name`` in ``unit``."""
-        size = {"image": subject.LOADED_IMAGE, "batch": subject.LOADED_BATCH}
+        """Apply the function ``of`` to the times (s) of the steps of each process."""
+        size = {"image": subject.LOADED_SIDE, "batch": subject.LOADED_BATCH}
         case = {"network": network, "files": files}
         processes = self.by_process("time", {"subject": "loading", **case, **size})
         name = series_name(name, case)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
-        single = [replace(p, samples=(of(p.samples),)) for p in processes]
-        return self.series_from(name, unit, single)
+        statistics = [replace(process, samples=(of(process.samples),)) for process in processes]
+        return self.series_from(name, unit, statistics)
 
 
 def mean_over_total(times: Sequence[float]) -> float:
-    """Divide the mean throughput of steps of these durations by their total throughput."""
+    """Divide the mean throughput of steps of these times (s) by their total throughput."""
     return fmean(1 / time for time in times) * fmean(times)

@@ -1,55 +1,48 @@
 """Numbers that the source of training_roofline printed, and their audit.
 
-The source prints the throughput of a case twice: as images a second, and within an efficiency.
-The audit checks every number that others, shapes or data sheets determine, once.
+The source prints the throughput of a case twice: as images per second, and within an efficiency.
+The audit checks each number that follows from other numbers, shapes or data sheets once.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from math import ceil
 from typing import Any, Final, NamedTuple
 
 from report.core.records.reported import RatedPeak, Reported
-from report.evidence.audit import (
-    Check,
-    Printed,
-    check,
-    check_formula,
-    exact_number,
-    gain,
-    mean,
-    printed_value,
-)
+from report.evidence import audit as audits
+from report.evidence.audit import Check, Printed, check, check_formula, exact_number, printed_value
 from report.paper.findings import Inputs
 from report.quantity import expression
 from report.quantity.expression import Quantity, absent
-from report.studies.training_roofline import theory
-from report.studies.training_roofline.subject import GIGA, HEAVY, MEGA, SMALL, SOURCE_BATCH, TERA
+from report.studies.training_roofline import subject, theory
+from report.studies.training_roofline.subject import RESNET18, RESNET50, SOURCE_BATCH
 from report.theory import work
 
 RTX: Final = "RTX 4080"
 T4: Final = "T4"
 CPU: Final = "CPU"
 GPUS: Final = (RTX, T4)
-#: A rate below this share of the network's best rate on the same device has collapsed.
+#: A throughput below this share of the network's best on the same device has collapsed.
 COLLAPSED: Final = 0.5
-#: Rated clocks of the laptop's chip, between which a maker may choose; the nominal one first.
+#: Rated clocks of the laptop's chip, between which a maker may choose; the nominal clock is first.
 CLOCKS: Final = ("nominal", "low", "high")
 #: The T4's highest clock (MHz), at which its data sheet rates it (``nvidiaturing``).
 T4_CLOCK: Final = 1590
-#: Column of the throughput table, and beginning of the ids of the text's numbers, by device.
-_COLUMN: Final = {RTX: "rtx4080", T4: "t4"}
-_PREFIX: Final = {RTX: "rtx", T4: "t4"}
-#: Number of rows of each table whose rows are read by their position.
+#: Device → column of the throughput table.
+_COLUMNS: Final = {RTX: "rtx4080", T4: "t4"}
+#: Device → beginning of the ids of numbers in the text.
+_PREFIXES: Final = {RTX: "rtx", T4: "t4"}
+#: Table whose rows are read by their position → number of rows.
 _ROWS: Final = {"cores": 2, "cpu_cores": 2, "intensity": 3, "batches": 3}
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row of a table, by the keys of its columns."""
+    """A row of a table; ``number`` counts from 0."""
 
     reported: Reported
     table: str
@@ -71,6 +64,7 @@ class ResultRow:
         if not isinstance(cell, int | float) or column.unit is None:
             place = f"table {self.table}, row {self.number + 1}, {key}"
             raise self.reported.fault(f"{place}: expected a number, found none")
+        # Columns without unit and the batch size identify the row.
         cells = zip(table.columns, table.rows[self.number], strict=True)
         words = [str(cell) for head, cell in cells if head.unit is None or head.key == "batch"]
         place = f"{table.place}, {column.name}, {', '.join(words)}"
@@ -78,7 +72,7 @@ class ResultRow:
 
 
 class PrintedCase(NamedTuple):
-    """A case with its printed throughput (1/s), ``images``.
+    """A case with its printed throughput (1/s).
 
     ``implied``: the throughput that the printed efficiency implies; absent without an efficiency.
     """
@@ -86,20 +80,19 @@ class PrintedCase(NamedTuple):
     device: str
     network: str
     batch: int
-    images: Quantity
+    throughput: Quantity
     implied: Quantity
 
     @property
     def gap(self) -> Quantity:
-        """By how much the printed throughput exceeds the implied one, less 1."""
-        return self.images / self.implied - 1
+        """The printed throughput divided by the implied throughput, less 1."""
+        return self.throughput / self.implied - 1
 
 
 class Source:
-    """The source's tables and numbers; raises ``StudyError`` for one that is not there."""
+    """The source's tables and numbers; methods raise ``StudyError`` for a missing one."""
 
     def __init__(self, inputs: Inputs) -> None:
-        """``inputs`` hold what the source printed, and the data sheets."""
         self.reported, self.file = inputs.reported, inputs.reported_file
         self.devices = inputs.devices
 
@@ -108,7 +101,7 @@ class Source:
         count = len(self.reported.table(table, _ROWS.get(table)).rows)
         return tuple(ResultRow(self.reported, table, number) for number in range(count))
 
-    def one(self, table: str, **where: object) -> ResultRow:
+    def find_row(self, table: str, **where: object) -> ResultRow:
         """Return the first row with these cells; raises ``StudyError`` if no row has them."""
         for row in self.rows(table):
             if all(row.cell(key) == value for key, value in where.items()):
@@ -116,41 +109,42 @@ class Source:
         raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
 
     def exact(self, printed: Printed, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """Return a printed number in ``unit`` as exact, without the interval of its digits."""
+        """Return a printed number times ``factor`` in ``unit``, without an interval."""
         return replace(printed, decimals=None).quantity(unit, self.file, factor)
 
     def value(self, id: str, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """Return a number of the source's text as an exact one."""
+        """Return a number of the source's text, like ``exact``."""
         return self.exact(printed_value(self.reported, id), unit, factor)
 
-    def first_row(self, table: str, key: str, unit: str = "1", factor: float = 1.0) -> Quantity:
-        """Return a number of a table's first row as an exact one."""
+    def first_cell(self, table: str, key: str, unit: str = "1", factor: float = 1.0) -> Quantity:
+        """Return a number of a table's first row, like ``exact``."""
         return self.exact(self.rows(table)[0].printed(key), unit, factor)
 
-    def of_device(self, device: str, key: str) -> Printed:
+    def device_cell(self, device: str, key: str) -> Printed:
         """Return a printed property of a device, such as its peak."""
-        return self.one("environments", environment=device).printed(key)
+        return self.find_row("environments", environment=device).printed(key)
 
     def printed_peak(self, device: str) -> Quantity:
-        """Peak (FLOP/s) that the source prints for a device."""
-        return self.exact(self.of_device(device, "peak"), "FLOP/s", TERA)
+        """Return the peak (FLOP/s) that the source prints for a device."""
+        return self.exact(self.device_cell(device, "peak"), "FLOP/s", subject.TERA)
 
     def peak(self, device: str, clock: str = "nominal") -> Quantity:
-        """Peak (FLOP/s) by the data sheet; for the laptop's GPU by its cores and ``clock``."""
+        """Return the peak (FLOP/s) by the data sheet, or by the laptop's cores and ``clock``."""
         if device != RTX:
-            return self._sheet(device, "float32", "FLOP/s")
+            return self._sheet_rate(device, "float32", "FLOP/s")
         # A core does one multiply-add a cycle.
-        of_cycle = self.first_row("cores", "cores", "FLOP", 2)
-        return of_cycle * self.first_row("cores", clock, "1/s", MEGA)
+        flop_per_cycle = self.first_cell("cores", "cores", "FLOP", 2)
+        return flop_per_cycle * self.first_cell("cores", clock, "1/s", subject.MEGA)
 
     def bandwidth(self, device: str) -> Quantity:
-        """Bandwidth (B/s) by the data sheet; for the laptop's GPU by bus width and data rate."""
+        """Return the bandwidth (B/s) by the data sheet, or by the laptop's bus and data rate."""
         if device == RTX:
-            width = self.first_row("bus", "width", "1", 1 / 8)
-            return width * self.first_row("bus", "rate", "B/s", GIGA)
-        return self._sheet(device, "memory", "B/s")
+            width = self.first_cell("bus", "width", "1", 1 / 8)
+            return width * self.first_cell("bus", "rate", "B/s", subject.GIGA)
+        return self._sheet_rate(device, "memory", "B/s")
 
-    def _sheet(self, device: str, operation: str, unit: str) -> Quantity:
+    def _sheet_rate(self, device: str, operation: str, unit: str) -> Quantity:
+        """Return the rate of an operation by the data sheet; absent without a data sheet."""
         peak, name = self.sheet_peak(device, operation), f"{operation} of the {device}"
         if peak is None:
             return absent(name, unit, f"no data sheet of the {device} is known")
@@ -163,18 +157,18 @@ class Source:
 
     @cached_property
     def cases(self) -> tuple[PrintedCase, ...]:
-        """Every case of a GPU."""
-        efficiencies = {
-            (r.cell("environment"), r.cell("network"), r.batch): r.printed("efficiency")
-            for r in self.rows("achieved")
-        }
+        """All cases of both GPUs."""
+        efficiencies = {}
+        for row in self.rows("achieved"):
+            case = row.cell("environment"), row.cell("network"), row.batch
+            efficiencies[case] = row.printed("efficiency")
         # The summary prints the efficiency of the collapsed run with one digit more.
         collapsed = printed_value(self.reported, "collapse_efficiency")
-        efficiencies[RTX, HEAVY, SOURCE_BATCH] = collapsed
+        efficiencies[RTX, RESNET50, SOURCE_BATCH] = collapsed
         cases = []
         for device, row in product(GPUS, self.rows("throughput")):
             key = device, row.cell("network"), row.batch
-            images = row.printed(_COLUMN[device]).quantity("1/s", self.file)
+            images = row.printed(_COLUMNS[device]).quantity("1/s", self.file)
             implied: Quantity = absent("throughput", "1/s", "no efficiency is printed")
             if key in efficiencies:
                 efficiency = efficiencies[key].quantity("1", self.file, 0.01)
@@ -184,51 +178,53 @@ class Source:
 
     def printed_work(self, network: str) -> Quantity:
         """Return the printed work of a training step on one image (FLOP)."""
-        return self.exact(self.one("complexity", network=network).printed("training"), "FLOP", GIGA)
+        training = self.find_row("complexity", network=network).printed("training")
+        return self.exact(training, "FLOP", subject.GIGA)
 
     def steady_cases(self, device: str, network: str) -> list[PrintedCase]:
-        """Cases of a network on a device, at batches whose rate collapsed on neither GPU."""
+        """Return cases of a network on a device, at batches that collapsed on neither GPU."""
         collapsed: set[int] = set()
         for gpu in GPUS:
             cases = self.cases_of(gpu, network)
-            limit = COLLAPSED * max(theory.value_of(case.images) for case in cases)
-            collapsed |= {case.batch for case in cases if theory.value_of(case.images) < limit}
+            limit = COLLAPSED * max(theory.value_of(case.throughput) for case in cases)
+            collapsed |= {case.batch for case in cases if theory.value_of(case.throughput) < limit}
         return [case for case in self.cases_of(device, network) if case.batch not in collapsed]
 
     def cases_of(self, device: str, network: str) -> list[PrintedCase]:
-        """Cases of a network on a device, by batch."""
-        return [c for c in self.cases if (c.device, c.network) == (device, network)]
+        """Return the cases of a network on a device, by batch."""
+        return [case for case in self.cases if case[:2] == (device, network)]
 
     def largest_steady_case(self, device: str, network: str) -> PrintedCase:
-        """The case of a network at the largest batch whose rate collapsed on neither GPU."""
+        """Return the case of a network at the largest batch that collapsed on neither GPU."""
         return self.steady_cases(device, network)[-1]
 
 
 def audit(source: Source) -> tuple[Check, ...]:
     """Check all printed numbers: of devices, networks and cases, and in the text."""
-    return (*_devices(source), *_networks(source), *_cases(source), *_text(source))
+    checks = _check_devices, _check_networks, _check_cases, _check_text
+    return tuple(chain.from_iterable(check_part(source) for check_part in checks))
 
 
-def _devices(s: Source) -> Iterator[Check]:
-    """Check peaks and bandwidths against data sheets, or against cores and clocks."""
+def _check_devices(s: Source) -> Iterator[Check]:
+    """Check peaks and bandwidths against data sheets, or against numbers of cores and clocks."""
     for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
         if rated := s.sheet_peak(device, operation):
-            printed = s.of_device(device, key)
+            printed = s.device_cell(device, key)
             known = exact_number(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
     chip, bus, cpu = (s.rows(table)[0] for table in ("cores", "bus", "cpu_cores"))
     inputs = {"cores": chip.printed("cores"), "clock": chip.printed("nominal")}
-    yield check_formula(s.of_device(RTX, "peak"), "2 * cores * clock / 1000000", **inputs)
+    yield check_formula(s.device_cell(RTX, "peak"), "2 * cores * clock / 1000000", **inputs)
     inputs = {"bus_width": bus.printed("width"), "data_rate": bus.printed("rate")}
-    yield check_formula(s.of_device(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
+    yield check_formula(s.device_cell(RTX, "bandwidth"), "bus_width * data_rate / 8", **inputs)
     cells = {"cores": "cores", "lanes": "lanes", "highest_clock": "high"}
     inputs = {name: cpu.printed(key) for name, key in cells.items()}
     formula = "2 * cores * lanes * highest_clock / 1000000"
-    yield check_formula(s.of_device(CPU, "peak"), formula, **inputs)
+    yield check_formula(s.device_cell(CPU, "peak"), formula, **inputs)
 
 
-def _networks(s: Source) -> Iterator[Check]:
-    """Check parameters and operations against the shapes, and training against a forward pass."""
+def _check_networks(s: Source) -> Iterator[Check]:
+    """Check parameters and work against the shapes, and work of training against a forward pass."""
     place = "shapes of the published network"
     for row in s.rows("complexity"):
         layers, forward = theory.shapes(row.cell("network")), row.printed("forward")
@@ -240,17 +236,17 @@ def _networks(s: Source) -> Iterator[Check]:
         yield check_formula(row.printed("training"), "3 * forward", forward=forward)
 
 
-def _images(s: Source, device: str, network: str, batch: int) -> Printed:
-    return s.one("throughput", network=network, batch=batch).printed(_COLUMN[device])
+def _printed_throughput(s: Source, device: str, network: str, batch: int) -> Printed:
+    return s.find_row("throughput", network=network, batch=batch).printed(_COLUMNS[device])
 
 
-def _cases(s: Source) -> Iterator[Check]:
+def _check_cases(s: Source) -> Iterator[Check]:
     """Check rates, efficiencies, speed-ups, gains of larger batches, and the number of steps."""
     for row in s.rows("achieved"):
         device, network = row.cell("environment"), row.cell("network")
-        images = _images(s, device, network, row.batch)
-        step = s.one("complexity", network=network).printed("training")
-        rate, peak = row.printed("rate"), s.of_device(device, "peak")
+        images = _printed_throughput(s, device, network, row.batch)
+        step = s.find_row("complexity", network=network).printed("training")
+        rate, peak = row.printed("rate"), s.device_cell(device, "peak")
         yield check_formula(rate, "images * work / 1000", images=images, work=step)
         yield check_formula(row.printed("efficiency"), "100 * rate / peak", rate=rate, peak=peak)
     for row in s.rows("throughput"):
@@ -260,42 +256,43 @@ def _cases(s: Source) -> Iterator[Check]:
         yield check_formula(speedup, "laptop / T4", laptop=laptop, T4=t4)
     for before, after in pairwise(s.rows("batches")):
         new, old = after.printed("throughput"), before.printed("throughput")
-        yield check(after.printed("gain"), "gain over the row before", gain, new, old)
+        yield check(after.printed("gain"), "gain over the row before", audits.gain, new, old)
     steps, warmup = (printed_value(s.reported, id) for id in ("iterations", "warmup"))
     formula, images = f"images / {SOURCE_BATCH} − warm-up", s.rows("dataset")[0].printed("images")
     yield check(steps, formula, _measured_steps, images, warmup)
 
 
 def _measured_steps(images: Fraction, warmup: Fraction) -> Fraction:
-    """Count the steps of an epoch after warm-up; the last one has the remaining images."""
+    """Count the steps of an epoch after warm-up; the last step has the remaining images."""
     return ceil(images / SOURCE_BATCH) - warmup
 
 
-def _text(s: Source) -> Iterator[Check]:
-    """Check averages, ratios and ranges that the text draws from the tables."""
-    of, images = partial(printed_value, s.reported), partial(_images, s)
+def _check_text(s: Source) -> Iterator[Check]:
+    """Check averages, ratios and ranges in the text that follow from the tables."""
+    of, images = partial(printed_value, s.reported), partial(_printed_throughput, s)
     efficiencies = []
-    for device, prefix in _PREFIX.items():
+    for device, prefix in _PREFIXES.items():
         rows = [row for row in s.rows("achieved") if row.cell("environment") == device]
         averaged = [row.printed("efficiency") for row in rows]
         efficiencies += averaged
         for id in (f"{prefix}_efficiency", f"summary_{prefix}_efficiency"):
-            yield check(of(id), f"mean of the {len(rows)} efficiencies", mean, *averaged)
-        peak, bandwidth = (s.of_device(device, key) for key in ("peak", "bandwidth"))
+            yield check(of(id), f"mean of the {len(rows)} efficiencies", audits.mean, *averaged)
+        peak, bandwidth = (s.device_cell(device, key) for key in ("peak", "bandwidth"))
         ridge = of(f"{prefix}_ridge")
         yield check_formula(ridge, "1000 * peak / bandwidth", peak=peak, bandwidth=bandwidth)
-        gpu, cpu = images(device, SMALL, SOURCE_BATCH), of("cpu_throughput")
+        gpu, cpu = images(device, RESNET18, SOURCE_BATCH), of("cpu_throughput")
         yield check_formula(of(f"{prefix}_over_cpu"), "GPU / CPU", GPU=gpu, CPU=cpu)
-    laptop, t4 = (s.of_device(device, "peak") for device in GPUS)
-    best, worst = (images(RTX, HEAVY, batch) for batch in (64, 128))
-    collapsed = s.one("achieved", environment=RTX, network=HEAVY, batch=128).printed("rate")
+    laptop, t4 = (s.device_cell(device, "peak") for device in GPUS)
+    best, worst = (images(RTX, RESNET50, batch) for batch in (64, 128))
+    collapsed_row = s.find_row("achieved", environment=RTX, network=RESNET50, batch=128)
+    collapsed = collapsed_row.printed("rate")
     intensity = s.rows("intensity")[0].printed("intensity")
     for id, formula, inputs in (
         ("peak_ratio", "laptop / T4", {"laptop": laptop, "T4": t4}),
         ("paradox", "T4 / laptop", {"T4": of("t4_efficiency"), "laptop": of("rtx_efficiency")}),
         ("above_ridge", "intensity / ridge", {"intensity": intensity, "ridge": of("t4_ridge")}),
         ("collapse_factor", "best / worst", {"best": best, "worst": worst}),
-        ("collapse_to_t4", "T4 / laptop", {"T4": images(T4, HEAVY, 128), "laptop": worst}),
+        ("collapse_to_t4", "T4 / laptop", {"T4": images(T4, RESNET50, 128), "laptop": worst}),
         ("collapse_efficiency", "100 * rate / peak", {"rate": collapsed, "peak": laptop}),
     ):
         yield check_formula(of(id), formula, **inputs)

@@ -1,4 +1,4 @@
-"""All that the paper of training_roofline prints."""
+"""Declarations of training_roofline: templates print a function's result by the function's name."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
@@ -18,14 +18,14 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import largest, spanning
 from report.studies.training_roofline import figures, results, subject, theory
-from report.studies.training_roofline.results import MEAN, share_of_roofs
+from report.studies.training_roofline.results import AVERAGED, share_of_roofs
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source, audit
-from report.studies.training_roofline.subject import HEAVY, LIGHT, MARGIN, NETWORKS, SMALL
+from report.studies.training_roofline.subject import MARGIN, MOBILENET, NETWORKS, RESNET18, RESNET50
 
 
 class Paper:
-    """Runs in their roles, and the source with its audit."""
+    """Runs in their roles (None if missing), and the source with its audit."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
@@ -35,7 +35,7 @@ class Paper:
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """The audit of the source, which claims about machines do not need."""
+        """The checks of the source's numbers; computed on demand, since few claims need them."""
         return audit(self.source)
 
 
@@ -56,7 +56,7 @@ def source_device(p: Paper) -> str:
 
 
 def _model(run: Run) -> str:
-    """Name the model of a GPU, which two machines share."""
+    """Return the model of a GPU."""
     return markdown(run.stored.record.environment.label)
 
 
@@ -72,8 +72,8 @@ cpu.texts(cpu=short_name, commit=_commit)
 study.constants(
     None,
     source_batch=exact("batch", "1", subject.SOURCE_BATCH),
-    image=exact("side of an image", "1", subject.IMAGE),
-    loaded_image=exact("side of a loaded image", "1", subject.LOADED_IMAGE),
+    image=exact("side of an image", "1", subject.IMAGE_SIDE),
+    loaded_image=exact("side of a loaded image", "1", subject.LOADED_SIDE),
     loaded_batch=exact("batch", "1", subject.LOADED_BATCH),
     loaded_steps=exact("timed steps", "1", subject.LOADED_STEPS),
     t4_top=exact("clock", "1", T4_CLOCK),
@@ -95,34 +95,35 @@ def _audited(p: Paper) -> dict[str, Quantity]:
 
 @source.mapping()
 def _counts(s: Source) -> dict[str, Quantity]:
-    clocks = {f"{name}_clock": s.first_row("cores", name) for name in CLOCKS}
+    clocks = {f"{name}_clock": s.first_cell("cores", name) for name in CLOCKS}
     return clocks | {
         "paradox_printed": s.value("paradox"),
         "lead_least": s.value("range_low"),
         "lead_most": s.value("range_high"),
-        "half_batch": exact("batch", "1", s.largest_steady_case(RTX, HEAVY).batch),
-        "laptop_cores": s.first_row("cores", "cores"),
-        "t4_arithmetic": to_digits(T4_CLOCK * results.of_peak(s, T4, SMALL), 3),
+        "half_batch": exact("batch", "1", s.largest_steady_case(RTX, RESNET50).batch),
+        "laptop_cores": s.first_cell("cores", "cores"),
+        "t4_arithmetic": to_digits(T4_CLOCK * results.share_of_peak(s, T4, RESNET18), 3),
         "t4_roofs": to_digits(exact("clock", "1", results.clock_by_roofs(s), s.file), 3),
-        "even_small": to_digits(results.even_clock(s, results.ratio(s, SMALL)), 3),
-        "even_heavy": to_digits(results.even_clock(s, results.ratio(s, HEAVY)), 3),
+        "even_small": to_digits(results.equal_clock(s, results.ratio(s, RESNET18)), 3),
+        "even_heavy": to_digits(results.equal_clock(s, results.ratio(s, RESNET50)), 3),
         "printed_clock": to_digits(results.printed_clock(s), 3),
     }
 
 
 @source.mapping("measured")
 def _measured(s: Source) -> dict[str, Quantity]:
-    usual, collapsed = s.cases_of(RTX, HEAVY)[1:]
+    usual, collapsed = s.cases_of(RTX, RESNET50)[1:]
     names = ("mean_step", "deviation", "fastest_step", "slowest_step")
-    desktop = s.of_device(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
-    heavy = results.ratio(s, HEAVY, peaks=(s.peak(RTX, "low"),))
+    desktop = s.device_cell(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
+    small = results.ratio(s, RESNET18, implied=False)
+    heavy = results.ratio(s, RESNET50, peaks=(s.peak(RTX, "low"),))
     return dict(zip(names, results.collapsed_steps(s), strict=True)) | {
         "peak_factor": spanning(*(desktop / s.peak(RTX, clock) for clock in CLOCKS)),
         "run_factor": to_digits(results.run_factor(s), 2),
-        "paradox_kept": results.ratio(s, *MEAN, collapsed=True),
-        "small_at_roofs": results.ratio(s, SMALL, by_rate=False) / share_of_roofs(s, T4, SMALL),
+        "paradox_kept": results.ratio(s, *AVERAGED, collapsed=True),
+        "small_at_roofs": small / share_of_roofs(s, T4, RESNET18),
         "heavy_by_roofs": to_digits(heavy * T4_CLOCK / results.clock_by_roofs(s), 2),
-        "heavy_by_arithmetic": to_digits(heavy / results.of_peak(s, T4, SMALL), 2),
+        "heavy_by_arithmetic": to_digits(heavy / results.share_of_peak(s, T4, RESNET18), 2),
         "rtx_peak": s.printed_peak(RTX),
         "laptop_peak": to_digits(s.peak(RTX), 3),
         "laptop_bandwidth": s.bandwidth(RTX),
@@ -130,13 +131,13 @@ def _measured(s: Source) -> dict[str, Quantity]:
         "t4_peak": s.peak(T4),
         "t4_ridge": s.peak(T4) / s.bandwidth(T4),
         # A printed gigabyte is taken as a binary one.
-        "laptop_memory": to_digits(s.exact(s.of_device(RTX, "memory"), "B", 2**30), 3),
-        "slower_by_throughput": to_digits(usual.images / collapsed.images, 2),
+        "laptop_memory": to_digits(s.exact(s.device_cell(RTX, "memory"), "B", 2**30), 3),
+        "slower_by_throughput": to_digits(usual.throughput / collapsed.throughput, 2),
         "slower_by_efficiency": to_digits(usual.implied / collapsed.implied, 2),
-        "usual_step": subject.SOURCE_BATCH / usual.images,
+        "usual_step": subject.SOURCE_BATCH / usual.throughput,
         # Heat alone scales the speed with the clock, from at most the highest rated one.
-        "heat_mean": s.first_row("cores", "high") / usual.images * collapsed.images,
-        "step_cost": results.fixed_part(s, T4)[0],
+        "heat_mean": s.first_cell("cores", "high") / usual.throughput * collapsed.throughput,
+        "step_cost": results.fixed_time(s, T4)[0],
     }
 
 
@@ -145,14 +146,14 @@ def _shares(s: Source) -> dict[str, Quantity]:
     least, most, waiting = results.collapsed_excess(s)
     return {
         "collapse_efficiency": s.value("collapse_efficiency", "1", 0.01),
-        "collapsed_gap": to_digits(s.cases_of(RTX, HEAVY)[-1].gap, 2),
+        "collapsed_gap": to_digits(s.cases_of(RTX, RESNET50)[-1].gap, 2),
         "excess_any": spanning(least, most),
         "excess_waiting": to_digits(waiting, 1),
-        "laptop_of_peak": to_digits(results.of_peak(s, RTX, SMALL), 2),
-        "t4_of_peak": to_digits(results.of_peak(s, T4, SMALL), 2),
-        "t4_small_by_throughput": to_digits(share_of_roofs(s, T4, SMALL), 3),
-        "t4_fixed": results.fixed_part(s, T4)[1],
-        "rtx_fixed": results.fixed_part(s, RTX)[1],
+        "laptop_of_peak": to_digits(results.share_of_peak(s, RTX, RESNET18), 2),
+        "t4_of_peak": to_digits(results.share_of_peak(s, T4, RESNET18), 2),
+        "t4_small_by_throughput": to_digits(share_of_roofs(s, T4, RESNET18), 3),
+        "t4_fixed": results.fixed_time(s, T4)[1],
+        "rtx_fixed": results.fixed_time(s, RTX)[1],
     }
 
 
@@ -167,27 +168,27 @@ gpu.values(
     reserved=partial(_peak, size="reserved"),
     float32_reserved=partial(_peak, size="reserved", precision="float32"),
     float32_allocated=partial(_peak, precision="float32"),
-    light_reserved=partial(_peak, size="reserved", network=LIGHT),
+    light_reserved=partial(_peak, size="reserved", network=MOBILENET),
 )
 _last = partial(_peak, size="reserved", layout="channels_last")
 other_gpu.values("measured", channels_last=_last, float32_last=partial(_last, precision="float32"))
 
 
-def _excess(run: Run) -> Quantity:
+def _predicted_excess(run: Run) -> Quantity:
     """Predict the excess from the times of the step and of the loader, each alone."""
-    network, files = subject.WAITING
-    return theory.overstated(run.loaded_step(files=files), run.loaded_step(network))
+    network, files = subject.WAITING_CASE
+    return theory.excess(run.loaded_step(files=files), run.loaded_step(network))
 
 
-_overstated = methodcaller("overstated", *subject.WAITING)
-cpu.values("percent", excess=_overstated, excess_predicted=_excess)
+_excess = methodcaller("excess", *subject.WAITING_CASE)
+cpu.values("percent", excess=_excess, excess_predicted=_predicted_excess)
 
 
 @source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
 def hardware(s: Source) -> Iterator[Statement]:
     for network in NETWORKS:
         for laptop, t4 in zip(*(s.steady_cases(device, network) for device in GPUS), strict=True):
-            yield laptop.images / t4.images > 1 + MARGIN
+            yield laptop.throughput / t4.throughput > 1 + MARGIN
 
 
 @source.claim(
@@ -195,8 +196,8 @@ def hardware(s: Source) -> Iterator[Statement]:
     "on ResNet-50 and MobileNetV2, at every clock at which the T4 can reach its speed"
 )
 def laptop_ahead(s: Source) -> Iterator[Statement]:
-    for network, by_rate in (HEAVY, False), (HEAVY, True), (LIGHT, False):
-        yield results.roofs_ratio(s, network, by_rate) > 1 + MARGIN
+    for network, implied in (RESNET50, False), (RESNET50, True), (MOBILENET, False):
+        yield results.roofs_ratio(s, network, implied) > 1 + MARGIN
 
 
 @source.claim(
@@ -205,7 +206,7 @@ def laptop_ahead(s: Source) -> Iterator[Statement]:
     numbers=("collapsed_gap", "excess_any", "excess_waiting"),
 )
 def averaging_fits(s: Source) -> Iterator[Statement]:
-    gap, (least, most, waiting) = s.cases_of(RTX, HEAVY)[-1].gap, results.collapsed_excess(s)
+    gap, (least, most, waiting) = s.cases_of(RTX, RESNET50)[-1].gap, results.collapsed_excess(s)
     yield most - gap > 0
     yield gap - least > 0
     yield gap - waiting > 0
@@ -213,9 +214,9 @@ def averaging_fits(s: Source) -> Iterator[Statement]:
 
 @cpu.claim("Mean step throughputs are a tenth too high only behind a slower loader", ("excess",))
 def averages_overstate(run: Run) -> Iterator[Statement]:
-    yield run.overstated(*subject.WAITING) > MARGIN
-    for case in subject.LOADED[1:]:
-        yield run.overstated(*case) < MARGIN
+    yield run.excess(*subject.WAITING_CASE) > MARGIN
+    for case in subject.LOADED_CASES[1:]:
+        yield run.excess(*case) < MARGIN
 
 
 @cpu.claim(
@@ -223,15 +224,16 @@ def averages_overstate(run: Run) -> Iterator[Statement]:
     ("excess_predicted",),
 )
 def bunches_predict(run: Run) -> Iterator[Statement]:
-    for network, files in subject.LOADED:
+    for network, files in subject.LOADED_CASES:
         loader, step = run.loaded_step(files=files), run.loaded_step(network)
         yield (run.loaded_step(network, files) / largest(loader, step)).near(1, MARGIN)
-        yield (run.overstated(network, files) - theory.overstated(loader, step)).near(0, MARGIN)
+        predicted = theory.excess(loader, step)
+        yield (run.excess(network, files) - predicted).near(0, MARGIN)
 
 
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
 def needs_most(run: Run) -> Iterator[Statement]:
-    for size, network in product(("allocated", "reserved"), (LIGHT, SMALL)):
+    for size, network in product(("allocated", "reserved"), (MOBILENET, RESNET18)):
         yield run.peak(size) / run.peak(size, network) > 1 + MARGIN
     yield run.peak() / run.peak(batch=subject.SOURCE_BATCH // 2, precision="float32") > 1 + MARGIN
 
@@ -257,14 +259,14 @@ def inflated(s: Source) -> Iterator[Statement]:
 )
 def clock_decides(s: Source) -> Iterator[Statement]:
     low, high = ((s.peak(RTX, clock),) for clock in ("low", "high"))
-    yield results.ratio(s, *MEAN, peaks=low) < 1
-    yield results.ratio(s, *MEAN, peaks=high) > 1
-    for by_rate in (True, False):
-        yield results.ratio(s, HEAVY, peaks=low, by_rate=by_rate) < 1 - MARGIN
-        yield results.ratio(s, HEAVY, peaks=high, by_rate=by_rate) > 1 + MARGIN
-        of_all_cases = partial(results.ratio, s, peaks=low, collapsed=True, by_rate=by_rate)
-        yield of_all_cases(*MEAN) > 1 + MARGIN
-        yield of_all_cases(HEAVY) > 1
+    yield results.ratio(s, *AVERAGED, peaks=low) < 1
+    yield results.ratio(s, *AVERAGED, peaks=high) > 1
+    for implied in (True, False):
+        yield results.ratio(s, RESNET50, peaks=low, implied=implied) < 1 - MARGIN
+        yield results.ratio(s, RESNET50, peaks=high, implied=implied) > 1 + MARGIN
+        of_all_cases = partial(results.ratio, s, peaks=low, collapsed=True, implied=implied)
+        yield of_all_cases(*AVERAGED) > 1 + MARGIN
+        yield of_all_cases(RESNET50) > 1
 
 
 @source.claim(
@@ -273,8 +275,8 @@ def clock_decides(s: Source) -> Iterator[Statement]:
 )
 def mean_ties(s: Source) -> Iterator[Statement]:
     low = (s.peak(RTX, "low"),)
-    yield results.ratio(s, *MEAN, peaks=low) > 1 - MARGIN
-    yield results.ratio(s, *MEAN, peaks=low, by_rate=False) > 1
+    yield results.ratio(s, *AVERAGED, peaks=low) > 1 - MARGIN
+    yield results.ratio(s, *AVERAGED, peaks=low, implied=False) > 1
 
 
 @source.claim(
@@ -284,16 +286,16 @@ def mean_ties(s: Source) -> Iterator[Statement]:
 )
 def small_leads(s: Source) -> Iterator[Statement]:
     low = (s.peak(RTX, "low"),)
-    by_throughput = results.ratio(s, SMALL, peaks=low, by_rate=False)
-    at_roofs = by_throughput / share_of_roofs(s, T4, SMALL)
-    for ratio in (results.ratio(s, SMALL, peaks=low), by_throughput, at_roofs):
+    by_throughput = results.ratio(s, RESNET18, peaks=low, implied=False)
+    at_roofs = by_throughput / share_of_roofs(s, T4, RESNET18)
+    for ratio in (results.ratio(s, RESNET18, peaks=low), by_throughput, at_roofs):
         yield ratio > 1.25
 
 
 @source.claim("By throughputs the T4 leads on MobileNetV2, or ties, at every rated clock")
 def light_ties(s: Source) -> Iterator[Statement]:
-    yield results.ratio(s, LIGHT, peaks=(s.peak(RTX, "low"),)) > 1 - MARGIN
-    yield results.ratio(s, LIGHT, peaks=(s.peak(RTX),)) > 1 + MARGIN
+    yield results.ratio(s, MOBILENET, peaks=(s.peak(RTX, "low"),)) > 1 - MARGIN
+    yield results.ratio(s, MOBILENET, peaks=(s.peak(RTX),)) > 1 + MARGIN
 
 
 @source.claim(
@@ -302,11 +304,11 @@ def light_ties(s: Source) -> Iterator[Statement]:
     "ResNet-50's on the laptop alone"
 )
 def nearer_roof(s: Source) -> Iterator[Statement]:
-    yield theory.intensity(LIGHT) * s.bandwidth(T4) / s.peak(T4) < 0.5
-    yield results.memory_share(s, RTX, HEAVY) > 0.5
-    yield results.memory_share(s, T4, HEAVY) < 0.5
+    yield theory.intensity(MOBILENET) * s.bandwidth(T4) / s.peak(T4) < 0.5
+    yield results.memory_share(s, RTX, RESNET50) > 0.5
+    yield results.memory_share(s, T4, RESNET50) < 0.5
     for device in GPUS:
-        yield results.memory_share(s, device, LIGHT) > 0.5
+        yield results.memory_share(s, device, MOBILENET) > 0.5
 
 
 source.figure(key=True, height=3.0)(figures.clocks)
@@ -316,12 +318,12 @@ source.figure(key=True, height=3.0)(figures.clocks)
 def ratios(s: Source) -> Iterator[Mapping[str, Content]]:
     for name, (networks, collapsed) in results.CASES.items():
         compute = partial(results.ratio, s, *networks, collapsed=collapsed)
-        equal = results.even_clock(s, compute())
+        equal = results.equal_clock(s, compute())
         yield {
             "Case": name,
             "Printed peak": to_digits(results.printed_clock(s) / equal, 3),
-            "By efficiencies": compute(by_rate=True),
-            "By throughputs": compute(by_rate=False),
+            "By efficiencies": compute(implied=True),
+            "By throughputs": compute(implied=False),
             "Equal at": to_digits(equal, 3),
         }
 
@@ -335,15 +337,15 @@ def leaders(s: Source) -> Iterator[Mapping[str, Content]]:
             roofs = Missing("the T4's throughput exceeds its roofs")
         yield {
             "Network": network,
-            "Efficiency": results.leader(compute(by_rate=True)),
-            "Throughput": results.leader(compute(by_rate=False)),
+            "Efficiency": results.leader(compute(implied=True)),
+            "Throughput": results.leader(compute(implied=False)),
             "Roofs": roofs,
         }
 
 
 @source.table()
 def gaps(s: Source) -> Iterator[Mapping[str, Content]]:
-    for network in MEAN:
+    for network in AVERAGED:
         for t4, laptop in zip(*(s.cases_of(gpu, network) for gpu in (T4, RTX)), strict=True):
             gaps = {"T4 (%)": to_digits(t4.gap, 2), "Laptop (%)": to_digits(laptop.gap, 2)}
             yield {"Network": network, "Batch": str(t4.batch), **gaps}

@@ -9,23 +9,25 @@ from report.theory.conditions import Layout
 
 TrainingPrecision: TypeAlias = Literal["float32", "tfloat32", "bfloat16"]
 
-#: In the order of the tables: by depth, then the light one.
+#: Networks in the order of the tables.
 NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-SMALL, HEAVY, LIGHT = NETWORKS
-#: The side of an image for which the networks are made, and whose work the source prints.
-IMAGE: Final = 224
+RESNET18, RESNET50, MOBILENET = NETWORKS
+#: Pixels on each side of an image for which the networks are made and the source prints work.
+IMAGE_SIDE: Final = 224
 #: The batch size whose intensities the source prints for every network.
 SOURCE_BATCH: Final = 128
 #: Processes that load images by default in PyTorch's ImageNet example.
 WORKERS: Final = 4
-#: Images of a step on loaded images, the pixels along their sides, and the timed steps a process.
+#: Images of a training step on images that a loader brings.
 LOADED_BATCH: Final = 16
-LOADED_IMAGE: Final = 32
+#: Pixels on each side of such an image.
+LOADED_SIDE: Final = 32
+#: Timed steps per process on such images.
 LOADED_STEPS: Final = 20
-#: The network that waits for its images, with the side of the files; and last those that do not.
-WAITING: Final = (SMALL, "1080")
-LOADED: Final = (WAITING, (SMALL, "320"), (HEAVY, "1080"))
-#: Times that differ by less than this share are no finding: runs of a machine differ by as much.
+#: Network that waits for its images, and the pixels on each side of the files.
+WAITING_CASE: Final = (RESNET18, "1080")
+LOADED_CASES: Final = (WAITING_CASE, (RESNET18, "320"), (RESNET50, "1080"))
+#: Relative difference up to which claims see no effect: runs of a machine differ by as much.
 MARGIN: Final = 0.1
 #: Prefixes of units.
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
@@ -36,7 +38,7 @@ _STEP: Final[dict[str, AllowedLevels]] = {
     "batch": int,
     "precision": get_args(TrainingPrecision),
 }
-#: Steps on images that a loader of four workers brings; no network stands for the loader alone.
+#: Steps on loaded images; the network "none" means the loader alone.
 _LOADING: Final[dict[str, AllowedLevels]] = {
     "network": (*NETWORKS, "none"),
     "image": int,
@@ -44,11 +46,11 @@ _LOADING: Final[dict[str, AllowedLevels]] = {
     "files": str,
 }
 #: Factors that only older records vary, with the level that this paper studies.
-_PLAIN: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
+_STUDIED: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
 
 
 class Step(NamedTuple):
-    """One kind of training step; ``image`` are the pixels a side."""
+    """One kind of training step; ``image``: pixels on each side."""
 
     network: str
     image: int
@@ -58,14 +60,21 @@ class Step(NamedTuple):
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` if a case of training or of a profile is not one of this study."""
-    older: dict[str, AllowedLevels] = {**dict.fromkeys(_PLAIN, str), "layout": get_args(Layout)}
-    check_factors(stored, {"training": _STEP, "profile": _STEP, "loading": _LOADING}, older)
+    """Raise ``StudyError`` for a missing factor or a level that is not allowed."""
+    older: dict[str, AllowedLevels] = {
+        **dict.fromkeys(_STUDIED, str),
+        "layout": get_args(Layout),
+    }
+    check_factors(
+        stored,
+        {"training": _STEP, "profile": _STEP, "loading": _LOADING},
+        older,
+    )
 
 
 def step_of(case: Case) -> Step | None:
     """Return the step of a case, or None for an execution that the paper leaves out."""
-    if any(case.factors.get(name, level) != level for name, level in _PLAIN.items()):
+    if any(case.factors.get(name, level) != level for name, level in _STUDIED.items()):
         return None
     factors = {name: case.factors[name] for name in Step._fields if name in case.factors}
     return Step(**factors)  # type: ignore[arg-type]

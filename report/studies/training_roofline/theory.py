@@ -8,7 +8,7 @@ from report.core.records.layers import Layer, at_batch
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, exact
 from report.quantity.operations import largest
-from report.studies.training_roofline.subject import IMAGE, SOURCE_BATCH, WORKERS
+from report.studies.training_roofline.subject import IMAGE_SIDE, SOURCE_BATCH, WORKERS
 from report.theory import work as theory
 from report.theory.networks import layers_of
 from report.theory.roofline import Load, load, total_load, update_load
@@ -17,11 +17,11 @@ from report.theory.roofline import Load, load, total_load, update_load
 @cache
 def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
     """Return the layers of a network on images of the source's size."""
-    return at_batch(layers_of(network, IMAGE), batch)
+    return at_batch(layers_of(network, IMAGE_SIDE), batch)
 
 
 def layer_loads(layers: Sequence[Layer]) -> Iterator[Load]:
-    """Yield each layer's traffic and work in a training step, less products with padded zeros."""
+    """Yield each layer's work and traffic in a training step, without products of padded zeros."""
     for layer, passes in zip(layers, theory.training_passes(layers), strict=True):
         flops = round(2 * theory.valid_tap_macs(layer) * len(passes))
         yield Load(flops, load(layer, passes).bytes)
@@ -29,7 +29,7 @@ def layer_loads(layers: Sequence[Layer]) -> Iterator[Load]:
 
 @cache
 def loads(network: str, batch: int) -> tuple[Load, ...]:
-    """Compute the loads of a network's layers, and last of the update of its parameters."""
+    """Return the loads of a network's layers and, last, of the update of its parameters."""
     layers = shapes(network, batch)
     return (*layer_loads(layers), update_load(layers))
 
@@ -56,21 +56,22 @@ def value_of(quantity: Quantity) -> float:
 def least_time(
     network: str, batch: int, peak: Quantity, bandwidth: Quantity
 ) -> tuple[Quantity, float]:
-    """Compute the time (s) of a training step whose layers all run at the nearer of their roofs.
+    """Return the least time (s) of a training step, and the share in which memory limits it.
 
-    Also return the share of that time in which memory is the nearer roof.  The update of the
-    parameters moves bytes alone.
+    Each layer takes the longer of its times at the peak (FLOP/s) and at the bandwidth (B/s).
     """
-    rates, seconds, memory = (value_of(peak), value_of(bandwidth)), 0.0, 0.0
+    peak_rate, bandwidth_rate = value_of(peak), value_of(bandwidth)
+    seconds, memory_seconds = 0.0, 0.0
     for cost in loads(network, batch):
-        arithmetic, moving = cost.flops / rates[0], cost.bytes / rates[1]
+        arithmetic, moving = cost.flops / peak_rate, cost.bytes / bandwidth_rate
         seconds += max(arithmetic, moving)
-        memory += moving if moving > arithmetic else 0
-    return exact(f"least time of {network} at batch {batch}", "s", seconds), memory / seconds
+        memory_seconds += moving if moving > arithmetic else 0
+    time = exact(f"least time of {network} at batch {batch}", "s", seconds)
+    return time, memory_seconds / seconds
 
 
 def two_point_excess(mean: Quantity, deviation: Quantity, end: Quantity) -> Quantity:
-    """Compute the excess of ``overstated`` for steps (s) of two lengths, one of them ``end``.
+    """Return the excess (see ``excess``) of steps that have two lengths (s), one of them ``end``.
 
     Of all distributions with this mean and standard deviation, it is the largest if ``end`` is the
     shortest step, and the smallest if it is the longest; the paper's supplement proves it.
@@ -79,13 +80,13 @@ def two_point_excess(mean: Quantity, deviation: Quantity, end: Quantity) -> Quan
     return deviation * deviation / (end * other)
 
 
-def overstated(loader: Quantity, step: Quantity) -> Quantity:
-    """Predict by how much the mean of step throughputs exceeds the total throughput, less 1.
+def excess(loader: Quantity, step: Quantity) -> Quantity:
+    """Predict the mean throughput of single steps over their total throughput, less 1.
 
-    ``loader`` is the time a batch of all workers together and ``step`` that of a step on images in
-    memory.  If the loader is slower, workers that share a core finish together: one step waits for
-    them, the others find their batches ready.
+    ``loader``: time (s) per batch of all workers together.  ``step``: time (s) of a step on images
+    in memory.  If the loader is slower, workers that share a core finish together: one step waits
+    for them, and the other steps find their batches ready.
     """
-    waiting = largest(WORKERS * loader - (WORKERS - 1) * step, step)
-    longer = waiting - step
-    return longer * longer / (waiting * step) * (WORKERS - 1) / WORKERS**2
+    waiting_step = largest(WORKERS * loader - (WORKERS - 1) * step, step)
+    waiting = waiting_step - step
+    return waiting * waiting / (waiting_step * step) * (WORKERS - 1) / WORKERS**2
