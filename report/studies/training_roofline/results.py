@@ -31,7 +31,7 @@ CASES: Final = {
 
 
 def _throughput(case: source.PrintedCase, implied: bool) -> Quantity:
-    """Return the throughput (1/s) that the printed efficiency implies, or the printed throughput."""
+    """Return the throughput (1/s) that the printed efficiency implies, or the printed one."""
     return case.implied if implied else case.throughput
 
 
