@@ -9,13 +9,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, absent, exact, named
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_factors, ratio_with_range
-from report.studies.backend_speedup.subject import (
-    LIBRARIES,
-    SMALL,
-    SOURCE,
-    UNCHANGED,
-    Size,
-)
+from report.studies.backend_speedup.subject import LIBRARIES, SMALL, SOURCE, UNCHANGED, Size
 
 #: Largest relative error of a confirmed prediction, committed with the predictions.
 TOLERANCE = 0.2

@@ -268,8 +268,7 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 
 
 @sweep.claim(
-    "After a freed tensor ResNet-18 maps pages from the predicted batch on",
-    numbers=("network_to",),
+    "After a freed tensor ResNet-18 maps pages from the predicted batch on", numbers=("network_to",)
 )
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:

@@ -246,7 +246,7 @@ def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
 
 @survey.claim(
     "The roofline of operators errs less than every rule of the data sheet on average over three "
-    "steps between cards, but over twice as much as the growth of the bandwidth in one step",
+    "steps between cards, but over twice as much as the growth of the bandwidth in one step"
 )
 def operators_err_least(p: Survey) -> Iterator[Statement]:
     pro = p.pairs["pro"]

@@ -51,11 +51,7 @@ RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 #: Bytes by which a call may exceed a limit, since whole pages are allocated.
 SLACK_BYTES: Final = 131_072
 
-_NETWORK: Final[dict[str, AllowedLevels]] = {
-    "network": str,
-    "image": int,
-    "layout": LAYOUTS,
-}
+_NETWORK: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject of a case → required factors.
 _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
     "inference": {**_NETWORK, "batch": int, "precision": PRECISIONS, "execution": str},

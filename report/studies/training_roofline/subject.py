@@ -61,15 +61,8 @@ class Step(NamedTuple):
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a missing factor or a level that is not allowed."""
-    older: dict[str, AllowedLevels] = {
-        **dict.fromkeys(_STUDIED, str),
-        "layout": get_args(Layout),
-    }
-    check_factors(
-        stored,
-        {"training": _STEP, "profile": _STEP, "loading": _LOADING},
-        older,
-    )
+    older: dict[str, AllowedLevels] = {**dict.fromkeys(_STUDIED, str), "layout": get_args(Layout)}
+    check_factors(stored, {"training": _STEP, "profile": _STEP, "loading": _LOADING}, older)
 
 
 def step_of(case: Case) -> Step | None:
