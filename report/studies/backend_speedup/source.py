@@ -128,5 +128,4 @@ class Source:
 
 
 def _bytes_of_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:
-    """Multiply the bytes of an element by the number of parameters and of sums."""
     return element * (parameters + audit.times(*shape))

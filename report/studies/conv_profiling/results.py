@@ -128,8 +128,7 @@ def over_theory(run: Run, counts: Reconciliation) -> Quantity:
 
 def counted(run: Run, counts: Reconciliation) -> Quantity:
     """Return the operations that a run counted, from their reconciliation with theory."""
-    measured = counts.measured
-    amount = measured if isinstance(measured, Missing) else measured.amount
+    amount = counts.measured if isinstance(counts.measured, Missing) else counts.measured.amount
     return recorded("recorded", counts.unit, amount, run.file)
 
 

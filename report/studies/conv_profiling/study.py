@@ -55,7 +55,6 @@ for _run in cpu, second, timed, gpu:
 
 @timed.text()
 def libraries(run: Run) -> str:
-    """Return the versions of MKL and oneDNN."""
     build = run.stored.record.environment.torch.build
     return " and ".join(re.findall(r"(?:Math Kernel Library Version |MKL-DNN v)([\d.]+)", build))
 

@@ -45,12 +45,10 @@ class Paper:
         #: Calls around predicted batch sizes, with a set threshold.
         self.cliffs = calls_of(self.runs, "cliff") or None
         self.starts = [calls for calls in self.cliffs or () if calls.name != "linear"] or None
-        #: Calls whose processes read the free bytes at the heap's top.
         self.processes = calls_of(self.runs, "top") or None
         #: Calls on many batch sizes, with and without a freed tensor.
         self.sweep = calls_of(self.runs, "sweep") or None
         self.settings = [*(self.cliffs or ()), *(self.sweep or ()), *(self.processes or ())] or None
-        #: Calls of networks after a freed tensor.
         self.networks = [calls for calls in calls_of(self.runs, "cure") if calls.freed] or None
         # The run in role "tenth" has few processes: the table contains it, but no claim.
         judged = [calls for calls in self.networks or () if calls.run is not by_role.get("tenth")]
@@ -71,16 +69,12 @@ class Paper:
             yield from self.gpu.device_work()
 
 
+#: Definition of the slowdown by returned memory, as printed in reports.
+_GAIN: Final = "geometric mean of a call's time over that with memory kept, where calls map pages"
 study = Study(
     Paper,
     subject.check_subject,
-    MachineComparison(
-        Run,
-        "Slowdown",
-        Run.gain,
-        "geometric mean of a call's time over that with memory kept, where calls map pages",
-        reference=1.0,
-    ),
+    MachineComparison(Run, "Slowdown", Run.gain, _GAIN, reference=1.0),
     reconciliations=Paper.reconciliations,
 )
 findings = study.findings

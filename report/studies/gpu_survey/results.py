@@ -110,10 +110,8 @@ class Survey:
         the ratio is predicted from the twin's published rate and the counted further bytes.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        names_of_twins = table.rows["network"].str.replace(
-            PRE_NORMALIZED_NAMES, r"\1\2", regex=True
-        )
-        normalized = table.rows.assign(normalized=table.rows["network"], network=names_of_twins)
+        twin_names = table.rows["network"].str.replace(PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
+        normalized = table.rows.assign(normalized=table.rows["network"], network=twin_names)
         normalized = normalized[normalized["network"] != normalized["normalized"]]
         keys = ["network", "image", "batch"]
         pairs = table.rows.merge(normalized, on=keys, suffixes=("_twin", "")).set_index("network")

@@ -342,9 +342,5 @@ def families(p: Survey) -> Iterator[Mapping[str, Content]]:
     for family in () if pairs[0].all_sizes.empty else subject.FAMILIES:
         eager, compiled, workstation = (pair.gain_in(family) for pair in pairs)
         cells = eager.smallest, eager.plain_median, compiled.plain_median, workstation.plain_median
-        yield {
-            "Networks": family,
-            "All": eager.count,
-            "Slower": eager.count_below_one,
-            **dict(zip(_GAIN_HEADS, cells, strict=True)),
-        }
+        counts = {"All": eager.count, "Slower": eager.count_below_one}
+        yield {"Networks": family, **counts, **dict(zip(_GAIN_HEADS, cells, strict=True))}

@@ -25,9 +25,8 @@ CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout of the source's "AMP + AMC".
 BFLOAT16: Final[InferencePrecision] = "bfloat16"
 CHANNELS_LAST: Final[Layout] = "channels_last"
-#: The network whose memory the prose describes.
+#: The network and the batch size whose memory the prose describes.
 RESNET_20: Final = "ResNet-20"
-#: The batch size that the prose describes.
 SHOWN_BATCH: Final = 256
 #: A small network of cuda-convnet, without theory.
 CIFAR: Final = "CIFAR"

@@ -44,10 +44,9 @@ def ratio(
 ) -> Quantity:
     """Divide the T4's mean efficiency over ``networks`` by the laptop's.
 
-    ``peaks``: peaks of the laptop (FLOP/s), by default at its rated clocks; the value is for the
-    first peak, and the bounds span all.  ``collapsed``: also count cases whose throughput collapsed
-    on one GPU.  ``implied``: use printed efficiencies, or else printed throughputs; the default
-    uses efficiencies if they are printed.
+    ``peaks``: of the laptop, by default at its rated clocks; the value is for the first peak, and
+    the bounds span all.  ``collapsed``: also count collapsed cases.  ``implied``: use printed
+    efficiencies, not throughputs; by default if they are printed.
     """
     rates = []
     implied = MOBILENET not in networks if implied is None else implied

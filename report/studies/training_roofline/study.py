@@ -56,12 +56,10 @@ def source_device(p: Paper) -> str:
 
 
 def _model(run: Run) -> str:
-    """Return the model of a GPU."""
     return markdown(run.stored.record.environment.label)
 
 
 def _commit(run: Run) -> str:
-    """Return the beginning of the id of the commit from which a run was made."""
     return (run.stored.record.code.commit or "")[:8]
 
 

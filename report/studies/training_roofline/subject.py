@@ -18,12 +18,8 @@ IMAGE_SIDE: Final = 224
 SOURCE_BATCH: Final = 128
 #: Processes that load images by default in PyTorch's ImageNet example.
 WORKERS: Final = 4
-#: Images of a training step on images that a loader brings.
-LOADED_BATCH: Final = 16
-#: Pixels on each side of such an image.
-LOADED_SIDE: Final = 32
-#: Timed steps per process on such images.
-LOADED_STEPS: Final = 20
+#: Training steps on loaded images: batch size, pixels on each side, timed steps per process.
+LOADED_BATCH, LOADED_SIDE, LOADED_STEPS = 16, 32, 20
 #: Network that waits for its images, and the pixels on each side of the files.
 WAITING_CASE: Final = (RESNET18, "1080")
 LOADED_CASES: Final = (WAITING_CASE, (RESNET18, "320"), (RESNET50, "1080"))

@@ -46,7 +46,6 @@ study.constants(batch=exact("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
-    """Declare the number of trials that a function selects."""
     cpu.values(**{id: partial(results.count, select=select)})
 
 
