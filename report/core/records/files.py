@@ -1,7 +1,4 @@
-"""Open and unpack files of a data directory, and read CSV tables.
-
-All other code opens files of a data directory through this module.
-"""
+"""Read and unpack files of a data directory that may be damaged or unsafe, and CSV tables."""
 
 import csv
 import gzip
@@ -28,6 +25,7 @@ _GZIP_START: Final = b"\x1f\x8b"
 TABLE: Final = ".csv"
 _RESTORE: Final = "restore the file with git"
 
+#: Type of the rows of a table: a msgspec struct.
 Row = TypeVar("Row")
 
 

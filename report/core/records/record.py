@@ -241,7 +241,7 @@ class Environment(RecordPart, frozen=True, kw_only=True):
 
 #: AMD's microarchitecture → processor family, and ranges of model numbers; copied from Linux
 #: (arch/x86/kernel/cpu/amd.c, ``bsp_init_amd``, https://git.kernel.org).
-_ZEN: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
+_ZEN_MODELS: Final[dict[str, tuple[int, tuple[range, ...]]]] = {
     "Zen": (0x17, (range(0x30), range(0x50, 0x60))),
     "Zen 2": (0x17, (range(0x30, 0x50), range(0x60, 0x80), range(0x90, 0x92), range(0xA0, 0xB0))),
     "Zen 3": (0x19, (range(0x10), range(0x20, 0x60))),
@@ -257,7 +257,7 @@ def _with_microarchitecture(name: str, family: int | None, model: int | None) ->
     """
     if not name.startswith("AMD ") or any(char.isdigit() for char in name):
         return name
-    for microarchitecture, (zen_family, model_ranges) in _ZEN.items():
+    for microarchitecture, (zen_family, model_ranges) in _ZEN_MODELS.items():
         if family == zen_family and any(model in models for models in model_ranges):
             return f"{name} ({microarchitecture})"
     return name
@@ -275,7 +275,7 @@ SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
     """A measured peak, such as the rate of a matrix product: durations of a known work.
 
-    ``size``: of the operation, in words.  ``work``: floating-point operations, bytes read and
+    ``size``: of the operation, such as ``512x512x512``.  ``work``: floating-point operations, bytes read and
     written, or pages mapped in one repetition (see ``work_unit``).  ``samples``: durations in s, of
     repetitions in a fresh process; in files of earlier runs ``unit`` is ns.  ``instrument``: the
     measuring program.  ``working_set``: memory (B) that is used repeatedly, over all arrays and

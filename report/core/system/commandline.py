@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
             match = _OPTION.fullmatch(line)
             if match is None:
                 if line.startswith("-"):
-                    raise ValueError(f"the option {line!r} needs two blanks between its parts")
+                    raise ValueError(f"the option {line!r} needs two spaces between its parts")
                 group = self.add_argument_group(line)
                 continue
             names, required, value, nargs, default, meaning = match.groups()
