@@ -91,7 +91,7 @@ def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
         for name in names:
             source, target = out / name, stage / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):
+            with suppress(OSError):  # Some file systems have no links, so files are copied.
                 if not source.is_symlink():
                     os.link(source, target)
                     continue

@@ -66,12 +66,12 @@ _FIELD: Final = re.compile(
 
 
 class Field(NamedTuple):
-    """A field of an entry: lower-case name, value without its braces, and their positions."""
+    """A field of an entry: lower-case name, value without its braces, positions in the entry."""
 
     name: str
     value: str
-    begin: int  # of the name
-    start: int  # of the value
+    name_start: int
+    value_start: int
     end: int
 
 

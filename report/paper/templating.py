@@ -217,6 +217,7 @@ class PaperTags(Extension):
         return page
 
     def _table(self, line: int, id: str, caller: Callable[[], str]) -> str:
+        """Print a table with its caption."""
         page, caption = self._page, caller().strip()
         if not page.check_exists(id, "table", page.tables):
             return ""
@@ -228,6 +229,7 @@ class PaperTags(Extension):
     def _figure(
         self, line: int, id: str, caller: Callable[[], str], alt_: Callable[[], str] = str
     ) -> str:
+        """Print a figure with its caption and alternative text."""
         page, caption, described = self._page, caller(), alt_()
         alt = page.plain(described)
         if not alt:
@@ -242,6 +244,7 @@ class PaperTags(Extension):
         return f"![{caption.strip()}](figures/{figure.name}){{{attributes}}}"
 
     def _known(self, line: int, caller: Callable[[], str]) -> str:
+        """Print the block, unless one of its values, tables or figures is missing."""
         page, earlier_warnings = self._page, len(self._page.unsupported)
         page.block_lacks_item.append(False)
         text = caller()
@@ -254,6 +257,7 @@ class PaperTags(Extension):
     def _unmeasured(
         self, line: int, *selectors: Any, caller: Callable[[], str], **factors: Any
     ) -> str:
+        """Print the sentence while no record has the case; afterwards warn."""
         page, sentence = self._page, caller()
         check_selectors(selectors)
         if page.measured is not None:
@@ -269,14 +273,15 @@ class PaperTags(Extension):
         return ""
 
     def _claims(self, line: int, id: str, caller: Callable[[], str]) -> str:
+        """Add a table of claims to the tables that the template can print."""
         page, rows = self._page, []
         for row in filter(None, map(str.strip, caller().splitlines())):
             claim_id, colon, sentence = row.partition(": ")
             if not colon:
                 raise TemplateRuntimeError(f"a claim is «id: sentence», found {row!r}")
             page.outside_body.append(markdown(sentence))
-            claim = replace(page.claim(claim_id), sentence=page.plain(sentence))
-            page.claims[claim_id] = claim
+            claim = page.claim(claim_id)
+            claim = page.claims[claim_id] = replace(claim, sentence=page.plain(sentence))
             rows.append((claim.sentence, claim.verdict, claim.because))
         columns = (Column("Claim"), Column("Verdict"), Column("Found, and expected"))
         page.tables[id] = Table(id, columns, tuple(rows), wide=True)
@@ -286,6 +291,7 @@ class PaperTags(Extension):
         self, line: int, id: str, verdict: str = "supported", *, caller: Callable[[], str],
         **parts: Callable[[], str],
     ) -> str:  # fmt: skip
+        """Print the part that fits the claim's verdict; without one, mark the sentence and warn."""
         page, claim, sentence = self._page, self._page.claim(id), caller()
         if verdict not in _OPPOSITE_VERDICT:
             raise TemplateRuntimeError(

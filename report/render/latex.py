@@ -66,6 +66,7 @@ _TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 #: Keys in `\\cite{key}` and `\\cite[p.~3]{key}`.
 _CITED_KEYS = re.compile(r"\\cite(?:\[[^]]*\])?\{([^}]+)\}")
+#: Command that uses a figure or another file.
 _FILE_USE = re.compile(r"(\\(?:ridgepointgraphic|input)\{)([^}]+)(\})")
 
 
@@ -124,10 +125,10 @@ def _with_doi(entry: str) -> str:
         return entry
     link = rf"doi: \href{{https://doi.org/{doi.value}}}{{\nolinkurl{{{doi.value}}}}}"
     if note:
-        return f"{entry[: note.start]}{{{note.value}; {link}}}{entry[note.end :]}"
+        return f"{entry[: note.value_start]}{{{note.value}; {link}}}{entry[note.end :]}"
     # An entry without a note gets one in place of its DOI.
-    name = entry[doi.begin : doi.start].lower().replace("doi", "note")
-    return f"{entry[: doi.begin]}{name}{{{link}}}{entry[doi.end :]}"
+    name = entry[doi.name_start : doi.value_start].lower().replace("doi", "note")
+    return f"{entry[: doi.name_start]}{name}{{{link}}}{entry[doi.end :]}"
 
 
 def latex_lacks() -> str:
