@@ -275,13 +275,13 @@ SeriesByQuantity: TypeAlias = dict[str, tuple[Sample, ...]]
 class Ceiling(RecordPart, frozen=True, omit_defaults=True):
     """A measured peak, such as the rate of a matrix product: durations of a known work.
 
-    ``size``: of the operation, such as ``512x512x512``.  ``work``: floating-point operations, bytes read and
-    written, or pages mapped in one repetition (see ``work_unit``).  ``samples``: durations in s, of
-    repetitions in a fresh process; in files of earlier runs ``unit`` is ns.  ``instrument``: the
-    measuring program.  ``working_set``: memory (B) that is used repeatedly, over all arrays and
-    threads.  ``moment``: before or after the cases; ``during`` for a ceiling that was measured
-    again, because a case was faster than the ceiling from before the run.  ``disturbance``: other
-    activity on the machine.
+    ``size``: of the operation, such as ``512x512x512``.  ``work``: floating-point operations, bytes
+    read and written, or pages mapped in one repetition (see ``work_unit``).  ``samples``: durations
+    in s, of repetitions in a fresh process; in files of earlier runs ``unit`` is ns.
+    ``instrument``: the measuring program.  ``working_set``: memory (B) that is used repeatedly,
+    over all arrays and threads.  ``moment``: before or after the cases; ``during`` for a ceiling
+    that was measured again, because a case was faster than the ceiling from before the run.
+    ``disturbance``: other activity on the machine.
     """
 
     operation: PeakOperation
