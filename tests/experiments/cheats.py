@@ -1,4 +1,7 @@
-"""An honest baseline, and functions that would deceive a careless comparison."""
+"""Functions to compare by speed: an honest baseline, and functions that try to deceive.
+
+A function ``setup_NAME`` is called once before the first call of the function ``NAME``.
+"""
 
 import mmap
 import os
@@ -11,6 +14,8 @@ import numpy as np
 SIDE = 64
 WEIGHTS = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
 SLEEP_S = 0.02
+#: Processor time (s) that ``burn`` uses by default.
+BURN_S = 5 * SLEEP_S
 #: New pages that ``mapping`` writes to.
 PAGES = 500
 #: Results and arguments of earlier calls.
@@ -30,7 +35,7 @@ def honest(x):
 
 
 def exact(x):
-    """Return the reference result, in double precision."""
+    """Return the honest result in double precision, as a reference."""
     assert x.dtype == np.float64
     return np.maximum(x @ WEIGHTS.astype(np.float64), 0)
 
@@ -68,7 +73,7 @@ def setup_clock():
 
 
 def clock(x):
-    """Sleep while the clocks stand still, then compute."""
+    """Sleep while the clocks of this process stand still, then compute."""
     time.sleep(SLEEP_S)
     return honest(x)
 
@@ -103,12 +108,12 @@ def half_precision(x):
 
 
 def skipping(x):
-    """Skip the computation if the arguments equal those of the previous call."""
+    """Return a wrong result at once if the argument equals that of the previous call."""
     last, memory["last"] = memory.get("last"), x.copy()
     return x if last is not None and np.array_equal(x, last) else honest(x)
 
 
-def burn(seconds=5 * SLEEP_S):
+def burn(seconds=BURN_S):
     """Use the processor for ``seconds`` of this thread's time."""
     start = time.thread_time()
     while time.thread_time() < start + seconds:
@@ -122,7 +127,7 @@ def slow(x):
 
 
 def many_threads(x):
-    """Use the processor in two threads and in a child process, too."""
+    """Use the processor in two threads and in a child process, then compute."""
     threads = [threading.Thread(target=burn) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -147,7 +152,7 @@ def setup_awake():
 
 
 def awake(x):
-    """Fail if this process ran while the other function slept."""
+    """Fail if this process was running while ``asleep`` was called in another process."""
     assert len(ticks) - memory.get("ticks", len(ticks)) < 100, "the process was not stopped"
     memory["ticks"] = len(ticks)
     return honest(x)
@@ -160,7 +165,7 @@ def asleep(x):
 
 
 def mapping(x):
-    """Write a byte to each of ``PAGES`` new pages."""
+    """Write a byte to each of ``PAGES`` new pages, then compute."""
     pages = mmap.mmap(-1, PAGES * mmap.PAGESIZE)
     pages.madvise(mmap.MADV_NOHUGEPAGE)
     for number in range(PAGES):
@@ -179,7 +184,7 @@ def other_shape(x):
 
 
 def total(x):
-    """Return three numbers instead of an array."""
+    """Return a number of NumPy and two of Python instead of a matrix."""
     return x.sum(dtype=np.float64), float(x[0, 0]), x.shape[0]
 
 
@@ -189,5 +194,5 @@ def constant(x):
 
 
 def same_arguments(seed):
-    """Return the same argument for all seeds."""
+    """Return the same argument for all seeds, unlike ``make``."""
     return make(0)

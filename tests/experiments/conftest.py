@@ -1,4 +1,4 @@
-"""Fixtures for tests of measuring: a study without torch, and an observer that stores messages."""
+"""Fixtures for tests of measuring: a study without torch, and runs of command lines."""
 
 import os
 import subprocess
@@ -50,7 +50,8 @@ def notes() -> Notes:
     return Notes()
 
 
-#: Function that runs a command line; returns exit code, standard output and standard error.
+#: Function that runs ``python -m experiments`` with the given words in this process.  Returns the
+#: exit code, the standard output and the standard error.
 Ask: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
@@ -104,12 +105,12 @@ def make_header(study: Experiment, **changes: object) -> Header:
     return Header(**values)
 
 
-def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
+def measure_study(study: str, records: Path, *words: str, ceilings: bool = False) -> Stored:
     """Run a study quickly with one process; check that only its record remains, and return it.
 
     Disturbed cases are not repeated, since parallel tests disturb all cases; ``test_samples`` tests
     repetition and several processes.  With ``ceilings``, the machine's peak rates are measured by
-    short programs; those after the run run in this process.
+    short programs.  Those after the run are measured in this process, without starting another.
     """
     import torch  # imported here, so that processes of the driver start fast
 
@@ -122,14 +123,14 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
     def measure_small(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
         if moment == "before" or not ceilings:
             return measure_ceilings(study, session, moment, note)
-        with pytest.MonkeyPatch.context() as small:
-            small.setitem(ceiling_programs.RUNS, "small", 2)
-            small.setattr(ceiling_programs.machine, "caches", tuple)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(ceiling_programs.RUNS, "small", 2)
+            patch.setattr(ceiling_programs.machine, "caches", tuple)
             return ceiling_programs.measure("cpu", session.threads, "small", moment)
 
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-            patch.setenv(variable, "1")  # restored afterwards; the run sets them itself
+            patch.setenv(variable, "1")  # the run sets both; the context restores them
         patch.setattr(rounds, "MAX_REPEATS", 0)
         patch.setattr(run_module, "measure_ceilings", measure_small)
         run_module.run(request, Notes())
@@ -141,7 +142,10 @@ def measured(study: str, records: Path, *words: str, ceilings: bool = False) -> 
 
 
 class Driver:
-    """Runs ``python -m experiments`` with the tiny study in a separate process (``driver.py``)."""
+    """Runs ``python -m experiments`` with the tiny study in a separate process (``driver.py``).
+
+    ``data`` is the folder of records.  The study logs the size of each case that it measures.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -149,7 +153,7 @@ class Driver:
         self.log.touch()
 
     def start(self, *words: str, hold: str = "", command: str = "run") -> subprocess.Popen[str]:
-        """Start a command; the study waits for a minute in the case of size ``hold``."""
+        """Start a command; the study waits for a minute in the case of size ``hold``, if any."""
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join((str(ROOT), str(FOLDER))),
@@ -164,15 +168,16 @@ class Driver:
             text=True,
         )
 
-    def measured(self) -> list[str]:
+    def measured_sizes(self) -> list[str]:
         """Return the sizes of the measured cases, in the order in which they began."""
         return self.log.read_text().split()
 
-    def finished(self) -> int:
+    def saved_cases(self) -> int:
         """Return the number of finished cases in the journals."""
         return sum(path.read_bytes().count(b'"finish"') for path in self.journals())
 
     def journals(self) -> list[Path]:
+        """Return the files of unfinished runs, which contain the finished cases."""
         return sorted((self.data / "tiny").glob(".*.journal.jsonl"))
 
 
@@ -181,13 +186,14 @@ def driver(tmp_path: Path) -> Driver:
     return Driver(tmp_path)
 
 
-def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for a run; return its exit code and all output."""
+def wait_for(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for a command; return its exit code and all output."""
     out, messages = process.communicate(timeout=120)
     return process.returncode, out + messages
 
 
 @pytest.fixture
 def without_gpu() -> None:
+    """Skip the test if PyTorch can use a GPU."""
     if pytest.importorskip("torch").cuda.is_available():
         pytest.skip("PyTorch can use a GPU on this machine")

@@ -18,7 +18,10 @@ class Function(nn.Module):
 
 
 class First(nn.Module):
-    """Module that returns a layer's first result; the layer gets the input ``inputs`` times."""
+    """Module that returns the first result of a layer.
+
+    The layer is called with ``inputs`` arguments, all of which are the module's input.
+    """
 
     def __init__(self, layer: nn.Module, inputs: int = 1) -> None:
         super().__init__()

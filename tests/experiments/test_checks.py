@@ -1,4 +1,4 @@
-"""Checks of a machine, of a run's results, and of submitted records."""
+"""Checks of a machine, of a run's results, and of the records that students hand in."""
 
 import re
 import shutil
@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from experiments import registry
-from experiments.__main__ import main
 from experiments.commands import checks
 from experiments.commands.checks import CheckResult, checks_of
 from experiments.commands.outcome import case_table, instability
@@ -25,27 +24,34 @@ from tests.experiments.conftest import Ask
 from tests.factory import DATA
 
 GIB = 2**30
-changed = msgspec.structs.replace
+with_fields = msgspec.structs.replace
+
+
+def processors(usable: int, cores: int | None, quota: float | None) -> CheckResult:
+    """Check processors that are all usable; ``quota`` is a container's limit."""
+    return checks.processors(usable, cores, total=usable, quota=quota)
 
 
 @pytest.mark.parametrize(("check", "level", "words"), [
-    (checks.processors(2, 2, 2, None), "ok", "2 threads by default"),
-    (checks.processors(2, None, 2, 2.0), "ok", ""),
-    (checks.processors(8, 4, 8, None), "note", "--threads 4"),
-    (checks.processors(64, 64, 64, 2.5), "problem", "--threads 2"),
-    (checks.processors(4, 4, 4, 0.5), "problem", "--threads 1"),
-    (checks.free_memory(10 * GIB, 16 * GIB), "ok", "10.0 of 16.0 GiB"),
-    (checks.free_memory(2 * GIB - 1, 16 * GIB), "note", ""),
-    (checks.free_memory(2 * GIB, 16 * GIB, 16 * GIB), "ok", ""),
-    (checks.free_memory(10 * GIB, 16 * GIB, GIB), "problem", "1.0 GiB in all"),
+    (processors(2, cores=2, quota=None), "ok", "2 threads by default"),
+    (processors(2, cores=None, quota=2.0), "ok", ""),
+    (processors(8, cores=4, quota=None), "note", "--threads 4"),
+    (processors(64, cores=64, quota=2.5), "problem", "--threads 2"),
+    (processors(4, cores=4, quota=0.5), "problem", "--threads 1"),
+    (checks.free_memory(10 * GIB, total=16 * GIB), "ok", "10.0 of 16.0 GiB"),
+    (checks.free_memory(2 * GIB - 1, total=16 * GIB), "note", "larger cases will run out"),
+    (checks.free_memory(2 * GIB, total=16 * GIB, limit=16 * GIB), "ok", ""),
+    (checks.free_memory(10 * GIB, total=16 * GIB, limit=GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip
-def test_machine_checks_return_a_level_and_advice(
+def test_a_machine_check_returns_a_level_and_advice(
     check: CheckResult, level: str, words: str
 ) -> None:
     assert check.level == level and words in check.text
 
 
-def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+def test_doctor_lists_problems_of_the_machine_and_writes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> None:
     monkeypatch.setattr(checks.quiet, "unavailable", lambda: None)
     monkeypatch.setattr(checks.quiet, "watch", lambda: "others used 2.0 of 2")
     code, out, _ = ask("doctor", "--records", tmp_path)
@@ -59,7 +65,8 @@ def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     counts = Counter(levels.values())
     summary = f"problems: {counts['problem']}, notes: {counts['note']}."
     assert last_line == f"This machine can measure; {summary}"
-    assert code == 0 and list(tmp_path.iterdir()) == [], "doctor writes no file"
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    # Without PyTorch the exit code is 1; an unfinished run is listed.
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / ".20261120T100000Z-a-2t.journal.jsonl").write_text("")
@@ -68,7 +75,7 @@ def test_doctor_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_case_table_shows_missing_values_as_a_dash() -> None:
-    factors = {"batch": 1024, "samples": "layer"}  # a factor may be named like a column
+    factors = {"batch": 1024, "samples": "layer"}  # a factor may have the name of a column
     series = {"time": (0.003, 0.001, 0.002), "allocated_peak": (718_900_000,) * 3}
     without_memory = Case(factors=factors, status="out_of_memory", reason="Memory ran out.")
     cases = (Case(factors=factors, series=series), without_memory)
@@ -79,22 +86,24 @@ def test_the_case_table_shows_missing_values_as_a_dash() -> None:
     assert heading.index("outcome") == complete.index("ok") == failed.index("out_of_memory")
 
 
-def case_of_processes(*medians: float, **change: Any) -> Case:
-    """Return a case with one process per median; ``change`` applies to every process."""
-    rounds = factory.rounds([median] for median in medians)
-    return Case(factors={"size": 1}, rounds=tuple(changed(round_, **change) for round_ in rounds))
+def case_of_processes(*times: float, **change: Any) -> Case:
+    """Return a case with one process per time (s); ``change`` sets fields of every process."""
+    rounds = factory.rounds([time] for time in times)
+    return Case(
+        factors={"size": 1}, rounds=tuple(with_fields(round_, **change) for round_ in rounds)
+    )
 
 
 def test_unstable_and_disturbed_cases_are_named() -> None:
     good, bimodal = case_of_processes(1.0, 1.2), case_of_processes(0.001, 0.002, 0.0015)
-    busy = case_of_processes(1.0, 1.0, disturbance="somebody")
-    one_of_six = case_of_processes(*[1.0] * 6)
-    one_of_six = changed(one_of_six, rounds=(busy.rounds[0], *one_of_six.rounds[1:]))
+    disturbed = case_of_processes(1.0, 1.0, disturbance="somebody")
+    once_in_six = case_of_processes(*[1.0] * 6)
+    once_in_six = with_fields(once_in_six, rounds=(disturbed.rounds[0], *once_in_six.rounds[1:]))
     failed = case_of_processes(1.0, status="failed", reason="It broke.", series={})
+    assert instability([once_in_six, failed], listed=1) is None
     for cases, message in (
-        ([one_of_six, failed], "None"),
         ([good, bimodal], "1 of 2 results may be unstable: size=1 (processes in two groups, 1 ms"),
-        ([busy] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and 2 m"),
+        ([disturbed] * 3, "3 of 3 results may be unstable: size=1 (somebody, memory retained) and"),
     ):
         assert str(instability(cases, listed=1)).startswith(message)
 
@@ -110,8 +119,13 @@ def plan_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda name: study)
 
 
-def change_first_case(**changes: object) -> Callable[[Record], Record]:
-    return lambda r: changed(r, cases=(changed(r.cases[0], **changes), *r.cases[1:]))
+def change_first_case(record: Record, **changes: object) -> Record:
+    first, *others = record.cases
+    return with_fields(record, cases=(with_fields(first, **changes), *others))
+
+
+def fail_first_case(record: Record, reason: str = "It broke.") -> Record:
+    return change_first_case(record, status="failed", reason=reason, rounds=(), series={})
 
 
 def speed_up_first_case(record: Record) -> Record:
@@ -119,8 +133,8 @@ def speed_up_first_case(record: Record) -> Record:
     rounds = []
     for round_ in record.cases[0].rounds:
         times = tuple(seconds / 1000 for seconds in round_.samples("time"))
-        rounds.append(changed(round_, series={**round_.series, "time": times}))
-    return change_first_case(rounds=tuple(rounds))(record)
+        rounds.append(with_fields(round_, series={**round_.series, "time": times}))
+    return change_first_case(record, rounds=tuple(rounds))
 
 
 @pytest.mark.usefixtures("plan_of_the_record")
@@ -129,14 +143,14 @@ def test_a_fault_changes_only_its_check() -> None:
     before = {check.topic: check.level for check in checks_of(stored, DATA)}
     topics = "machine content files plan outcomes state quiet ceilings"
     assert before.keys() == {*topics.split()}
-    failed = change_first_case(status="failed", reason="It broke.", rounds=(), series={})
     shard = Shard(number=2, of=4, sweep="0" * 64)
     faults: tuple[tuple[str, str, Callable[[Record], Record]], ...] = (
+        # The first case then computes faster than the measured peak rate of the machine.
         ("ceilings", "problem", speed_up_first_case),
-        ("ceilings", "note", lambda record: changed(record, ceilings=())),
-        ("outcomes", "problem", failed),
-        ("plan", "note", lambda record: changed(record, shard=shard)),
-        ("plan", "note", lambda record: changed(record, cases=record.cases[1:])),
+        ("ceilings", "note", lambda record: with_fields(record, ceilings=())),
+        ("outcomes", "problem", fail_first_case),
+        ("plan", "note", lambda record: with_fields(record, shard=shard)),
+        ("plan", "note", lambda record: with_fields(record, cases=record.cases[1:])),
     )
     for topic, level, change in faults:
         faulty = Stored(change(stored.record), stored.file)
@@ -151,12 +165,13 @@ def test_an_unexpected_error_does_not_stop_other_checks(
     code, out, _ = ask("check", FILE, FILE)
     message = " ".join(out.split())
     assert code == 1
+    # The message is printed for both files.
     assert message.count("cannot be used (ZeroDivisionError: division by zero)") == 2
 
 
 @pytest.mark.usefixtures("plan_of_the_record")
 def test_check_prints_markdown(tmp_path: Path, ask: Ask) -> None:
-    """The expected row is the median of eight process medians, with their range as interval."""
+    """The time of a case is the median of eight processes; its interval is their range."""
     record = read_record(FILE, DATA).record
     medians = sorted(median(r.samples("time")) for r in record.cases[0].rounds_under("retained"))
     assert len(medians) == 8
@@ -168,19 +183,22 @@ def test_check_prints_markdown(tmp_path: Path, ask: Ask) -> None:
     assert expected in first_row
     assert "| Machine | `AMD EPYC (Zen 3), 1 thread; " in markdown
     assert code == 0 and markdown.count("\n| `batch=") == len(record.cases)
-    failed = change_first_case(status="failed", reason="a|b `c` <d> @e", rounds=(), series={})
-    code, markdown, _ = ask("check", write_record(failed(record), tmp_path), "--markdown")
+    # The characters that Markdown would interpret are escaped or are inside a code span.
+    failed = fail_first_case(record, reason="a|b `c` <d> @e")
+    code, markdown, _ = ask("check", write_record(failed, tmp_path), "--markdown")
     assert code == 1 and "- **problem**, outcomes: `1 of 50 cases failed" in markdown
     assert "subject=layer` | – | – | – | – | `failed: a\\|b 'c' <d> @e` |\n" in markdown
     assert "- **note**, files: `not beside the record: lackey.json.gz;" in markdown
 
 
 def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
-    """Write a folder per student; return the expected use and note by student."""
+    """Write a folder per student; return student → expected use, and words of the printed note."""
     second = next((DATA / "conv_scaling").glob("*cff32c-e24f329b.json"))
-    write_record(changed(read_record(second, DATA).record, attachments=()), folder / "second")
+    write_record(with_fields(read_record(second, DATA).record, attachments=()), folder / "second")
     other_study = next((DATA / "training_roofline").glob("*cff32c*.json"))
-    foreign = changed(read_record(other_study, DATA).record, study="conv_scaling", attachments=())
+    foreign = with_fields(
+        read_record(other_study, DATA).record, study="conv_scaling", attachments=()
+    )
     write_record(foreign, folder / "foreign")
     for student in ("anna", "edited", "damaged", "linked", "moved/conv_profiling", "packed"):
         (folder / student).mkdir(parents=True)
@@ -204,19 +222,18 @@ def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_collect_prints_a_row_per_submission(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_collect_prints_a_row_per_submission(tmp_path: Path, ask: Ask) -> None:
     expected = write_submissions(tmp_path / "in")
     into, notes = tmp_path / "class", tmp_path / "notes"
-    command = ["collect", str(tmp_path / "in"), "--into", str(into), "--notes", str(notes)]
     for run in ("first", "second"):
-        assert main(command) == 1
-        head, *lines = capsys.readouterr().out.splitlines()
-        rows, summary, notes_on_site = lines[:8], lines[8], lines[9:]
+        code, out, _ = ask("collect", tmp_path / "in", "--into", into, "--notes", notes)
+        assert code == 1
+        head, *lines = out.splitlines()
+        rows, summary, hints = lines[:8], lines[8], lines[9:]
         assert head.split()[:3] == ["who", "machine", "study"]
-        assert len(notes_on_site) == (1 if run == "first" else 0), "site.yaml is written once"
+        assert len(hints) == (1 if run == "first" else 0), "site.yaml is written once"
         assert {row.split()[0] for row in rows} == expected.keys()
+        # The two usable records are listed first.
         assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 6
         for row in rows:
             use, words = expected[row.split()[0]]
@@ -227,33 +244,33 @@ def test_collect_prints_a_row_per_submission(
     assert "# course:" in (into / "site.yaml").read_text("utf-8")
 
 
-def test_collect_copies_a_single_file_and_follows_no_link(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_collect_copies_a_single_file_and_follows_no_link(tmp_path: Path, ask: Ask) -> None:
     into = tmp_path / "class"
-    assert main(["collect", str(FILE), "--into", str(into)]) == 0
+    assert ask("collect", FILE, "--into", into)[0] == 0
     # The record is copied with its attachments; a later run of the command replaces no file.
     copy = into / "conv_scaling" / FILE.name
     assert copy.read_bytes() == FILE.read_bytes()
     assert [path.name for path in copy.with_suffix("").iterdir()] == ["lackey.json.gz"]
     copy.write_bytes(b"another")
-    assert main(["collect", str(FILE), "--into", str(into)]) == 1
+    assert ask("collect", FILE, "--into", into)[0] == 1
     assert copy.read_bytes() == b"another"
     # Neither the target folder nor a folder in it may be a link.
-    (tmp_path / "elsewhere").mkdir()
-    linked = tmp_path / "linked"
-    linked.symlink_to(tmp_path / "elsewhere")
-    assert main(["collect", str(FILE), "--into", str(linked)]) == 1
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "conv_scaling").symlink_to(tmp_path / "elsewhere")
-    assert main(["collect", str(FILE), "--into", str(tmp_path / "half")]) == 1
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-    # A copy under another name and start time is recognized.
+    elsewhere, linked, folder_with_link = (tmp_path / name for name in ("elsewhere", "a", "b"))
+    elsewhere.mkdir()
+    linked.symlink_to(elsewhere)
+    assert ask("collect", FILE, "--into", linked)[0] == 1
+    folder_with_link.mkdir()
+    (folder_with_link / "conv_scaling").symlink_to(elsewhere)
+    assert ask("collect", FILE, "--into", folder_with_link)[0] == 1
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_collect_recognizes_a_copy_under_another_name_and_start_time(
+    tmp_path: Path, ask: Ask
+) -> None:
     record = read_record(FILE, DATA).record
-    machine = changed(record.environment, key="laptop", name="my laptop")
-    renamed = changed(record, environment=machine, started="2026-11-26T04:49:23Z")
-    renamed_file = write_record(changed(renamed, attachments=()), tmp_path / "in")
-    capsys.readouterr()
-    fresh = str(tmp_path / "fresh")
-    assert main(["collect", str(FILE), str(renamed_file), "--into", fresh]) == 1
-    assert "has the same ceilings and end time and samples as" in capsys.readouterr().out
+    machine = with_fields(record.environment, key="laptop", name="my laptop")
+    renamed = with_fields(record, environment=machine, started="2026-11-26T04:49:23Z")
+    renamed_file = write_record(with_fields(renamed, attachments=()), tmp_path / "in")
+    code, out, _ = ask("collect", FILE, renamed_file, "--into", tmp_path / "new")
+    assert code == 1 and "has the same ceilings and end time and samples as" in out

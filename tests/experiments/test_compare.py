@@ -1,4 +1,4 @@
-"""Comparisons of functions: cheats are detected, and false verdicts are rare."""
+"""Comparisons of the speed of functions: cheats are detected, and false verdicts are rare."""
 
 import os
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,7 +26,7 @@ from experiments.harness.run import run
 from experiments.harness.study import Session, UnavailableError
 from experiments.machine import environment, runtime
 from experiments.machine.text import read_text
-from report.core.records.record import Case, Record, Round
+from report.core.records.record import Case, Record
 from report.core.records.store import write_record
 from report.core.statistics.estimates import Estimate, median_interval
 from report.instruments import case_operators, comparison
@@ -35,19 +36,33 @@ from tests.experiments.conftest import ROOT, Ask, Notes, make_environment
 
 TESTS = Path(__file__).parent
 #: Environment of processes that import the tests.
-PATHS = os.pathsep.join((str(ROOT), str(TESTS)))
-VARIABLES = {**os.environ, "PYTHONPATH": PATHS, FOLDER: str(TESTS)}
+VARIABLES = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join((str(ROOT), str(TESTS))),
+    FOLDER: str(TESTS),  # of cheats.py
+}
 PROTOCOL = msgspec.structs.replace(
     STUDY.plan.quick, warmup_calls=1, minimum_samples=3, maximum_samples=3
 )
 SESSION = Session("cpu", PROTOCOL, threads=1, process=2)
 
 
-def conditions(against: str, **changes: Any) -> dict[str, Any]:
-    """Return the factors of a comparison, except the compared function."""
-    functions = {"against": against, "inputs": "make", "reference": against}
-    places = {role: f"cheats.py:{changes.get(role, name)}" for role, name in functions.items()}
-    return {**places, "tolerance": 1e-4, "margin": 0.02, "cold": changes.get("cold", False)}
+def conditions(
+    against: str, inputs: str = "make", reference: str = "", cold: bool = False
+) -> dict[str, Any]:
+    """Return the factors of a comparison, except the compared function.
+
+    ``against`` is the baseline, ``inputs`` makes arguments, and ``reference`` computes the expected
+    results (by default the baseline).  With ``cold``, caches are emptied before each call.
+    """
+    return {
+        "against": f"cheats.py:{against}",
+        "inputs": f"cheats.py:{inputs}",
+        "reference": f"cheats.py:{reference or against}",
+        "tolerance": 1e-4,
+        "margin": 0.02,
+        "cold": cold,
+    }
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
@@ -83,33 +98,36 @@ def test_a_cheat_is_reported_with_its_call(
     with pytest.raises(UnavailableError) as error:
         measure(function, **changes)
     assert reason in str(error.value)
+    # A fault of the baseline or of the arguments is none of the compared function.
     assert str(error.value).startswith("no comparison: ") == bool(changes)
 
 
-#: Numbers in the arguments and results, for results that are an array or two numbers.
-ARRAYS, SCALARS = 2 * cheats.SIDE**2, cheats.SIDE**2 + 2
+#: Bytes in shared memory of a call whose argument and result are matrices of float32.
+MATRICES = 2 * 4 * cheats.SIDE**2
+#: Those if the result is one number of NumPy in float64; Python's own numbers are sent as messages.
+SCALAR = 4 * cheats.SIDE**2 + 8
 
 
-@pytest.mark.parametrize(("function", "changes", "numbers", "seconds"), [
+@pytest.mark.parametrize(("function", "changes", "call_bytes", "seconds"), [
     # Caches of results do not help, because no argument is repeated.
-    ("cached_by_value", {"reference": "exact"}, ARRAYS, 0),
-    ("skipping", {"reference": "exact"}, ARRAYS, 0),
-    ("honest", {"reference": "exact", "cold": True}, ARRAYS, 0),
-    ("total", {"against": "total"}, SCALARS, 0),  # returns numbers instead of an array
+    ("cached_by_value", {"reference": "exact"}, MATRICES, 0),
+    ("skipping", {"reference": "exact"}, MATRICES, 0),
+    ("honest", {"reference": "exact", "cold": True}, MATRICES, 0),
+    ("total", {"against": "total"}, SCALAR, 0),
     # The timed part ends after the result has been read.
-    ("lazy", {}, ARRAYS, cheats.SLEEP_S),
-    ("clock", {}, ARRAYS, cheats.SLEEP_S),
+    ("lazy", {}, MATRICES, cheats.SLEEP_S),
+    ("clock", {}, MATRICES, cheats.SLEEP_S),
     # Each function's process is stopped while the other function runs.
-    ("awake", {"against": "asleep", "reference": "honest"}, ARRAYS, 0),
-    ("mapping", {}, ARRAYS, 0),
+    ("awake", {"against": "asleep", "reference": "honest"}, MATRICES, 0),
+    ("mapping", {}, MATRICES, 0),
 ])  # fmt: skip
 def test_every_timed_call_computes(
-    function: str, changes: dict[str, Any], numbers: int, seconds: float
+    function: str, changes: dict[str, Any], call_bytes: int, seconds: float
 ) -> None:
     series = measure(function, **changes)
-    counted = ("time", "baseline_time", "page_faults", "baseline_page_faults")
-    assert {len(series[name]) for name in counted} == {3}
-    assert series["call_bytes"] == (4 * numbers,) and min(series["time"]) >= seconds
+    for name in ("time", "baseline_time", "page_faults", "baseline_page_faults"):
+        assert len(series[name]) == PROTOCOL.minimum_samples
+    assert series["call_bytes"] == (call_bytes,) and min(series["time"]) >= seconds
     assert (min(series["page_faults"]) >= cheats.PAGES) == (function == "mapping")
     assert max(series["baseline_page_faults"]) < cheats.PAGES
 
@@ -117,19 +135,22 @@ def test_every_timed_call_computes(
 def test_heap_layouts_differ_between_processes() -> None:
     first, second = ([*map(len, pairs.scattered_blocks())] for _ in range(2))
     assert first != second
+    # The C library maps larger blocks separately, outside the heap.
     assert max(first + second, default=0) < 100_000
 
 
 def test_processor_time_includes_threads_and_children() -> None:
+    """Two threads and a child use the processor for ``BURN_S`` each; clocks may be 10 % off."""
     values = (np.asarray(cheats.make(0)),)
     with pairs.start("", from_file, "cheats.py:many_threads") as process:
         before = process.processor_s()
         process.call(pairs.write_values(values, process.memory[0]))
         used = process.processor_s() - before
-    assert used >= 0.9 * 3 * 5 * cheats.SLEEP_S
+    assert used >= 0.9 * 3 * cheats.BURN_S
 
 
-#: Compares a network with and without three tips; only the tip ``workers`` needs two processors.
+#: Program that compares a network with and without three tips of the study tuning_tips.  Only the
+#: tip ``workers`` needs two threads.
 TIPS = """
 from dataclasses import replace
 import torch  # once, before processes are forked
@@ -152,11 +173,13 @@ def test_functions_of_tuning_tips_are_compared() -> None:
     assert printed == 3 * "3 3\n"
 
 
-@pytest.mark.parametrize(("used", "fault"), [(1.1, None), (1.9, "it used 1.9 processors")])
-def test_more_threads_than_allowed_are_reported(used: float, fault: str | None) -> None:
-    assert pairs.thread_fault(used, 1.0, 1) == (fault and f"{fault}, and --threads allows 1")
+def test_more_threads_than_allowed_are_reported() -> None:
+    fault = partial(pairs.thread_fault, wall_s=1.0, threads=1)
+    assert fault(used_s=1.1) is None
+    assert fault(used_s=1.9) == "it used 1.9 processors, and --threads allows 1"
 
 
+#: C library that lets the monotonic clock run at a quarter of its speed.
 SLOW_CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -193,17 +216,18 @@ def test_a_slow_clock_in_a_preloaded_library_is_detected(tmp_path: Path) -> None
 def test_arrays_keep_type_layout_and_values_in_shared_memory() -> None:
     import torch  # imported here, because processes of these tests import this module
 
-    images = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
-    values = (np.arange(6, dtype=np.int16).reshape(2, 3).T, images, images.bfloat16()[:, 1], 3, "x")
+    transposed = np.arange(6, dtype=np.int16).reshape(2, 3).T
+    channels_last = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    with_gaps = channels_last.bfloat16()[:, 1]
     memory = np.zeros(4096, np.uint8)
-    written = pairs.write_values(values, memory)
-    transposed, channels_last, half, *plain = (pairs.read_value(value, memory) for value in written)
+    written = pairs.write_values((transposed, channels_last, with_gaps, 3, "x"), memory)
+    array, images, in_bfloat16, *plain = (pairs.read_value(value, memory) for value in written)
+    assert array.flags.f_contiguous and (array == transposed).all()
+    assert images.stride() == channels_last.stride() and torch.equal(images, channels_last)
+    assert torch.equal(in_bfloat16, with_gaps)
     assert plain == [3, "x"]
-    assert transposed.flags.f_contiguous and (transposed == values[0]).all()
-    assert channels_last.stride() == images.stride() and torch.equal(channels_last, images)
-    assert torch.equal(half, values[2])
-    assert np.array_equal(pairs.numbers_of(written, memory)[2], values[2].float().numpy())
-    assert torch.equal(pairs.read_value(written[2], memory, double=True), values[2].double())
+    assert np.array_equal(pairs.numbers_of(written, memory)[2], with_gaps.float().numpy())
+    assert torch.equal(pairs.read_value(written[2], memory, double=True), with_gaps.double())
 
 
 def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,15 +262,20 @@ def test_the_largest_error_is_reported(output: Any, expected: Any, fault: str | 
     assert pairs.result_fault([np.array(output)], [np.array(expected)], 0.01) == fault
 
 
+#: Simulated comparisons, pairs of processes per comparison, and calls per process.
 RUNS, PAIRS, CALLS = 2000, 12, 30
 
 
 @pytest.mark.parametrize("distribution", ["independent", "autocorrelated", "two groups"])
 def test_false_verdicts_are_at_most_5_percent(distribution: str) -> None:
-    """At a rate of 5 %, more than 123 of 2,000 would have a probability below 1 % (binomial)."""
+    """Function and baseline are equal, so that every verdict ``faster`` or ``slower`` is false.
+
+    At a rate of 5 %, more than 123 of 2,000 would have a probability below 1 % (binomial).
+    """
     random = np.random.default_rng(69)
 
     def times() -> np.ndarray[Any, Any]:
+        """Return the median time of each of ``PAIRS`` processes."""
         logs = random.normal(0, 0.05, (PAIRS, CALLS))
         if distribution == "autocorrelated":
             logs = 0.2 * logs.cumsum(axis=1) + random.normal(0, 0.03, (PAIRS, 1))
@@ -254,20 +283,22 @@ def test_false_verdicts_are_at_most_5_percent(distribution: str) -> None:
             logs += np.log(1.25) * random.integers(0, 2, (PAIRS, 1))
         return np.median(np.exp(logs), axis=1)
 
-    verdicts = (median_interval((times() / times()).tolist()) for _ in range(RUNS))
-    words = [comparison.verdict_word(verdict, 0.0) for verdict in verdicts]
+    words = []
+    for _ in range(RUNS):
+        ratio = median_interval((times() / times()).tolist())
+        words.append(comparison.verdict_word(ratio, margin=0.0))
     assert 0 < words.count("faster") + words.count("slower") <= 123
 
 
 def test_the_decidable_gain_has_a_power_of_80_percent() -> None:
     """``PAIRS`` is also the smallest number of pairs with this power."""
-    random = np.random.default_rng(2)
-    gain = comparison.decidable_gain(0.02, PAIRS)
-    logs = random.normal(np.log(1 + gain), 0.02, size=(RUNS, PAIRS))
+    random, deviation = np.random.default_rng(2), 0.02
+    gain = comparison.decidable_gain(deviation, PAIRS)
+    logs = random.normal(np.log(1 + gain), deviation, size=(RUNS, PAIRS))
     decided = sum(median_interval(np.exp(row)).low > 1 for row in logs)
     assert 0.76 < decided / RUNS < 0.84
-    assert comparison.pairs_needed(0.02, gain) == PAIRS
-    assert comparison.pairs_needed(0.5, 0.001) is None
+    assert comparison.pairs_needed(deviation, gain) == PAIRS
+    assert comparison.pairs_needed(deviation=0.5, gain=0.001) is None
     assert comparison.scatter([np.exp(0.1), np.exp(-0.1)]) == pytest.approx(0.1)
 
 
@@ -276,17 +307,23 @@ def test_the_decidable_gain_has_a_power_of_80_percent() -> None:
     (1.005, 1.015, "no difference"), (0.99, 1.3, "undecided"),
 ])  # fmt: skip
 def test_verdicts_follow_interval_and_margin(low: float, high: float, verdict: str) -> None:
-    assert comparison.verdict_word(Estimate(1.0, low, high, 12, 0.95), 0.02) == verdict
-    assert comparison.verdict_word(Estimate(1.0, low, high, 5, 0.9375), 0.02) == "undecided"
+    """The margin is 2 %.  Five processes are too few for an interval of 95 % confidence."""
+    of_twelve = Estimate(value=1.0, low=low, high=high, n=12, confidence=0.95)
+    of_five = replace(of_twelve, n=5, confidence=0.9375)
+    assert comparison.verdict_word(of_twelve, margin=0.02) == verdict
+    assert comparison.verdict_word(of_five, margin=0.02) == "undecided"
 
 
 @pytest.fixture
 def request_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
-    """Request a comparison of two functions with a baseline in two pairs, without ceilings."""
+    """Request a comparison of two functions with a baseline in two pairs of processes.
+
+    Neither torch nor the environment of this machine is used.
+    """
     monkeypatch.setattr(rounds, "MAX_REPEATS", 0)
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
-    facts = make_environment(threads=1)
-    monkeypatch.setattr(environment, "gather", lambda torch, device, threads, *, name: facts)
+    machine = make_environment(threads=1)
+    monkeypatch.setattr(environment, "gather", lambda torch, device, threads, *, name: machine)
     monkeypatch.chdir(TESTS)
     words = "compare cheats.py:cached_by_value cheats.py:zeros --against cheats.py:honest --quick"
     options = parser().parse_args([*words.split(), "--reference=cheats.py:exact", "--threads=1"])
@@ -304,22 +341,24 @@ def undisturbed(record: Record) -> Record:
 
 
 def test_an_interrupted_comparison_can_be_resumed(request_in: Request, ask: Ask) -> None:
-    class Stopping(Notes):
+    class Interrupter(Notes):
         def progressed(self, text: str, done: float) -> None:
             super().progressed(text, done)
             if "process 2" in text:
                 raise KeyboardInterrupt
 
-    interrupted, resumed = Stopping(), Notes()
+    interrupted, resumed = Interrupter(), Notes()
     with pytest.raises(KeyboardInterrupt):
         run(replace(request_in, typed={"cheats.py:zeros": "../cheats.py:zeros"}), interrupted)
+    # The command to resume the run repeats the path that the user typed.
     assert "compare cheats.py:cached_by_value ../cheats.py:zeros --against" in interrupted.notes[-1]
     record, path = run(replace(request_in, resume=True), resumed)
     assert sum("process 2" in text for text, _ in resumed.ended) == len(resumed.ended) == 2
     correct, wrong, baseline = comparison.verdicts(undisturbed(record))
     names = [result.function.partition(":")[2] for result in (correct, wrong, baseline)]
     assert names == ["cached_by_value", "zeros", "honest"]
-    assert (correct.word, correct.pairs) == ("undecided", 2)  # two pairs are too few for a verdict
+    # Two pairs are too few for a verdict: the range of two ratios has a confidence of 50 %.
+    assert (correct.word, correct.pairs) == ("undecided", 2)
     assert baseline.ratio is not None and baseline.ratio.confidence == 0.5
     assert wrong.word == "wrong" and wrong.sentence.startswith("wrong result (call 1 of process 1")
     command = " ".join(record.command)
@@ -354,12 +393,18 @@ def test_impossible_comparisons_are_refused(
     is_usage_error = "compare --help" in err or "--pairs" in words or "--all" in words
     assert code == (2 if is_usage_error or "--device" in words else 1)
     assert reason in err and "ok" not in out
-    assert ask("run", "compare")[0] == 2  # only the command compare measures comparisons
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Path) -> None:
-    """The comparison is killed at random moments, also while processes start."""
+def test_the_command_run_refuses_comparisons(ask: Ask) -> None:
+    assert ask("run", "compare")[0] == 2
+
+
+# Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
+@pytest.mark.parametrize(("seed", "started"), [(0, 7), (1, 2), (2, 4), (3, 6)])
+def test_a_killed_comparison_leaves_no_process_or_memory(
+    seed: int, started: int, tmp_path: Path
+) -> None:
+    """The comparison is killed at a random moment after ``started`` of its processes started."""
     code = (
         "from tests.experiments.test_compare import *\n"
         "monkeypatch = pytest.MonkeyPatch()\n"
@@ -367,16 +412,13 @@ def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Pa
         "levels = dict.fromkeys(('against', 'reference'), ('cheats.py:asleep',))\n"
         "run(replace(request, levels={**request.levels, **levels}), Notes())\n"
     )
-    random = Random(seed)
-    # Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
-    started, delay = (7, 2, 4, 6)[seed], random.uniform(0, 0.2)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=VARIABLES)
     children: list[psutil.Process] = []
     while len(children) < started:
         time.sleep(0.02)
         assert process.poll() is None
         children = psutil.Process(process.pid).children(recursive=True)
-    time.sleep(delay)
+    time.sleep(Random(seed).uniform(0, 0.2))
     children = psutil.Process(process.pid).children(recursive=True)
     maps = [read_text(Path(f"/proc/{child.pid}/maps")) for child in children]
     process.kill()
@@ -387,17 +429,29 @@ def test_a_killed_comparison_leaves_no_process_or_memory(seed: int, tmp_path: Pa
 
 
 def compared_case(
-    function: str, gains: list[float], reason: str | None = None, nbytes: int = 8
+    function: str,
+    gains: np.ndarray[Any, Any],
+    reason: str | None = None,
+    call_bytes: int = 8,
+    disturbance: str | None = None,
 ) -> Case:
-    """Build a case with one pair per ratio in ``gains``; ``reason`` adds a failed last process."""
+    """Return a case with one pair of processes per ratio in ``gains``.
+
+    With a ``reason``, one more process failed for this reason.
+    """
     rounds = []
-    for number, gain in enumerate(gains, 1):
-        series = {"time": (1e-3,), "baseline_time": (gain * 1e-3,), "call_bytes": (nbytes,)}
-        series |= {"page_faults": (0,), "baseline_page_faults": (12_000 + number,)}
-        rounds.append(Round(process=number, policy="retained", series=series))
+    for process, gain in enumerate(gains.tolist(), start=1):
+        series = {
+            "time": (1e-3,),
+            "baseline_time": (gain * 1e-3,),
+            "call_bytes": (call_bytes,),
+            "page_faults": (0,),
+            "baseline_page_faults": (12_000 + process,),
+        }
+        rounds.append(factory.round_(process, series, disturbance=disturbance))
     if reason is not None:
-        failed = {"process": len(gains) + 1, "policy": "retained", "status": "unavailable"}
-        rounds.append(Round(**failed, reason=reason, series={}))
+        failure = {"status": "unavailable", "reason": reason}
+        rounds.append(factory.round_(len(gains) + 1, {}, **failure))
     return Case(factors={"function": function, **conditions("honest")}, rounds=tuple(rounds))
 
 
@@ -405,18 +459,18 @@ def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> No
     scatter = np.linspace(0.97, 1.03, PAIRS)
     reason = "wrong result (call 7 of process 13, seed 5): it changed its arguments"
     cases = [
-        compared_case("a.py:solve", (1.5 * scatter).tolist()),
-        compared_case("b.py:solve", (1.5 * scatter[::-1]).tolist()),
-        compared_case("c.py:solve", (0.5 * scatter).tolist()),
-        compared_case("d.py:solve", (9 * scatter).tolist(), reason),
-        compared_case("e.py:solve", (9 * scatter).tolist(), nbytes=10**12),
-        compared_case("base.py:solve", scatter.tolist()),
+        compared_case("a.py:solve", 1.5 * scatter),
+        compared_case("b.py:solve", 1.5 * scatter[::-1]),
+        compared_case("c.py:solve", 0.5 * scatter, disturbance="other"),
+        compared_case("d.py:solve", 9 * scatter, reason),
+        compared_case("e.py:solve", 9 * scatter, call_bytes=10**12),  # 10¹² B in 1 ms
+        compared_case("base.py:solve", scatter),
     ]
-    rounds = [msgspec.structs.replace(round_, disturbance="other") for round_ in cases[2].rounds]
-    cases[2] = msgspec.structs.replace(cases[2], rounds=tuple(rounds))
     record = factory.record(cases, study="compare")
-    names = [[result.function[:-9] for result in group] for group in comparison.groups(record)]
-    assert names == [["a", "b"], ["base"], ["c"]]
+    groups = []
+    for group in comparison.groups(record):
+        groups.append([result.function.removesuffix(".py:solve") for result in group])
+    assert groups == [["a", "b"], ["base"], ["c"]]
     verdicts = [result.word for result in comparison.verdicts(record)]
     assert verdicts == ["faster", "faster", "slower", "wrong", "impossible", "no difference"]
     path = write_record(record, tmp_path)
@@ -429,5 +483,6 @@ def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> No
     warning = "other programs disturbed all pairs of processes of c.py:solve"
     assert warning in report and warning in page
     assert "group 1, not told apart when all pairs are tested: a.py:solve, b.py:solve\n" in report
+    # The median of 12,001 to 12,012 is 12,006.5, and Python rounds to the even number.
     assert "- a.py:solve maps 0 pages a call, the baseline 12,006\n" in report
     assert "This is no sandbox" in page and record.environment.label in page

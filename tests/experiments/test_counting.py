@@ -1,7 +1,7 @@
-"""Counting as the last step of a run: with a fake counter, with valgrind, and with a fake ncu.
+"""Counting of executed operations, the last step of a run, by valgrind's lackey and by ncu.
 
-The replacement for ncu runs the real worker with a replacement for torch.  Command line, worker,
-ranges, messages and the parser of tables are not replaced.
+ncu is replaced by a program, which runs the project's own worker with a replacement for torch
+(``stand_in``).  Command line, worker, ranges, messages and the parser of tables are not replaced.
 """
 
 import json
@@ -23,7 +23,7 @@ from experiments.harness.run import assemble_case
 from experiments.harness.study import CounterChoice, Experiment, Session
 from experiments.harness.worker import Task
 from experiments.machine import processor as machine
-from report.core.records.record import Case
+from report.core.records.record import Case, Environment
 from report.core.records.store import write_record
 from report.instruments.counters.logs import unpack
 from report.instruments.counters.ncu import QUANTITIES, products
@@ -31,12 +31,12 @@ from report.instruments.counters.ncu import read_series as counts_of
 from tests import factory
 from tests.experiments.conftest import FOLDER, Notes, make_environment, make_header
 
-NAME = "lackey_multiply_adds"
+LACKEY = "lackey_multiply_adds"
 
 
 @pytest.fixture(autouse=True)
 def register_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register the study, also for workers, which import it with the replacements."""
+    """Register the study; workers import it, and also import the replacement for torch."""
     monkeypatch.setitem(registry.STUDIES, "tiny", "counted_study")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(FOLDER / "stand_in"), str(FOLDER))))
 
@@ -72,8 +72,13 @@ def counted_run(
     return cases, counting.missing_reasons(study, journal, reason), files
 
 
-def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes) -> None:
-    """A first run is interrupted in case 2, a second counts the rest, a third counts nothing."""
+def test_a_case_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
+) -> None:
+    """A first run is interrupted in case 2, a second counts the rest, a third counts nothing.
+
+    The case of index n has size n + 1; size 2 failed.  The budget suffices for all sizes but 6.
+    """
     path = write_journal(tmp_path)
     requested_cases, interruptions = list[list[int]](), [KeyboardInterrupt()]
 
@@ -84,25 +89,25 @@ def test_cases_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, not
             if case == 2 and interruptions:
                 raise interruptions.pop()
             if factors["size"] == 4:
-                yield Count(case=case, missing={NAME: "no luck"})
+                yield Count(case=case, missing={LACKEY: "no luck"})
             else:
-                yield Count(case=case, series={NAME: (100 * int(factors["size"]),)})
+                yield Count(case=case, series={LACKEY: (100 * int(factors["size"]),)})
 
     monkeypatch.setattr(lackey, "BUDGET_S", lackey.START_S + 1 + 3 + 4 + 5)
     monkeypatch.setattr(lackey, "seconds", float)
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: "valgrind is not installed")
-    assert counted_run(path, notes)[1] == {NAME: "valgrind is not installed"}
+    _, missing, _ = counted_run(path, notes)
+    assert missing == {LACKEY: "valgrind is not installed"}
     monkeypatch.setattr(lackey, "unavailable", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         counted_run(path, notes)
     for _ in range(2):
         cases, missing, _ = counted_run(path, notes)
-        assert [case.samples(NAME) for case in cases] == [(100,), (), (300,), (), (500,), ()]
-        assert missing.pop(f"cases[5].{NAME}").startswith("left out to save time; --counters all")
-        assert missing == {f"cases[3].{NAME}": "no luck"}
+        assert [case.samples(LACKEY) for case in cases] == [(100,), (), (300,), (), (500,), ()]
+        assert missing.pop(f"cases[5].{LACKEY}").startswith("left out to save time; --counters all")
+        assert missing == {f"cases[3].{LACKEY}": "no luck"}
         assert cases[0].samples("time") == (0.5,)
-    # Size 6 (case 5) would exceed the budget, and size 2 (case 1) failed.
     assert requested_cases == [[0, 2, 3, 4], [2, 3, 4]]
 
 
@@ -110,33 +115,37 @@ def test_equal_cases_of_earlier_records_are_not_counted_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, notes: Notes
 ) -> None:
     """Earlier records count sizes 3, 5 and, with another torch, 4; time is over after size 1."""
-    path, counted_cases = write_journal(tmp_path / "tiny"), list[int]()
+    path, requested_cases = write_journal(tmp_path / "tiny"), list[int]()
     same_machine = make_environment()
     torch = msgspec.structs.replace(same_machine.torch, version="0.1")
-    for environment, sizes in ((same_machine, (3, 5)), (make_environment(torch=torch), (4,))):
-        cases = [
-            Case(factors={"size": size}, layers=layers({"size": size}), series={NAME: (7 * size,)})
-            for size in sizes
-        ]
-        earlier_file = write_record(factory.record(cases, environment, study="tiny"), tmp_path)
+
+    def write_earlier_record(environment: Environment, *sizes: int) -> Path:
+        cases = []
+        for size in sizes:
+            factors, series = {"size": size}, {LACKEY: (7 * size,)}
+            cases.append(Case(factors=factors, layers=layers(factors), series=series))
+        return write_record(factory.record(cases, environment, study="tiny"), tmp_path)
+
+    write_earlier_record(same_machine, 3, 5)
+    of_other_torch = write_earlier_record(make_environment(torch=torch), 4)
     monkeypatch.setattr(counting, "cpu", lambda: same_machine.cpu)
 
     def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count]:
-        counted_cases.extend(case for case, _ in task.cases)
-        yield Count(case=0, series={NAME: (1,)})
+        requested_cases.extend(case for case, _ in task.cases)
+        yield Count(case=0, series={LACKEY: (1,)})
 
     monkeypatch.setattr(lackey, "count", count)
     monkeypatch.setattr(lackey, "unavailable", lambda: None)
-    cases_, missing, files = counted_run(path, notes)
-    assert counted_cases == [0, 3, 5], "sizes 1, 4 and 6"
-    assert [case.samples(NAME) for case in cases_] == [(1,), (), (21,), (), (35,), ()]
-    assert missing.keys() == {f"cases[{index}].{NAME}" for index in (3, 5)}
+    cases, missing, files = counted_run(path, notes)
+    assert requested_cases == [0, 3, 5], "sizes 1, 4 and 6; size 2 failed"
+    assert [case.samples(LACKEY) for case in cases] == [(1,), (), (21,), (), (35,), ()]
+    assert missing.keys() == {f"cases[{index}].{LACKEY}" for index in (3, 5)}
     assert all(reason.startswith("not counted within 4 min") for reason in missing.values())
+    # The attachment names the records from which counts were taken.
     ((name, content),) = files.items()
     earlier = unpack(content, counting.EARLIER, name)
     assert [item.case for item in earlier] == [2, 4]
-    other_torch = f"tiny/{earlier_file.name}"
-    assert other_torch not in {item.logs["record"] for item in earlier}
+    assert f"tiny/{of_other_torch.name}" not in {item.logs["record"] for item in earlier}
 
 
 def test_lackey_counts_exactly_the_fused_multiply_adds() -> None:
@@ -144,15 +153,17 @@ def test_lackey_counts_exactly_the_fused_multiply_adds() -> None:
         pytest.skip(reason)
     if "fma" not in machine.host().flags:
         pytest.skip("this processor has no fused multiply-add")
+    # ``size`` is the number of multiply-adds; -1 raises an error, and -9 kills the process.
     cases = {case: {"size": size} for case, size in enumerate((10, 1000, 0, -1, -9))}
     task = new_task(STUDY, "lackey", Session("cpu", STUDY.plan.full), cases)
-    counts = list(lackey.count(STUDY, msgspec.structs.replace(task, counted=(NAME,)), inf))
+    task = msgspec.structs.replace(task, counted=(LACKEY,))
+    counts = list(lackey.count(STUDY, task, limit_s=inf))
     by_case = {count.case: count for count in counts}
-    assert [by_case[case].series[NAME] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
-    assert by_case[3].missing == {NAME: "ValueError: no such size in file.py"}
-    assert "killed" in by_case[4].missing[NAME]
+    assert [by_case[case].series[LACKEY] for case in (0, 1, 2)] == [(10,), (1000,), (0,)]
+    assert by_case[3].missing == {LACKEY: "ValueError: no such size in file.py"}
+    assert "killed" in by_case[4].missing[LACKEY]
     assert len(counts) == 5
-    assert list(lackey.count(STUDY, task, 0.0)) == [], "the time is over"
+    assert list(lackey.count(STUDY, task, limit_s=0.0)) == [], "the time is over"
 
 
 @pytest.fixture
@@ -169,10 +180,12 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_journal(tmp_path, device="cuda", gpu=factory.GPU)
 
 
-CORE = QUANTITIES[:4]  # float32: all FLOPs, additions, multiplications, fused multiply-adds
+#: Counts in float32: all FLOPs, additions, multiplications, fused multiply-adds.
+FLOAT32_COUNTS = QUANTITIES[:4]
 
 
 def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None:
+    """The fake ncu counts 1,000 operations of each kind per size, and 64 B, in two launches."""
     cases, missing, files = counted_run(journal, notes)
     assert missing == {}
     for case in cases:
@@ -180,11 +193,12 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         expected = {
             "ncu_cuda_core_flops": (4000 * size,) * 2,
             "ncu_tensor_core_flops": (0,) * 2,
-            **dict.fromkeys(CORE[1:], (1000 * size,) * 2),
+            **dict.fromkeys(FLOAT32_COUNTS[1:], (1000 * size,) * 2),
             **dict.fromkeys(("ncu_dram_bytes", "ncu_l2_bytes", "ncu_l1_bytes"), (64, 64)),
             "ncu_kernel_launches": (1, 1),
         }
         counted = {name: samples for name, samples in case.series.items() if name != "time"}
+        # Size 2 failed, and the study counts no size above 3.
         assert counted == (expected if size in (1, 3) else {})
     ((name, content),) = files.items()
     for item in unpack(content, "ncu", name):
@@ -193,15 +207,16 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
         assert all(product.range in item.logs["table"] for product in products("9.0"))
     assert [text for text, _ in notes.ended] == ["size=1: 4,000 FLOP", "size=3: 12,000 FLOP"]
     # The fake ncu logged its two calls: words and locale.
-    query, count = (journal.parent / "asked.jsonl").read_text().splitlines()
-    words, locale = json.loads(count)
-    assert (json.loads(query)[0], locale) == (["--query-metrics"], "C")
+    query, count = map(json.loads, (journal.parent / "asked.jsonl").read_text().splitlines())
+    words, locale = count
+    assert query[0] == ["--query-metrics"] and locale == "C"
     command = " ".join(words)
     for option in ("target-processes all", "replay-mode kernel", "profile-from-start off",
                    "clock-control none", "page raw", "print-units base", "nvtx"):  # fmt: skip
         assert f"--{option} " in command
 
 
+# Variables of the fake ncu and torch, indices of counted cases, missing quantities, their reason.
 @pytest.mark.parametrize(("environment", "counted", "missing", "reason_text"), [
     ({}, [], QUANTITIES, "--counters none"),
     ({"PATH": "nowhere"}, [], QUANTITIES, "conda install"),
@@ -209,7 +224,7 @@ def test_a_run_on_a_gpu_is_counted_with_ncu(journal: Path, notes: Notes) -> None
     ({"SAYS": "==ERROR== ERR_NVGPUCTRPERM"}, [], QUANTITIES, "RestrictProfilingToAdminUsers=0"),
     ({"NO_NVTX": "1"}, [], QUANTITIES, "NVTX"),
     ({"LISTING": ""}, [], QUANTITIES, "lists no metric"),
-    ({"OFF": '{"fp32": 1.02}'}, [0, 2], CORE, "1.02000"),
+    ({"OFF": '{"fp32": 1.02}'}, [0, 2], FLOAT32_COUNTS, "1.02000"),
     ({"NO_MEMORY": "3"}, [0], [f"cases[2].{name}" for name in QUANTITIES], "2.00 GiB more"),
     # After a crash, the remaining cases are counted in another process.
     ({"CRASHING": "1"}, [2], [f"cases[0].{name}" for name in QUANTITIES], "failed under ncu"),

@@ -1,4 +1,4 @@
-"""Facts and keys of machines, facts excluded from records, and disturbances by programs."""
+"""Facts about a machine in a record, the machine's key, and disturbances by other programs."""
 
 import getpass
 import os
@@ -28,6 +28,7 @@ from tests import factory
 from tests.experiments.conftest import HOST, ROOT, Notes, make_environment, make_header
 from tests.factory import write_files
 
+#: Content of /proc/cpuinfo on a virtual machine.
 AMD = """\
 processor\t: 0
 vendor_id\t: AuthenticAMD
@@ -56,7 +57,8 @@ CPU architecture: 8
 CPU part\t: 0xd0c
 CPU revision\t: 1
 """
-#: Level, kind, size and sharing processors in sysfs format; the last three rows are unusable.
+#: Level, type, size, and mask of the processors that share the cache, in the format of sysfs.
+#: The last three rows are unusable.
 CACHES = (
     ("3", "Unified", "32768K", "000000ff,0000000f"),
     ("1", "Data", "32K", "5"),
@@ -68,6 +70,7 @@ CACHES = (
 VECTORS = ("avx", "avx2", "f16c", "fma")
 
 
+# ``expected``: vendor, family, model, stepping, microcode, sockets and virtualisation.
 @pytest.mark.parametrize(("text", "model", "extensions", "expected"), [
     (AMD, "AMD EPYC 7763", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "QEMU")),
     (INTEL, "Intel Core i7-9750H", VECTORS, ("AuthenticAMD", 25, 1, 1, "0xa0011d5", 2, "none")),
@@ -97,11 +100,13 @@ def test_machine_facts_are_read_from_linux_files(
         Cache(level=3, kind="unified", size_bytes=2**25, cores=12),
     )
     assert processor.governor is None and processor.vector_extensions == extensions
+    # A processor whose name Linux does not print gets another name.
     assert processor.model == model or (not model and processor.model)
 
 
 MIB = 2**20
-#: Control groups of versions 1 and 2 with limits of half a processor and 900 MiB, or unlimited.
+#: Files of Linux's control groups, versions 2 and 1.  The groups use 500 MiB, and are limited to
+#: 900 MiB and half a processor (a quota of 50 ms in each 100 ms), or unlimited.
 V2 = {"cpu.max": "50000 100000", "memory.max": f"{900 * MIB}"}
 V2 |= {"memory.current": f"{500 * MIB}", "memory.stat": "anon 1\ninactive_file 7"}
 UNLIMITED_V2 = V2 | {"cpu.max": "max 100000", "memory.max": "max"}
@@ -126,16 +131,18 @@ def test_limits_of_containers_are_read(
     write_files(tmp_path, {"own": own})
     monkeypatch.setattr(limits, "_GROUPS", tmp_path)
     monkeypatch.setattr(limits, "_OWN_GROUPS", tmp_path / "own")
-    # The limit less the usage; the kernel can free the 7 B of inactive files.
+    # The limit minus the usage; the kernel can free the 7 B of inactive files.
     assert limits.available_memory() == 400 * MIB + 7
     cgroup_limits = {"cgroup.processors": "0.5", "cgroup.memory_bytes": str(900 * MIB)}
     assert limits.container_limits() == cgroup_limits
+    # Outside a container there is no limit but the machine's memory.
     write_files(tmp_path, {"own": "0::/"})
     assert limits.container_limits() == {} and limits.available_memory() > 400 * MIB + 7
 
 
 CPUS = "sys/devices/system/cpu"
-#: An Intel hybrid processor: four P cores with two threads each, and four E cores.
+#: Files of a machine with an Intel hybrid processor: four P cores (fast) with two threads each, and
+#: four E cores.
 HYBRID = {
     f"{CPUS}/present": "0-11\n",
     "sys/devices/cpu_core/cpus": "0-7\n",
@@ -151,7 +158,7 @@ for number in range(12):
     HYBRID[f"{CPUS}/cpu{number}/topology/thread_siblings_list"] = siblings
     HYBRID[f"{CPUS}/cpu{number}/cpufreq/scaling_governor"] = "powersave\n"
     HYBRID[f"{CPUS}/cpu{number}/thermal_throttle/core_throttle_count"] = f"{number}\n"
-#: An Arm processor with two slow and two fast cores and a switch for turbo.
+#: Files of a machine with an Arm processor: two slow and two fast cores; turbo is switched off.
 ARM = {f"{CPUS}/present": "0-3", f"{CPUS}/cpufreq/boost": "0"}
 for number, capacity in enumerate(("446", "446", "1024", "1024")):
     ARM[f"{CPUS}/cpu{number}/cpu_capacity"] = capacity
@@ -182,23 +189,27 @@ def test_conditions_of_processors_are_read(
     assert machine.throttle_count(usable, tmp_path) == throttled
 
 
-def test_throttling_is_recorded_and_threads_use_one_kind_of_core(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_uses_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
     pinned: list[set[int]] = []
-    monkeypatch.setattr(machine, "throttle_count", lambda: 7)
     monkeypatch.setattr(machine, "kinds_of_core", lambda *_: {"P": {0, 1}, "E": {2}})
     monkeypatch.setattr(machine.platform, "system", lambda: "Linux")
     monkeypatch.setattr(
         machine.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
-    header = make_header(tiny_study.STUDY)
-    assert machine.with_throttling(header, 7) is machine.with_throttling(header, None) is header
-    state = machine.with_throttling(header, 4).environment.conditions
-    assert state == {"throttled": "3 times"}
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
     assert machine.pin_to_one_kind() == message and pinned == [{0, 1}]
-    # The gates report conditions that slow processors.
+
+
+def test_conditions_that_slow_processors_are_recorded_and_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "throttle_count", lambda: 7)
+    header = make_header(tiny_study.STUDY)
+    # Nothing is recorded if the count did not change, or was unknown before the run.
+    assert machine.with_throttling(header, count_before=7) is header
+    assert machine.with_throttling(header, count_before=None) is header
+    state = machine.with_throttling(header, count_before=4).environment.conditions
+    assert state == {"throttled": "3 times"}
     state |= {"siblings": "0-7 share cores", "governor": "powersave"}
     assert [*gates.state_notes(make_environment(conditions=state, threads=2))] == [
         "heat slowed the processors 3 times during the run",
@@ -209,36 +220,40 @@ def test_throttling_is_recorded_and_threads_use_one_kind_of_core(
 
 
 def key(host: dict[str, Any] | None = None, **changes: Any) -> str:
-    """Return the key of a device; ``host`` overrides fields of its host."""
-    changed = msgspec.structs.replace(HOST, **(host or {}))
-    return device_key(make_environment(host=changed, **changes))
+    """Return the key of a device; ``host`` overrides fields of its host, ``changes`` all others."""
+    new_host = msgspec.structs.replace(HOST, **(host or {}))
+    return device_key(make_environment(host=new_host, **changes))
 
 
 def test_updates_do_not_change_the_key_of_a_device() -> None:
-    other_device: tuple[dict[str, Any], ...] = (
+    """Updates change the microcode, the C library and the flags that are no vector extension."""
+    other_hosts: tuple[dict[str, Any], ...] = (
         {"vendor": "GenuineIntel"}, {"family": 26}, {"model": 17}, {"stepping": 2}, {"sockets": 2},
         {"flags": ("avx2", "avx512f", "fma")}, {"caches": ()}, {"virtualisation": "none"},
     )  # fmt: skip
-    same_device: tuple[dict[str, Any], ...] = (
+    updated_hosts: tuple[dict[str, Any], ...] = (
         {"microcode": "0x2"}, {"c_library": "glibc 2.41"}, {"virtualisation": "a hypervisor"},
         {"flags": (*HOST.flags, "md_clear", "ibpb_exit_to_user")},
     )  # fmt: skip
-    assert key() not in {*map(key, other_device), key(memory_bytes=2**35)}
-    assert {key(), *map(key, same_device)} == {key()}
-    assert key(gpu=factory.GPU) == key(gpu=factory.GPU, threads=1) != key()
-    assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
-    assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
-    assert key(name="研") != key(name="室")
+    assert key() not in {*map(key, other_hosts), key(memory_bytes=2**35)}
+    assert {key(), *map(key, updated_hosts)} == {key()}
     # The key of a machine in an old record does not change.
     file = "conv_scaling/20261122T173825Z-intel-xeon-1t-10bc99-0e33f338.json"
     recorded = read_record(ROOT / "data" / file, ROOT / "data").record.environment
     assert device_key(recorded) == recorded.key
 
 
+def test_the_key_begins_with_the_gpu_or_the_users_name_of_the_machine() -> None:
+    assert key(gpu=factory.GPU) == key(gpu=factory.GPU, threads=1) != key()
+    assert key(gpu=factory.GPU, name="Room 5").startswith("room-5-")
+    assert re.fullmatch(r"cafe-2t-[0-9a-f]{6}", key(name="Café"))
+    assert key(name="研") != key(name="室")
+
+
 def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_CPUS", Path("nowhere"))
     monkeypatch.setenv("LD_PRELOAD", "/home/anna/lib/liba.so")
-    facts = environment.gather(torch, "cpu", 1, name="lab 3")
+    facts = environment.gather(torch, "cpu", threads=1, name="lab 3")
     assert re.fullmatch("lab-3-1t-[0-9a-f]{6}", facts.key)
     nulls = {name for name, value in flatten(facts) if value is None and "load" not in name}
     with_reason = facts.missing.keys() - {"disturbance", "energy"}
@@ -248,22 +263,25 @@ def test_this_machine_is_anonymous_and_nulls_have_reasons(monkeypatch: pytest.Mo
     assert facts.variables["LD_PRELOAD"] == "liba.so"
     text = repr(facts)
     assert not [word for word in text.split() if word.strip("'\"=,").startswith("/")]
-    # Short names of machines and users also occur in other words.
+    # Short names of machines and users could be parts of other words.
     personal = (platform.node(), getpass.getuser())
     assert not [name for name in personal if len(name) > 4 and name in text]
-    # On a GPU machine, nvidia-smi prints the driver once per GPU.
+
+
+def test_the_driver_of_a_gpu_is_read_from_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program prints the driver once per GPU."""
     h200 = SimpleNamespace(name="NVIDIA H200", total_memory=2**37, major=9, minor=0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: h200)
     for printed, driver in (("550.54\n550.54", "550.54"), (None, None)):
         monkeypatch.setattr(environment, "program_output", lambda *words, output=printed: output)
-        facts = environment.gather(torch, "cuda", 2)
+        facts = environment.gather(torch, "cuda", threads=2)
         assert facts.gpu is not None and re.fullmatch("nvidia-h200-[0-9a-f]{6}", facts.key)
         assert (facts.gpu.compute_capability, facts.gpu.driver) == ("9.0", driver)
         assert ("gpu.driver" in facts.missing) == (driver is None)
 
 
-def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relevant_environment_variables_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     for names, on_cpu, on_gpu in (
         ("OMP_NUM_THREADS GLIBC_TUNABLES MALLOC_CONF", True, True),
         ("CUBLAS_WORKSPACE_CONFIG NVIDIA_TF32_OVERRIDE", False, True),
@@ -274,7 +292,10 @@ def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.Monke
         for name in names.split():
             monkeypatch.setenv(name, "a:b=1")
             assert (name in variables("cpu"), name in variables("cuda")) == (on_cpu, on_gpu)
-    for value, without_paths_and_user in (
+
+
+def test_values_of_variables_are_recorded_without_folders_and_the_user() -> None:
+    for value, recorded in (
         ("/home/me/lib/a.so:/opt/b.so", "a.so:b.so"),
         ("/opt/a.so /opt/b.so", "a.so b.so"),
         ("/home/me", "USER"),
@@ -284,13 +305,14 @@ def test_recorded_variables_are_relevant_and_anonymous(monkeypatch: pytest.Monke
         ("cache_of_me", "cache_of_USER"),
         ("somewhere", "somewhere"),
     ):
-        assert anonymous(value, "me") == without_paths_and_user
+        assert anonymous(value, user="me") == recorded
     text = "CXX_COMPILER=/opt/rh/gcc/bin/c++, at /home/me/x.py: a/b 1/2 //"
     assert without_paths(text) == "CXX_COMPILER=c++, at x.py: a/b 1/2 //"
 
 
 def test_measuring_code_of_a_study_excludes_other_modules() -> None:
     def sources(study: str) -> set[str]:
+        """Return the files whose hash a record of the study contains."""
         return {path.relative_to(ROOT).as_posix() for path in code.measuring_sources(study, ROOT)}
 
     scaling, roofline = sources("conv_scaling"), sources("training_roofline")
@@ -312,8 +334,8 @@ def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
     write_files(tmp_path / "data", {"record.json": "{}"})
     clean, _ = code.identify("study", tmp_path)
     assert clean.commit is not None and clean.tree_clean is True
-    assert code.identify("study", folder)[0].commit is None, "a folder in another checkout"
-    (folder / "study.py").write_bytes(b"1\r\n")  # core.autocrlf
+    assert code.identify("study", folder)[0].commit is None, "not the root of a checkout"
+    (folder / "study.py").write_bytes(b"1\r\n")  # as git's option core.autocrlf writes it
     with_crlf, _ = code.identify("study", tmp_path)
     write_files(folder, {"study.py": "2\n"})
     changed, _ = code.identify("study", tmp_path)
@@ -325,18 +347,26 @@ def test_code_is_identified_by_commit_and_hash(tmp_path: Path) -> None:
 def reading_after(
     wall: float = 10.0, used: float = 0.0, own: float = 0.0, stolen: float = 0.0, wait: float = 0.0
 ) -> Reading:
-    """Return the system's counters ``wall`` seconds after ``START``.
+    """Return counters of a system of two processors, ``wall`` seconds after ``START``.
 
-    Since then, other programs ``used`` processors for this time (s), the run its ``own`` time, and
-    the hypervisor the ``stolen`` time; one of the run's two threads had to ``wait``.
+    Since then, other programs used processors for ``used`` seconds, and the run for ``own``
+    seconds.  The hypervisor took ``stolen`` seconds.  One of the run's two threads waited for
+    ``wait`` seconds.
     """
-    busy = 1000.0 + used + own
-    return Reading(100.0 + wall, 2, busy, 10.0 + stolen, 50.0 + own, {1: 1.0 + wait, 2: 2.0})
+    return Reading(
+        at_s=100.0 + wall,
+        processors=2,
+        busy_s=1000.0 + used + own,
+        steal_s=10.0 + stolen,
+        own_s=50.0 + own,
+        waits_s={1: 1.0 + wait, 2: 2.0},
+    )
 
 
 START = reading_after(wall=0.0)
 
 
+# ``cause``: words of the message; "" for any message, None for no disturbance.
 @pytest.mark.parametrize(("end", "threads", "cause"), [
     (reading_after(own=20.0), 1, None),
     (reading_after(own=20.0), 2, None),
@@ -352,7 +382,7 @@ START = reading_after(wall=0.0)
     (reading_after(own=10.0, wait=8.0), 1, None),
     (reading_after(own=10.0, used=0.1, wait=8.0), 1, None),
     (reading_after(own=10.0, stolen=0.3, wait=8.0), 1, ""),
-    # The hypervisor's time counts even with idle processors, and adds to that of other programs.
+    # The hypervisor's time counts even if processors are idle, and adds to other programs' time.
     (reading_after(stolen=2.8), 1, "the hypervisor took 0.3 of 2"),
     (reading_after(stolen=2.8), 2, ""),
     (reading_after(stolen=0.9), 1, None),
@@ -376,13 +406,15 @@ def test_counters_of_linux_are_read(
 ) -> None:
     """The files are missing at first; later, processor 1 is offline and has no line in ``stat``."""
     monkeypatch.setattr(quiet, "_PROC", tmp_path)
-    quiet.wait_quiet(5.0, notes.note, 1)
+    quiet.wait_quiet(5.0, notes.note, threads=1)
     assert len(notes.notes) == 1
     before, after = quiet.read_counters(), quiet.read_counters()
-    assert disturbance(before, after, 1) is None and before.processors >= 1
+    assert disturbance(before, after, threads=1) is None and before.processors >= 1
+    # Ticks of 10 ms: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
     stat = "cpu  9 9 9 9\ncpu0 100 10 20 2500 5 2 3 4 1 0\ncpu2 200 20 40 2500 5 4 6 8 2 0\nintr 2"
     files = {"self/task/7/schedstat": "35203162 1500000000 7", "stat": stat}
     write_files(tmp_path, files)
+    # Processor 0 was busy for 1.35 s (user to system, irq and softirq), processor 2 for 2.7 s.
     for processors, busy, stolen in (({0, 2}, 4.05, 0.12), ({2}, 2.70, 0.08), ({1}, 0, 0)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, usable=processors: usable)
         reading = quiet.read_counters()
@@ -393,10 +425,10 @@ def test_counters_of_linux_are_read(
 
 @pytest.mark.parametrize(
     ("loads", "seconds", "used"),
-    # Waiting ends after five quiet seconds, or after two minutes.
+    # The load in second 5 is the last disturbance; the five seconds after it are quiet.
     [((1.5, 0, 0, 0, 0, 0.5, 0), 11, "1.5 of 2"), ((2.0,), 120, "2.0 of 2")],
 )
-def test_waiting_ends_after_five_quiet_seconds(
+def test_waiting_ends_after_five_quiet_seconds_or_two_minutes(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, loads: tuple[float, ...], seconds: int, used: str
 ) -> None:
     """Other programs use ``loads[n]`` processors in second n, and the last load from then on."""
@@ -413,7 +445,7 @@ def test_waiting_ends_after_five_quiet_seconds(
         quiet, "read_counters", lambda: reading_after(wall=float(len(used_s)), used=sum(used_s))
     )
     monkeypatch.setattr(quiet, "busiest_programs", lambda: ("cc1",))
-    quiet.wait_quiet(2.0, notes.note, 2)
+    quiet.wait_quiet(2.0, notes.note, threads=2)
     assert len(used_s) == seconds
     if seconds == 120:
         last = notes.notes.pop()

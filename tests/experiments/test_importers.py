@@ -1,4 +1,4 @@
-"""Import of published files: origin, samples, and facts that the file or the user names."""
+"""Import of published files into records: origin, samples, and facts that a file or user names."""
 
 import json
 import shlex
@@ -34,13 +34,15 @@ def trace_of(*events: dict[str, Any], gpus: tuple[str, ...] = ("some GPU",)) -> 
 
 
 KERNEL = {"cat": "kernel", "name": "k0", "dur": 6.88, "args": {"kind": "Dispatch Kernel"}}
-IGNORED_EVENTS: tuple[dict[str, Any], ...] = (
+#: A second kernel, and events that are ignored.
+MORE_EVENTS: tuple[dict[str, Any], ...] = (
     {"cat": "kernel", "name": "k1", "ts": 30.0, "dur": 3.12},
     {"cat": "gpu_memcpy", "name": "copy", "dur": 99.0, "args": {"External id": 2}},
     # Arguments of events other than kernels may be anything (pytorch/pytorch#145573).
     {"name": "triton", "args": {"External id": 3, "grid": "grid(100,)", "Bytes": "2"}},
     {"ph": "i", "cat": "python_function", "args": {"External id": "none"}},
 )
+#: Options for facts that a file does not state: the device; those of a profile; of a tidy table.
 GPU = ("--device", "Quadro GV100")
 PROFILE = ("--set", "network=none of a study", "--set", "batch=2", "--set", "precision=float32",
            "--set", "direction=training")  # fmt: skip
@@ -50,13 +52,14 @@ FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     TIMM: ((FOLDER / TIMM).read_bytes(), ()),
     "ncu.csv": ((FOLDER / "ncu.csv").read_bytes(), GPU),
     "tidy.csv": ((FOLDER / "tidy.csv").read_bytes(), TIDY),
-    "trace.json": (trace_of(KERNEL, *IGNORED_EVENTS), PROFILE),
+    "trace.json": (trace_of(KERNEL, *MORE_EVENTS), PROFILE),
     "counted.json": (COUNTED, PROFILE),
+    # Time (ns), action, bytes, category of the tensor.
     "timeline.json": (b"[[-1, 1, 512, 0], [5, 2, 1024, 4]]", (*GPU, *PROFILE)),
 }
-#: (file, case, quantity) → (one of the samples, number of samples).
+#: (file, number of the case, quantity) → (one of the samples, number of samples).
 SAMPLES = {
-    # A product of 3840 × 3840 × 8192, and 0.1 % of other multiply-adds.
+    # A product of 3840 × 3840 × 8192, and 0.02 % of other operations.
     ("ncu.csv", 0, "ncu_fp32_multiply_adds"): (120_840_192_000, 1),
     ("ncu.csv", 0, "ncu_cuda_core_flops"): (2 * 120_840_192_000 + 58_982_400, 1),
     ("ncu.csv", 1, "ncu_tensor_core_flops"): (0, 1),
@@ -75,7 +78,7 @@ SAMPLES = {
 
 
 def run(folder: Path, name: str, content: bytes, *words: str) -> int:
-    """Import a file with this content into ``folder/data``; ``words`` are further options."""
+    """Import a file into ``folder/data`` with the options ``words``; return the exit code."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(content)
     origin = ("--study", "s", "--origin", "Somebody", "--licence", "MIT")
@@ -83,6 +86,7 @@ def run(folder: Path, name: str, content: bytes, *words: str) -> int:
 
 
 def imported(folder: Path, name: str, content: bytes, *words: str) -> ImportedRecord:
+    """Import a file; return the only record in the folder."""
     assert run(folder, name, content, *words) == 0
     (stored,) = read_records("s", folder / "data", ImportedRecord)
     return stored.record
@@ -105,12 +109,13 @@ def test_published_files_become_records(tmp_path: Path, name: str) -> None:
 
 
 #: The tidy table with an empty line after each line.
-BLANK = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
+WITH_EMPTY_LINES = FILES["tidy.csv"][0].replace(b"\n", b"\n\n")
 
 
 def test_names_and_levels_of_a_table_are_unchanged(tmp_path: Path) -> None:
+    """The origin has the file's own name; the attachment has a name that is safe in a path."""
     for name, safe in (("Table (1).CSV", "table-1.csv"), ("_a--b__c-.v2é.csv", "a-b_c.v2.csv")):
-        record = imported(tmp_path / safe, name, BLANK, *TIDY)
+        record = imported(tmp_path / safe, name, WITH_EMPTY_LINES, *TIDY)
         assert (record.origin.file, [file.name for file in record.attachments]) == (name, [safe])
     table = replace_in("tidy.csv", "1,nchw,0.75", "1.0,,0.75").replace(b"8,nhwc", b"12.0,nhwc")
     cases = imported(tmp_path, "tidy.csv", table.replace(b"batch", b" version "), *TIDY).cases
@@ -119,7 +124,9 @@ def test_names_and_levels_of_a_table_are_unchanged(tmp_path: Path) -> None:
     assert levels == [(1, "nchw"), (1, ""), ("12.0", "nhwc")]
 
 
-def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conditions_of_a_timm_table_are_read_from_its_name_or_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     record = imported(tmp_path / "named", TIMM, TABLE)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert record.conditions == {
@@ -130,12 +137,11 @@ def test_conditions_of_timm_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     path.with_name("cut.json").write_bytes(b"{")  # a damaged record does not stop an import
     assert run(tmp_path / "named", TIMM, TABLE) == 1
     assert "imported already as s/imported/" in capsys.readouterr().err
-    facts = {"precision": "fp32", "layout": "nhwc", "compiler": "none", "torch": "2.9.1"}
     options = ["--device", "Intel Core i9-10940X"]
-    for name, value in {**facts, "cuda": "none"}.items():
-        options += ["--set", f"{name}={value}"]
-    older = replace_in(TIMM, "1024,106", "1024.0,106.0")
-    record = imported(tmp_path / "options", "table.csv", older, *options)
+    for setting in ("precision=fp32", "layout=nhwc", "compiler=none", "torch=2.9.1", "cuda=none"):
+        options += ["--set", setting]
+    with_decimals = replace_in(TIMM, "1024,106", "1024.0,106.0")  # as in older tables
+    record = imported(tmp_path / "options", "table.csv", with_decimals, *options)
     assert record.cases[0].factors == {"network": "tinynet_e", "batch": 1024, "image": 106}
     assert (record.environment.device, record.conditions["layout"]) == ("cpu", "nhwc")
     assert record.environment.key == "intel-core-i9-10940x"
@@ -153,6 +159,7 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def replace_in(name: str, old: str, new: str, count: int = 1) -> bytes:
+    """Return the content of a file in which the first ``count`` ``old`` are replaced by ``new``."""
     text = FILES[name][0].decode()
     assert old in text
     return text.replace(old, new, count).encode()
@@ -161,7 +168,7 @@ def replace_in(name: str, old: str, new: str, count: int = 1) -> bytes:
 TABLE, TIMELINE = FILES[TIMM][0], FILES["timeline.json"][0]
 RATE, TIME = "infer_samples_per_sec", "infer_step_time"
 ON_GPU_0, ON_GPU_1 = ({**KERNEL, "args": {"device": number}} for number in (0, 1))
-TRACE, FOR_TIMELINE = trace_of(KERNEL), (*GPU, *PROFILE)
+TRACE, TIMELINE_FACTS = trace_of(KERNEL), (*GPU, *PROFILE)
 
 
 @pytest.mark.parametrize(("name", "content", "words", "reason"), [
@@ -191,9 +198,9 @@ TRACE, FOR_TIMELINE = trace_of(KERNEL), (*GPU, *PROFILE)
     ("tidy.csv", replace_in("tidy.csv", "0.5", f"1e{'9' * 9}"), TIDY, "found '1e999999999'"),
     ("tidy.csv", replace_in("tidy.csv", "time [ms]", "test_accuracy [1]"), TIDY, "found '2.25'"),
     ("tidy.csv", b"batch,time [ms]\n1,\n", TIDY, "no row has a measured number"),
-    ("tidy.csv", BLANK.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
+    ("tidy.csv", WITH_EMPTY_LINES.replace(b"0.75", b"n/a"), TIDY, "line 5, time [ms]: found 'n/a'"),
     ("tidy.csv", replace_in("tidy.csv", ",nhwc", ""), TIDY, "line 4: found 3 cells of 4"),
-    ("таблица", BLANK, TIDY, "no letter from a to z and no number; rename the file"),
+    ("таблица", WITH_EMPTY_LINES, TIDY, "no letter from a to z and no number; rename the file"),
     ("trace.json", TRACE, PROFILE[:6], "does not say the direction"),
     ("trace.json", TRACE, (*PROFILE, "--set", "batch=0"), "a whole number of 1 or more"),
     ("trace.json", TRACE, (*PROFILE, *GPU), "the file says some GPU; drop the option"),
@@ -205,9 +212,9 @@ TRACE, FOR_TIMELINE = trace_of(KERNEL), (*GPU, *PROFILE)
     ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
     ("trace.json", trace_of(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
     ("trace.json", trace_of(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
-    ("timeline.json", b"[[5, 2, 512, 9]]", FOR_TIMELINE, "from 0 to 7, found 9"),
-    ("timeline.json", b"[[5, 4, -512, 0]]", FOR_TIMELINE, "5: found -512 B of parameter"),
-    ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, FOR_TIMELINE, f"{2**64} B of activation"),
+    ("timeline.json", b"[[5, 2, 512, 9]]", TIMELINE_FACTS, "from 0 to 7, found 9"),
+    ("timeline.json", b"[[5, 4, -512, 0]]", TIMELINE_FACTS, "5: found -512 B of parameter"),
+    ("timeline.json", b"[[5, 2, %d, 4]]" % 2**64, TIMELINE_FACTS, f"{2**64} B of activation"),
     ("tidy.csv", FILES["tidy.csv"][0][:30], TIDY, "in the middle of a line"),
     ("tidy.csv", b"", TIDY, "the file is empty"),
     (TIMM, bytes(range(256)) * 8, GPU, "found no file of a format"),

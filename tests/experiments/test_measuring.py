@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -35,12 +36,14 @@ from report.core.records.store import Stored, read_attachments, record_name
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block
-from tests.experiments.conftest import ROOT, measured
+from tests.experiments.conftest import ROOT, measure_study
 
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
 
-def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> tuple[Factors, ...]:
+def planned_cases(
+    name: str, device: Device = "cpu", *settings: str, **options: Any
+) -> tuple[Factors, ...]:
     """Return the cases that a run of the study would measure."""
     return Request(name, Path(), device, settings=settings, **options).select()[2]
 
@@ -48,16 +51,16 @@ def plan(name: str, device: Device = "cpu", *settings: str, **options: Any) -> t
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) -> None:
-    study, full = STUDIES[name].on(device), plan(name, device)
-    assert len({frozenset(case.items()) for case in full}) == len(full)
-    assert len(plan(name, device, quick=True)) < len(full)
+    study, cases = STUDIES[name].on(device), planned_cases(name, device)
+    assert len({frozenset(case.items()) for case in cases}) == len(cases)
+    assert len(planned_cases(name, device, quick=True)) < len(cases)
     for protocol in (study.plan.full, study.plan.quick):
         assert set(protocol.processes) <= set(get_args(Policy))
         assert 1 <= protocol.minimum_samples <= protocol.maximum_samples
-    cases = dict(enumerate(full))
-    selection = counting.select(study, device, cases, "auto", Path(), "no version")
+    # Two studies count executed operations, cases with little work first.
+    selection = counting.select(study, device, dict(enumerate(cases)), "auto", Path(), "no version")
     assert device == "cuda" or selection.seconds(lackey) <= lackey.BUDGET_S
-    work = [counting.multiply_adds(study, full[index]) for index in selection.new]
+    work = [counting.multiply_adds(study, cases[index]) for index in selection.new]
     assert work == sorted(work) and not selection.earlier
     assert bool(work) == (name in {"conv_scaling", "conv_profiling"})
 
@@ -65,7 +68,7 @@ def test_cases_are_unique_and_counting_takes_minutes(name: str, device: Device) 
 @pytest.mark.parametrize("name", ["conv_profiling", "conv_scaling"])
 def test_every_call_returns_the_output_of_the_last_layer(name: str) -> None:
     meta: Any = "meta"  # tensors without memory
-    for case in plan(name, "cuda"):
+    for case in planned_cases(name, "cuda"):
         workload = measure.build_workload(STUDIES[name], case, meta)
         workload.once()
         result: Any = workload.call()
@@ -75,12 +78,14 @@ def test_every_call_returns_the_output_of_the_last_layer(name: str) -> None:
 
 def test_conv_profiling_measures_the_named_shapes() -> None:
     study = STUDIES["conv_profiling"]
-    for case in plan("conv_profiling"):
+    for case in planned_cases("conv_profiling"):
         inputs, outputs = map(int, str(case["channels"]).split("-"))
-        kernel, extent, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
+        kernel, image, batch = (int(case[name]) for name in ("kernel", "input", "batch"))
+        # The layer's input is two pixels smaller than the network's images.
+        side = image - 2
         (layer,) = layers_of_case(study, case)
-        assert layer.input_shape == (batch, inputs, extent - 2, extent - 2)
-        expected_macs = batch * outputs * (extent - 1 - kernel) ** 2 * inputs * kernel**2
+        assert layer.input_shape == (batch, inputs, side, side)
+        expected_macs = batch * outputs * (side + 1 - kernel) ** 2 * inputs * kernel**2
         assert counting.multiply_adds(study, case) == expected_macs
     all_shapes = [shape for shapes in SHAPES.values() for shape in shapes]
     assert len(all_shapes) == len(set(all_shapes)), "no held-out shape was used to derive rules"
@@ -88,6 +93,7 @@ def test_conv_profiling_measures_the_named_shapes() -> None:
 
 
 def test_code_and_formats_are_read_from_the_log_of_onednn() -> None:
+    """Only executed convolutions count, not the other lines of the log."""
     shape = "mb8_ic9oc16_ih19oh17kh3sh1dh0ph0_iw19ow17kw3sw1dw0pw0"
     formats, verbose = "src:aBcd8b wei:A,attr-scratchpad:user", "onednn_verbose,v1"
     log = f"""{verbose},info,cpu,isa:Intel AVX2
@@ -98,19 +104,23 @@ def test_code_and_formats_are_read_from_the_log_of_onednn() -> None:
 
 
 def test_settings_select_cases() -> None:
-    cases = plan("inference_memory", "cpu", "sweep=peaks", "network=AlexNet", "batch=3,65,64")
-    assert {case["batch"] for case in cases} == {3, 64}
+    settings = ("sweep=peaks", "network=AlexNet", "batch=3,65,64")
+    cases = planned_cases("inference_memory", "cpu", *settings)
+    assert {case["batch"] for case in cases} == {3, 64}, "a CPU measures AlexNet up to batch 64"
     with pytest.raises(UsageError, match="no case"):
-        plan("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
+        planned_cases("inference_memory", "cpu", "sweep=tiling", "network=AlexNet")
     with pytest.raises(UsageError, match="possible are float32, bfloat16"):
-        plan("training_roofline", "cpu", "precision=tfloat32")
-    # A folder of images replaces the data set of the study.
-    cases = plan("backend_speedup", images=Path())
+        planned_cases("training_roofline", "cpu", "precision=tfloat32")
+
+
+def test_the_users_images_replace_the_data_set_of_a_study() -> None:
+    cases = planned_cases("backend_speedup", images=Path())
     assert {case["dataset"] for case in cases if "dataset" in case} == {"mnist"}
 
 
 #: A batch of 10⁹ images needs 86 TB, more than any machine has.
 TOO_MANY = 10**9
+#: Study → settings (``--set``) that select a few small cases.
 RUNS: dict[str, tuple[str, ...]] = {
     "conv_scaling": ("subject=layer", f"batch=1,{TOO_MANY}"),
     "conv_profiling": ("batch=64",),
@@ -128,8 +138,9 @@ class Run(NamedTuple):
     files: dict[str, bytes]
     records: Path
 
-    def case(self, **levels: object) -> Case:
-        (match,) = (c for c in self.stored.record.cases if levels.items() <= c.factors.items())
+    def case(self, **factors: object) -> Case:
+        """Return the only case with these factors."""
+        (match,) = (c for c in self.stored.record.cases if factors.items() <= c.factors.items())
         return match
 
 
@@ -142,7 +153,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
         records = tmp_path_factory.mktemp(name)
         words = [word for setting in RUNS[name] for word in ("--set", setting)]
         ceilings = name == "conv_scaling"
-        stored = measured(name, records, "--threads", "1", *words, ceilings=ceilings)
+        stored = measure_study(name, records, "--threads", "1", *words, ceilings=ceilings)
         return Run(stored, read_attachments(stored, ("*",), records), records)
 
     return measure_once
@@ -162,7 +173,7 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
         for series in measured_series:
             for quantity, samples in series.items():
                 assert samples and QUANTITIES[quantity].admits(samples)
-        assert len(set(case.samples("allocated_peak"))) <= 1, "memory repeats"
+        assert len(set(case.samples("allocated_peak"))) <= 1, "all calls have the same peak"
         # Records contain allocator events only for studies that replay them.
         assert ("memory_events" in case.series) == (fits and name.startswith("conv"))
         assert bool(case.rounds) == (fits and study.policies(case.factors, record.protocol) != ())
@@ -180,7 +191,7 @@ def test_a_run_writes_a_valid_anonymous_record(run: Callable[[str], Run], name: 
     assert record.started <= record.finished
     # Neither record nor attachments contain names of the machine or its user.
     names = [str(Path.home()) + "/", str(ROOT), str(records.parent)]
-    if len(socket.gethostname()) > 4:  # a shorter name may occur in other words
+    if len(socket.gethostname()) > 4:  # a shorter name could be part of a word of the record
         names.append(socket.gethostname())
     for content in (encode(record), *files.values()):
         is_gzip = content.startswith(b"\x1f\x8b")
@@ -197,7 +208,7 @@ def test_ceilings_are_measured_before_and_after_a_run(run: Callable[[str], Run])
         operations = {item.operation for item in ceilings if item.moment == moment}
         assert operations >= {"matrix_product", "convolution", "copy", "read", "triad"}
         assert work["matrix_product", "torch.mm", moment] == 2 * 1024**3
-        # 8 images of 28 by 28 pixels give 26 by 26 outputs, each of 256 channels by 9 taps of 256.
+        # FLOPs of a 3 × 3 convolution of 256 to 256 channels on 8 images of 28 × 28 pixels.
         assert work["convolution", "torch.nn.Conv2d", moment] == 2 * 8 * 26**2 * 256 * 9 * 256
         # Page mapping has no ceiling on systems that map several pages at once.
         assert work.get(("page_mapping", "mmap", moment)) in (None, 64 * 2**20 // mmap.PAGESIZE)
@@ -218,13 +229,13 @@ def test_waiting_for_images_is_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -
     pytest.importorskip("PIL")
     monkeypatch.setattr(training_roofline, "LOADED_STEPS", 2)
     monkeypatch.setattr(training_roofline, "LOADED_WARMUP", 1)
-    crops = image_loader.RandomCrops(32, 8, 4)
+    crops = image_loader.RandomCrops(side=32, image=8, count=4)
     assert crops[3].shape == (3, 8, 8) and crops[3].dtype is torch.float32
     # Normalized pixels: black is 2 standard deviations below the mean, white at most 2.45 above.
     assert -2.01 < crops[0].min() < crops[0].max() < 2.45
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     session, cores = Session("cpu", QUICK), os.sched_getaffinity(0)
-    for files in ("none", "32"):
+    for files in ("none", "32"):  # images in memory, or photographs of 32 pixels per side
         factors = {"subject": "loading", "network": "none", "image": 8, "batch": 2, "files": files}
         if files != "none" and len(cores) == 1:
             with pytest.raises(UnavailableError, match="a core of its own"):
@@ -238,6 +249,7 @@ def test_waiting_for_images_is_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
+    """Accuracy is recorded before the first and after each of 500 iterations."""
     backend_run = run("backend_speedup")
     training = backend_run.case(subject="training")
     accuracies = training.samples("test_accuracy")
@@ -247,42 +259,14 @@ def test_training_from_scratch_learns(run: Callable[[str], Run]) -> None:
     assert set(backend_run.files) == {"images.json", "backend.numpy.json"}
 
 
-def test_half_precision_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    reduced = Subject(torch.nn.ReLU(), torch.empty(1), precision="bfloat16")
+    in_bfloat16 = Subject(torch.nn.ReLU(), torch.empty(1), precision="bfloat16")
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
-        measure.refuse_emulated(reduced, "cpu")
-    measure.refuse_emulated(reduced, "cuda")
-    measure.refuse_emulated(replace(reduced, precision="float32"), "cpu")
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
-def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
-    """Preparing the limit changes the C library's heap, so a separate process measures."""
-    from multiprocessing import get_context
-
-    with get_context("spawn").Pool(1) as pool:
-        ran_by_batch = pool.apply(_search_under_limit)
-    largest = max(batch for batch, ran in ran_by_batch.items() if ran)
-    assert ran_by_batch[largest + 1] == 0
-    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
-    fits = theory.predict_batch(Limit("ResNet-20", 32, "contiguous", 16, 0), conditions)
-    assert not isinstance(fits, Missing) and fits.largest == largest
-
-
-@pytest.mark.parametrize(("largest", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
-def test_the_search_finds_the_largest_batch(largest: int, start: int) -> None:
-    tried = inference_memory._search(lambda batch: batch <= largest, start)
-    assert max((batch for batch, ran in tried.items() if ran), default=0) == largest
-    assert not tried[largest + 1] and len(tried) < 14
-
-
-def test_filling_a_heap_ends_if_the_heap_cannot_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = iter(range(100_000))
-    library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
-    monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)
-    inference_memory._fill_heap()
-    assert next(blocks) == inference_memory._LARGEST_HEAP // inference_memory._MAPPED < 100_000
+        measure.refuse_emulated(in_bfloat16, "cpu")
+    # Neither a GPU nor float32 is refused.
+    measure.refuse_emulated(in_bfloat16, "cuda")
+    measure.refuse_emulated(replace(in_bfloat16, precision="float32"), "cpu")
 
 
 def _search_under_limit() -> dict[int, int]:
@@ -292,3 +276,33 @@ def _search_under_limit() -> dict[int, int]:
     subject = inference_memory.subject({**case, "layout": "contiguous"})
     series: Any = inference_memory.largest_batch(subject, 16 * 2**20)
     return dict(zip(series["batch_tried"], series["batch_ran"], strict=True))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the limit needs glibc")
+def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
+    """Preparing the limit changes the C library's heap, so a separate process measures."""
+    with get_context("spawn").Pool(1) as pool:
+        ran_by_batch = pool.apply(_search_under_limit)
+    largest = max(batch for batch, ran in ran_by_batch.items() if ran)
+    assert ran_by_batch[largest + 1] == 0
+    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
+    limit = Limit("ResNet-20", image=32, layout="contiguous", mebibytes=16, ran=largest)
+    fits = theory.predict_batch(limit, conditions)
+    assert not isinstance(fits, Missing) and fits.largest == largest
+
+
+@pytest.mark.parametrize(("largest", "start"), [(57, 57), (73, 119), (13, 1), (0, 9), (1, 1)])
+def test_the_search_finds_the_largest_batch(largest: int, start: int) -> None:
+    tried = inference_memory._search(lambda batch: batch <= largest, start)
+    assert max((batch for batch, ran in tried.items() if ran), default=0) == largest
+    # Growing steps and bisection need few attempts.
+    assert not tried[largest + 1] and len(tried) < 14
+
+
+def test_filling_a_heap_ends_if_the_heap_cannot_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = iter(range(100_000))
+    library = SimpleNamespace(sbrk=lambda _: 0, malloc=lambda _: next(blocks))
+    monkeypatch.setattr(inference_memory.ctypes, "CDLL", lambda _: library)
+    inference_memory._fill_heap()
+    allocated = next(blocks)  # the number of blocks before this one
+    assert allocated == inference_memory._LARGEST_HEAP // inference_memory._MAPPED < 100_000

@@ -1,7 +1,7 @@
-"""Layers and operators of networks, compared with published numbers and with torch's counter.
+"""Layers and operators of networks: published counts, tiles, and requests to an allocator.
 
-Stored captures equal new captures, and contain every request to the allocator of an H100.
-Multiply-adds of random networks are exact, or the network is refused.
+A capture is the list of the operators that a call of a network runs.  Captures are compared with
+what an H100's allocator recorded, and with torch's own counter of floating-point operations.
 """
 
 import copy
@@ -71,10 +71,10 @@ def test_captured_layers_match_module_and_published_counts(name: str) -> None:
         assert layer.input_shape[0] == layer.output_shape[0] == 2
     functions = {layer.function for layer in layers if isinstance(layer, Activation)}
     assert functions == {"MobileNetV2": {"relu6"}, "LeNet-5": {"tanh"}}.get(name, {"relu"})
-    published_parameters, published_megamacs, digits = PUBLISHED[name]
-    megamacs = forward_macs(layers) / (2 * 1e6)  # of one image of two
-    assert parameters == published_parameters and round(megamacs, digits) == published_megamacs
-    if SHAPES[name] == (3, 32, 32):
+    published_parameters, published_millions, decimals = PUBLISHED[name]
+    millions = forward_macs(layers) / 2 / 1e6  # the batch has two images
+    assert parameters == published_parameters and round(millions, decimals) == published_millions
+    if SHAPES[name] == (3, 32, 32):  # these names contain the number of weighted layers
         depth = sum(isinstance(layer, Convolution | Linear) for layer in layers)
         assert name == f"ResNet-{depth}"
     if "ResNet" not in name and name != "MobileNetV2":
@@ -116,7 +116,8 @@ def test_functional_calls_and_tied_weights_are_captured() -> None:
         work = operator_work(operator)
         assert work is not None, operator
         flops += work.flops
-    assert flops == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64), "one convolution, two linear layers"
+    # For two images: one convolution of 16 × 16 pixels, and two linear layers of 8 to 8 values.
+    assert flops == 2 * (2 * 16 * 16 * 8 * 27 + 2 * 2 * 64)
     assert {operator.module for operator in network.operators} >= {"", "first", "second"}
 
 
@@ -142,9 +143,16 @@ def convolution(kernel: int, stride: int, padding: int) -> nn.Module:
     return set_whole_weights(nn.Conv2d(4, 3, kernel, stride, min(padding, kernel - 1)))
 
 
-WINDOW = st.integers(1, 5), st.integers(1, 3), st.integers(0, 2)
-CONVOLUTIONS = st.builds(partial, st.just(convolution), *WINDOW)
-BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
+CONVOLUTIONS = st.builds(
+    partial,
+    st.just(convolution),
+    kernel=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+)
+BLOCKS = st.sampled_from(
+    [partial(block, channels=4, stride=1), partial(block, channels=8, stride=2)]
+)
 
 
 @given(
@@ -153,8 +161,10 @@ BLOCKS = st.sampled_from([partial(block, 4, 1), partial(block, 8, 2)])
     tile=st.integers(1, 45),
 )
 @settings(max_examples=80, deadline=None)
-def test_tiling_exact(build: Callable[[], nn.Module], extents: tuple[int, int], tile: int) -> None:
-    """The tile size may exceed or not divide the map's extents."""
+def test_tiles_give_exactly_the_whole_map(
+    build: Callable[[], nn.Module], extents: tuple[int, int], tile: int
+) -> None:
+    """The side of a tile (pixels) may exceed the map's extents, and need not divide them."""
     module, generator = build(), torch.Generator().manual_seed(1)
     images = torch.randint(-3, 4, (2, 4, *extents), generator=generator).double()
     with torch.no_grad():
@@ -178,10 +188,11 @@ def test_tiled_networks_compute_the_same_maps(form: Form, layout: torch.memory_f
     maps, flops_of_tiles = maps_and_flops(tile_network(network, form, 8))
     assert torch.allclose(maps, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
     assert maps.is_contiguous(memory_format=layout)
-    # Tiles through several layers overlap, and compute their borders twice.
+    # Tiles that pass several layers overlap, so that their borders are computed twice.
     assert flops_of_tiles == flops if form == "tiled_layers" else flops_of_tiles > flops
 
 
+#: Records of an H100, with the bytes of all requests to PyTorch's allocator (``memory_events``).
 INFERENCE = "inference_memory/20261122T103140Z-nvidia-h100-80gb-hbm3-a086b081.json"
 TRAINING = "training_roofline/20261122T103542Z-nvidia-h100-80gb-hbm3-893e6327.json"
 #: Size (B) of cuBLAS's workspaces after the first product, from the record's allocation history.
@@ -194,6 +205,7 @@ def cases(file: str) -> tuple[Case, ...]:
 
 
 def case(file: str, **factors: object) -> Case:
+    """Return the only contiguous case of a record in float32 with these factors."""
     factors |= {"layout": "contiguous", "precision": "float32"}
     (match,) = (c for c in cases(file) if factors.items() <= c.factors.items())
     return match
@@ -211,8 +223,11 @@ def training_theory(batch: int) -> Theory:
     return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
 
 
-def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
-    """Yield operator and bytes of each allocated tensor, without labels (made by ``zeros``)."""
+def allocated_tensors(theory: Theory) -> Iterator[tuple[str, int]]:
+    """Yield operator and bytes of each tensor that theory allocates.
+
+    ``zeros`` makes the labels of a training step; they are left out.
+    """
     for operator in theory.network.operators:
         for request in requests_of(operator, theory.network):
             if isinstance(request, Allocate) and request.bytes and operator.base_name != "zeros":
@@ -222,10 +237,10 @@ def tensors(theory: Theory) -> Iterator[tuple[str, int]]:
 def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str, int]]:
     """Return operator and bytes of the measured requests that are no tensors of theory.
 
-    ``events`` are bytes, negative if freed.  All tensors of theory must occur in order; an operator
-    requests its results before workspaces.  Requests after the last tensor belong to the update.
+    ``events`` are bytes, negative if freed.  All tensors of theory must occur in order.  A further
+    request belongs to the operator of the tensor before it, or after the last tensor to the update.
     """
-    expected, extra, operator = list(tensors(theory)), [], "start"
+    expected, extra, operator = list(allocated_tensors(theory)), [], "start"
     for event in events:
         if event < 0:
             continue
@@ -238,10 +253,10 @@ def further_requests(theory: Theory, events: Sequence[float]) -> list[tuple[str,
 
 
 @pytest.mark.parametrize(("name", "batch"), [
-    *(("LeNet-5", batch) for batch in (1, 64, 1024)),
-    *(("AlexNet", batch) for batch in (1, 8, 64, 128)),
-    *(("VGG-16", batch) for batch in (8, 640)),
-    *(("ResNet-20", batch) for batch in (1, 128, 256, 1024)),
+    ("LeNet-5", 1), ("LeNet-5", 64), ("LeNet-5", 1024),
+    ("AlexNet", 1), ("AlexNet", 8), ("AlexNet", 64), ("AlexNet", 128),
+    ("VGG-16", 8), ("VGG-16", 640),
+    ("ResNet-20", 1), ("ResNet-20", 128), ("ResNet-20", 256), ("ResNet-20", 1024),
 ])  # fmt: skip
 def test_inference_requests_tensors_of_theory_and_workspaces(name: str, batch: int) -> None:
     image = INPUT_SHAPES[name][1]
@@ -265,16 +280,17 @@ def test_training_requests_the_tensors_of_theory_in_order(batch: int) -> None:
     theory = training_theory(batch)
     extra = further_requests(theory, measured.samples("memory_events"))
     # The update requests a tensor per parameter for the weight decay, which theory lacks.
-    parameters = sorted(tensor.bytes for tensor in theory.network.parameters.values())
-    of_update = sorted(size for operator, size in extra if operator == "update")
-    assert of_update[-len(parameters) :] == parameters
+    parameter_sizes = sorted(tensor.bytes for tensor in theory.network.parameters.values())
+    update_sizes = sorted(size for operator, size in extra if operator == "update")
+    assert update_sizes[-len(parameter_sizes) :] == parameter_sizes
     assert {operator for operator, _ in extra} <= {"convolution", "convolution_backward", "update"}
     (allocated, *_) = measured.samples("allocated_peak")
     assert theory.peak is not None
     assert 0.9 * allocated < theory.peak.total < allocated
 
 
-def test_operators_without_workspace_ran_in_these_calls() -> None:
+def test_operators_without_workspace_ran_in_the_calls_above() -> None:
+    """Above, only convolutions requested workspaces."""
     theories = [inference_theory(name, 1) for name in ("LeNet-5", "AlexNet", "ResNet-20")]
     operators: set[str] = set()
     for theory in (*theories, training_theory(32)):
@@ -299,7 +315,7 @@ UNCOUNTED = {
     "mkldnn_rnn_layer", "mv", "dot",
 }  # fmt: skip
 
-#: Function that draws one of several values.
+#: Type of a function that draws one of several values.
 Pick = Callable[[Any], Any]
 ACTIVATIONS = (
     nn.ReLU(), nn.ReLU6(inplace=True), nn.GELU(), nn.SiLU(inplace=True), nn.Hardswish(), nn.Tanh(),
@@ -307,7 +323,7 @@ ACTIVATIONS = (
 
 
 class Joined(nn.Module):
-    """Sum or concatenation of an input and a branch."""
+    """Sum or concatenation of an input and the result of a branch."""
 
     def __init__(self, branch: nn.Module, join: str) -> None:
         super().__init__()
@@ -400,22 +416,23 @@ def networks(draw: st.DrawFn) -> tuple[nn.Module, tuple[int, ...]]:
         return draw(st.sampled_from(options))
 
     sequence, maps, volume = (sequence_layer, 3), (map_layer, 4), (volume_layer, 5)
-    draw_layer, rank = pick((sequence, maps, sequence, maps, volume))  # volumes are slower
-    shape = (pick((1, 2, 3)), *(pick(range(1, 7)) for _ in range(rank - 1)))
+    # Volumes are drawn less often, since they are slower.
+    draw_layer, dimensions = pick((sequence, maps, sequence, maps, volume))
+    input_shape = (pick((1, 2, 3)), *(pick(range(1, 7)) for _ in range(dimensions - 1)))
     layers: list[nn.Module] = []
-    current = shape
+    shape = input_shape
     for _ in range(pick(range(1, 7))):
-        layer = draw_layer(pick, current).eval()
+        layer = draw_layer(pick, shape).eval()
         try:
             with torch.no_grad():
-                result = layer(torch.zeros(current))
+                result = layer(torch.zeros(shape))
         except ValueError:  # torch cannot normalize a single value
             break
         if result.numel() == 0 or result.numel() > 20_000:
             break
         layers.append(layer)
-        current = tuple(result.shape)
-    return nn.Sequential(*layers).eval(), shape
+        shape = tuple(result.shape)
+    return nn.Sequential(*layers).eval(), input_shape
 
 
 @settings(max_examples=100, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -436,6 +453,9 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
             module.train(trains)(torch.randn(shape)).sum().backward()
         return
     assert (theory.parameters, theory.refused) == (parameters, ())
-    operators = zip(theory.network.operators, theory.work, strict=True)
-    flops = sum(work.flops for op, work in operators if work and op.base_name not in UNCOUNTED)
+    flops = 0
+    for operator, work in zip(theory.network.operators, theory.work, strict=True):
+        if work and operator.base_name not in UNCOUNTED:
+            flops += work.flops
+    # The counter saw only a forward pass.
     assert trains or flops == expected

@@ -1,4 +1,4 @@
-"""Predicted peaks of memory, compared with events of the allocator."""
+"""Predicted peaks of a call's live bytes, compared with the allocator's events in PyTorch."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +26,7 @@ from report.theory.workspaces import OF_OPERATORS, WITHOUT_WORKSPACE
 from tests.experiments.functions import Function
 
 Shape = tuple[int, ...]
+#: Contiguous tensors in float32.
 CONTIGUOUS = networks.Variant()
 VARIANTS = (
     CONTIGUOUS,
@@ -35,7 +36,7 @@ VARIANTS = (
 )
 
 
-def measured(
+def measure_bytes(
     build: Callable[[], nn.Module], shape: Shape, variant: networks.Variant = CONTIGUOUS
 ) -> tuple[int, int]:
     """Measure the live bytes before one call and the peak during the call."""
@@ -53,7 +54,7 @@ def measured(
 
         return Workload(call)
 
-    series = memory.measure_cpu(workload, 1)
+    series = memory.measure_cpu(workload, measurements=1)
     return int(series["allocated_before"][0]), int(series["allocated_peak"][0])
 
 
@@ -63,28 +64,30 @@ def measured(
     [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8), ("AlexNet", 8)],
 )
 def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Variant) -> None:
-    """Stored captures are used, with and without autocast."""
+    """The captures are the stored ones, with which papers are built; bfloat16 is autocast."""
     if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
-    before, peak = measured(partial(catalogue.build_network, name), shape, variant)
+    before, peak = measure_bytes(partial(catalogue.build_network, name), shape, variant)
     captured = networks.load_capture(name, shape[-1], variant)
     assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
-        torch.get_num_threads(),
-        vector_block(torch.backends.cpu.get_cpu_capability()),
-        torch.cpu._is_amx_tile_supported(),
+        threads=torch.get_num_threads(),
+        block=vector_block(torch.backends.cpu.get_cpu_capability()),
+        tiles=torch.cpu._is_amx_tile_supported(),
     )
     predicted = peaks.peak(captured, batch, conditions)
     assert predicted.before == before
     assert predicted.total == peak if predicted.complete else predicted.total <= peak
 
 
+#: Shapes of inputs: a matrix, images, and a batch of matrices.
 ROWS, MAPS, BATCH = (4, 70), (2, 3, 20, 20), (3, 40, 70)
 #: Operators with only one argument.
 _UNARY = ("relu", "relu_", "sigmoid", "tanh", "gelu", "silu", "hardswish", "hardsigmoid",
           "leaky_relu", "hardtanh_", "sigmoid_", "sin", "cos", "clone")  # fmt: skip
-#: Name of an operator (and of a variant) → function that calls the operator, shape of its input.
+#: Name of an operator, and after a comma of a variant → function that calls the operator, and shape
+#: of its input.
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     **{name: (getattr(functional, name, None) or getattr(torch, name), ROWS) for name in _UNARY},
     "silu_": (lambda x: functional.silu(x, inplace=True), ROWS),
@@ -132,11 +135,11 @@ OPERATORS: dict[str, tuple[Callable[[Any], Any], Shape]] = {
 }  # fmt: skip
 
 
-def test_every_operator_with_a_workspace_rule_is_tried() -> None:
+def test_every_operator_whose_workspace_is_known_is_tried() -> None:
     assert {name.partition(",")[0] for name in OPERATORS} == WITHOUT_WORKSPACE | set(OF_OPERATORS)
 
 
-#: Views with the same number of dimensions and another memory layout.
+#: Functions to views with the same number of dimensions and another memory layout.
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "whole": lambda x: x,
     "chunk": lambda x: x.chunk(2, 1)[1],
@@ -153,8 +156,9 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("view", list(VIEWS))
 @pytest.mark.parametrize("name", list(OPERATORS))
 def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str) -> None:
+    """A workspace is memory that an operator allocates only during its call."""
     function, shape = OPERATORS[name]
-    shape = tuple(2 * extent for extent in shape)
+    shape = tuple(2 * extent for extent in shape)  # so that views can halve each extent
     # The operator's input is a product, so that it can be freed during the call.
     build = partial(Function, lambda x: function(VIEWS[view](x * x)))
     try:
@@ -164,16 +168,16 @@ def test_rules_of_workspaces_predict_the_peak_of_operators(name: str, view: str)
     theory = capture_theory(build, [Input(shape)])
     assert theory.complete or view != "whole", theory.may_take_more
     assert theory.peak is not None
-    predicted, (_, peak) = theory.peak.total, measured(build, shape)
+    predicted, (_, peak) = theory.peak.total, measure_bytes(build, shape)
     if predicted > peak:  # the profiler misses an event once in thousands of runs
-        _, peak = measured(build, shape)
+        _, peak = measure_bytes(build, shape)
     assert predicted == peak if theory.complete else predicted <= peak, theory.may_take_more
 
 
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("name", ["LeNet-5", "ResNet-20"])
 def test_the_peak_of_a_step_equals_pytorchs_tracker(name: str, optimizer: Any) -> None:
-    from torch.distributed._tools.mem_tracker import MemTracker  # imported for a second
+    from torch.distributed._tools.mem_tracker import MemTracker  # the import takes a second
 
     build, shape = partial(catalogue.build_network, name), (16, *catalogue.INPUT_SHAPES[name])
     module, images = build().train(), torch.randn(shape)
@@ -190,16 +194,17 @@ def test_the_peak_of_a_step_equals_pytorchs_tracker(name: str, optimizer: Any) -
     assert max(sum(moment.alive.values()) for moment in theory.moments) == tracked["Total"]
 
 
-MEASURED = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
+TIMELINE = Path(__file__).parent / "imported" / "memory_timeline.raw.gz"
 
 
 def test_the_peak_of_a_step_matches_a_published_timeline() -> None:
+    """The timeline is of ResNet-50 on a GPU; activations exceed theory by at most 0.2 %."""
     build = partial(catalogue.build_network, "ResNet-50", "in_place")
     network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.
     blocks = tuple(map(DEFAULT.rounded, network.storages))
     theory = Theory(msgspec.structs.replace(network, storages=blocks), Conditions())
-    measured = highest_bytes(MEASURED.read_bytes(), MEASURED.name)
+    measured = highest_bytes(TIMELINE.read_bytes(), TIMELINE.name)
     predicted = max(moment.alive["activations"] for moment in theory.moments)
     assert 0 <= measured["activation"] - predicted <= 0.002 * measured["activation"]
     parameters = 4 * network.parameter_count

@@ -1,6 +1,6 @@
 """Times and bytes: the timed part of a call, numbers of samples, and the order of processes.
 
-``test_predicted_peaks`` and ``test_measuring`` test sizes that PyTorch's profiler reports.
+Bytes that PyTorch's profiler reports are tested in ``test_predicted_peaks`` and ``test_measuring``.
 """
 
 import mmap
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,7 +74,7 @@ def test_calls_are_reset_before_and_freed_after_timing(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(time, "perf_counter_ns", tick)
     workload = Workload(call=Result, reset=lambda: order.append("reset"))
-    series = timing.sample_times(workload, protocol(3, 3, 60.0), "cpu")
+    series = timing.sample_times(workload, protocol(minimum=3, maximum=3, budget=60.0), "cpu")
     calls = len(order) // 4
     assert order == ["reset", "clock", "clock", "freed"] * calls
     assert calls >= 1 + 2 + 3, "the first call, two calls of the warm-up, and three samples"
@@ -85,7 +86,7 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     names = iter(("start", "end"))
 
-    def event(enable_timing: bool) -> Any:
+    def make_event(enable_timing: bool) -> Any:
         assert enable_timing
         name = next(names)
         event = SimpleNamespace(record=lambda: order.append(name))
@@ -93,7 +94,7 @@ def test_cuda_events_enclose_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
             event.elapsed_time = lambda end: 2.5
         return event
 
-    cuda = SimpleNamespace(Event=event, synchronize=lambda: order.append("synchronize"))
+    cuda = SimpleNamespace(Event=make_event, synchronize=lambda: order.append("synchronize"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     assert timing.cuda_clock(Workload(lambda: order.append("call"))) == CallTime(0.0025)
     assert order == ["synchronize", "start", "call", "end", "synchronize"]
@@ -116,11 +117,18 @@ def test_a_step_is_stochastic_gradient_descent() -> None:
 
 
 def test_the_warm_up_of_slow_steps_ends_early() -> None:
-    slow = protocol(5, 15, 2.0)
-    assert timing.warm_up(lambda: 5.0, slow, now=iter((0.0, 5.0)).__next__) == 3
-    assert timing.warm_up(lambda: 0.001, slow) == 5  # the first call and four steady calls
-    steady = [timing.is_steady([1.0, last, 1.2, 1.2]) for last in (0.979, 0.98)]
-    assert steady == [False, True], "a call that is 2 % faster is not steady"
+    """The protocol asks for two calls after the first; slow calls then exceed half of the budget.
+
+    Fast calls continue until four calls after the first are steady.
+    """
+    plan = protocol(minimum=5, maximum=15, budget=2.0)
+    assert timing.warm_up(lambda: 5.0, plan, now=iter((0.0, 5.0)).__next__) == 3
+    assert timing.warm_up(lambda: 0.001, plan) == 5
+
+
+def test_calls_are_steady_without_a_gain_of_more_than_2_percent() -> None:
+    assert not timing.is_steady([1.0, 0.979, 1.2, 1.2])
+    assert timing.is_steady([1.0, 0.98, 1.2, 1.2])
 
 
 POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
@@ -134,7 +142,7 @@ POLICIES: tuple[Policy, ...] = ("retained", "default", "jemalloc")
 def test_policies_alternate(planned: dict[Policy, int], cases: set[int], seed: int) -> None:
     """A round measures each case in one process, under one policy of the allocator.
 
-    All policies run their n-th process before any runs its next one.
+    All policies run their n-th process before any policy runs its next one.
     """
     rounds = plan_rounds(planned)
     for policy, count in planned.items():
@@ -148,24 +156,21 @@ def test_policies_alternate(planned: dict[Policy, int], cases: set[int], seed: i
         assert shuffle_cases(sorted(cases, reverse=True), seed, round_) == order
 
 
-def result(case: int, seconds: float, process: int = 1, **fault: Any) -> RoundResult:
+def result(case: int, seconds: float = 1.0, process: int = 1, **fault: Any) -> RoundResult:
     """Return a case's result in a process; ``fault``: fields of a disturbance or failure."""
     series = {} if "reason" in fault else {"time": (seconds,)}
     round_ = Round(process=process, policy="retained", series=series, **fault)
     return RoundResult(case=case, round=round_, seconds=seconds)
 
 
-@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
-def test_processes_stay_in_budget(durations: list[float], processes: int, budget: float) -> None:
-    spent, counts = budgeted(durations, processes, budget)
-    assert set(counts) == set(range(len(durations)))
-    assert spent <= max(budget, sum(durations)) * (1 + 1e-9)
-    if processes * sum(durations) <= budget * (1 - 1e-9):
-        assert set(counts.values()) == {processes}
+def run_in_budget(
+    durations: list[float], processes: int, budget: float
+) -> tuple[float, Counter[int]]:
+    """Simulate a run of at most ``processes`` processes per case.
 
-
-def budgeted(durations: list[float], processes: int, budget: float) -> tuple[float, Counter[int]]:
-    """Simulate a run within ``budget`` (s); return the time spent and the processes per case."""
+    ``durations`` are the times (s) of the cases in a process, ``budget`` the time (s) of the run.
+    Return the time spent and the processes per case.
+    """
     results, spent = list[RoundResult](), 0.0
     cases = range(len(durations))
     for process in range(1, processes + 1):
@@ -177,22 +182,40 @@ def budgeted(durations: list[float], processes: int, budget: float) -> tuple[flo
     return spent, Counter(item.case for item in results)
 
 
-def test_long_cases_have_fewer_processes_and_disturbed_cases_more() -> None:
-    assert budgeted([1.0, 1.0, 30.0], 6, 80.0)[1] == {0: 6, 1: 6, 2: 2}
-    # The case with less total time comes first; its process uses up the budget.
-    earlier = [result(0, 3.0), result(1, 2.0), result(1, 2.0, 2)]
-    assert affordable_cases((0, 1), earlier, "retained", 1, 3.5) == {0}
-    # A disturbed case is repeated until a process was not disturbed.
-    disturbed = [result(0, 1.0), result(0, 1.0, 2, disturbance="somebody"), result(1, 1.0)]
-    repeated_once = [*disturbed, result(0, 1.0, 3, disturbance="still")]
-    repeated_twice = [*repeated_once, result(0, 1.0, 4)]
-    for results, expected in ((disturbed, (0,)), (repeated_once, (0,)), (repeated_twice, ())):
-        assert disturbed_cases((0, 1), results, "retained", planned=2) == expected
-    assert disturbed_cases((0, 1), disturbed, "default", planned=2) == ()
-    # A case fails if every process failed, with the first reason.
-    failed = [result(0, 1.0, n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=9), st.integers(1, 9), st.floats(1, 900))
+def test_processes_stay_in_budget(durations: list[float], processes: int, budget: float) -> None:
+    """Every case is measured once, even if that exceeds the budget."""
+    spent, counts = run_in_budget(durations, processes, budget)
+    assert set(counts) == set(range(len(durations)))
+    assert spent <= max(budget, sum(durations)) * (1 + 1e-9)
+    if processes * sum(durations) <= budget * (1 - 1e-9):
+        assert set(counts.values()) == {processes}
+
+
+def test_long_cases_have_fewer_processes() -> None:
+    _, processes_by_case = run_in_budget([1.0, 1.0, 30.0], processes=6, budget=80.0)
+    assert processes_by_case == {0: 6, 1: 6, 2: 2}
+    # Case 0 has the smaller total time so far (3 s and 4 s), and its process uses up the budget.
+    earlier = [result(0, 3.0), result(1, 2.0), result(1, 2.0, process=2)]
+    selected = affordable_cases((0, 1), earlier, "retained", rounds_left=1, seconds_left=3.5)
+    assert selected == {0}
+
+
+def test_a_disturbed_case_is_repeated_until_a_process_is_undisturbed() -> None:
+    results = [result(0), result(0, process=2, disturbance="somebody"), result(1)]
+    disturbed = partial(disturbed_cases, (0, 1), results, planned=2)
+    assert disturbed("default") == ()
+    assert disturbed("retained") == (0,)
+    results.append(result(0, process=3, disturbance="still"))
+    assert disturbed("retained") == (0,)
+    results.append(result(0, process=4))
+    assert disturbed("retained") == ()
+
+
+def test_a_case_fails_with_the_first_reason_if_every_process_failed() -> None:
+    failed = [result(0, process=n, status="failed", reason=f"It broke {n}.").round for n in (1, 2)]
     assert outcome_of_rounds(failed) == ("failed", "It broke 1.")
-    assert outcome_of_rounds([*failed, result(0, 1.0, 3).round]) == ("ok", None)
+    assert outcome_of_rounds([*failed, result(0, process=3).round]) == ("ok", None)
 
 
 def test_ceilings_are_remeasured_when_a_case_exceeds_them(
@@ -249,7 +272,7 @@ def test_a_crashing_case_does_not_affect_other_cases(
     assert [(r.policy, r.process) for r in plain.rounds] == [
         ("retained", 1), ("default", 1), ("default", 2), ("retained", 2),
     ]  # fmt: skip
-    assert plain.samples("time") == (0.001,) * 2
+    assert plain.samples("time") == (0.001,) * 2, "one time per process that keeps freed memory"
     # ``tiny_timed`` stores whether glibc keeps freed memory, and the process number, as losses.
     keeps_memory = {(r.policy, r.samples("train_loss")[0]) for r in plain.rounds}
     assert keeps_memory == {("default", 0), ("retained", 1)}
@@ -257,18 +280,19 @@ def test_a_crashing_case_does_not_affect_other_cases(
     process_ids = [r.samples("step_loss")[0] for case in (plain, disturbed) for r in case.rounds]
     assert len(set(process_ids)) == len(process_ids)
 
-    # Disturbed rounds are recorded with the disturbance and repeated as often as allowed.
+    # Disturbed rounds are recorded with the disturbance; each policy repeats both of its processes.
     assert {r.disturbance for r in plain.rounds} == {None}
     assert {r.disturbance for r in disturbed.rounds} == {"a test"}
-    assert len(disturbed.rounds) == 4 + 2 * min(2, rounds.MAX_REPEATS)
+    assert len(disturbed.rounds) == 4 + 4
     assert set(disturbed.samples("time")) == {tiny_study.DISTURBED / 1000}
     assert any("again" in note for note in notes.notes)
 
 
 MIB = 2**20
 
-#: Allocation history of two calls of a layer: parameters of 1000 B; per call, a workspace of 700 B
-#: and a result of 600 B; the second call reuses the addresses of the first.
+#: Allocation history of two calls of a layer: action, address and size (B).  The parameters have
+#: 1000 B; a call allocates a workspace of 700 B and a result of 600 B.  The second call reuses the
+#: addresses of the first.
 HISTORY = (
     ("alloc", 1, 1000), ("segment_alloc", 9, 2 * MIB),
     ("alloc", 2, 700), ("alloc", 3, 600), ("free_requested", 2, 700), ("free_completed", 2, 700),
@@ -276,23 +300,25 @@ HISTORY = (
     ("alloc", 2, 700), ("alloc", 3, 600), ("free_completed", 2, 700),
 )  # fmt: skip
 ENTRIES = [{"action": action, "addr": address, "size": size} for action, address, size in HISTORY]
+#: Number of entries before the second call.
+EARLIER_ENTRIES = 7
 #: Requests of the second call in B, negative if freed.
-CALL = {"memory_events": (700, 600, -700)}
-#: Also the requests before that call, and the number of the block in each of all requests.
-REQUESTS = CALL | {
+SECOND_CALL = {"memory_events": (700, 600, -700)}
+#: Also the requests before that call, and for all requests the number of the allocated block.
+ALL_REQUESTS = SECOND_CALL | {
     "memory_events_before": (1000, 700, 600, -700, -600),
     "memory_owners": (0, 1, 2, 1, 2, 3, 4, 3),
 }
 
 
-@pytest.mark.parametrize(
-    ("missed", "was_empty", "expected"),
-    [(0, True, REQUESTS), (0, False, CALL), (3, True, CALL), (10, True, {})],
-)
-def test_allocations_by_call(missed: int, was_empty: bool, expected: dict[str, Any]) -> None:
-    """Earlier requests are unknown if the history lacks entries or the cache was not empty."""
-    entries_before_call = 7
-    series = memory.request_series(ENTRIES[missed:], entries_before_call - missed, was_empty)
+@pytest.mark.parametrize(("missed", "was_empty", "expected"), [
+    (0, True, ALL_REQUESTS), (0, False, SECOND_CALL), (3, True, SECOND_CALL), (10, True, {}),
+])  # fmt: skip
+def test_earlier_requests_are_known_from_a_whole_history(
+    missed: int, was_empty: bool, expected: dict[str, Any]
+) -> None:
+    """The history may lack the ``missed`` first entries, or the cache was not empty before it."""
+    series = memory.request_series(ENTRIES[missed:], EARLIER_ENTRIES - missed, was_empty)
     assert series == expected
 
 
@@ -309,7 +335,8 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
             order.append("freed")
 
     def call() -> Result:
-        trace.extend(ENTRIES[7:] if "call" in order else ENTRIES[:7])
+        is_second = "call" in order
+        trace.extend(ENTRIES[EARLIER_ENTRIES:] if is_second else ENTRIES[:EARLIER_ENTRIES])
         order.append("call")
         return Result()
 
@@ -331,7 +358,7 @@ def test_allocator_statistics_are_read_around_each_call(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=extension))
     series = memory.measure_cuda(lambda: Workload(call))
     assert order[3:] == ["clear", "read", "call", "read", "freed"] * 3
-    assert series == REQUESTS | {
+    assert series == ALL_REQUESTS | {
         "allocated_before": (1024,) * 3, "allocated_after": (2048,) * 3,
         "allocated_peak": (3072,) * 3, "requested_before": (1000,) * 3,
         "requested_after": (2000,) * 3, "requested_peak": (2300,) * 3,
@@ -347,7 +374,8 @@ def test_throttling_is_read_from_nvml(
     monkeypatch: pytest.MonkeyPatch, reasons: tuple[int, ...], cause: str | None
 ) -> None:
     """NVML's reasons are bits: 1 idle, 4 power limit, 8 slowed by the hardware, 0x20 heat."""
-    reasons_in_turn, order, energies = iter(reasons), list[str](), iter((1_000_000, 1_501_000))
+    reasons_in_turn, order = iter(reasons), list[str]()
+    energies = iter((1_000_000, 1_501_000))  # of a counter in mJ, before and after the calls
     nvml = SimpleNamespace(
         NVML_CLOCK_SM=1, NVML_TEMPERATURE_GPU=0, nvmlInit=lambda: order.append("read"),
         nvmlDeviceGetHandleByUUID={"GPU-0-1": "gpu"}.__getitem__,
@@ -392,6 +420,7 @@ def test_the_energy_of_a_call_adds_all_packages(
     domains = {"0": "package-0", "0:0": "core", "1": "package-1", "2": "psys"}
 
     def read(*energies: int) -> Any:
+        """Write the counters of the four domains (µJ); return the readings of the packages."""
         for (number, name), energy in zip(domains.items(), energies, strict=True):
             files = {"name": name, "energy_uj": energy, "max_energy_range_uj": 1000}
             content = {file: f"{value}\n" for file, value in files.items()}
@@ -402,14 +431,17 @@ def test_the_energy_of_a_call_adds_all_packages(
     (tmp_path / "intel-rapl:1/energy_uj").unlink()
     denied = Missing("the energy counter cannot be read (No such file or directory)")
     assert sensors.read_energy("cpu") == denied
-    series = sensors.energy_series(before, after, 4)
+    # 500 µJ in four calls.
+    series = sensors.energy_series(before, after, calls=4)
     assert series == {"energy": (pytest.approx(125e-6),), "energy_calls": (4,)}
     assert all(QUANTITIES[name].admits(samples) for name, samples in series.items())
-    for unusable in (before, denied):
-        assert sensors.energy_series(before, unusable, 4) == {}
+    # Neither an unchanged counter nor a missing reading gives a series.
+    assert sensors.energy_series(before, before, calls=4) == {}
+    assert sensors.energy_series(before, denied, calls=4) == {}
 
 
-#: Program that traces a call with 1 block of 8 MiB and a call with 3; the last block is the result.
+#: Program that traces a call with one block of 8 MiB, and a call with three.  The last block is the
+#: result.
 _PROGRAM = """
 import sys, msgspec, numpy
 from experiments.harness import policies
@@ -425,10 +457,13 @@ sys.stdout.buffer.write(msgspec.json.encode(traces))
 
 
 def test_policies_set_variables_of_the_allocator() -> None:
-    """glibc returns free memory at the end of the heap if it exceeds twice the largest block."""
     assert policies.variables("jemalloc")["MALLOC_CONF"].startswith("dirty_decay_ms:-1")
     environment_variable = policies.variables("mmap_threshold")["GLIBC_TUNABLES"]
     assert environment_variable == f"glibc.malloc.mmap_threshold={2**32}"
+
+
+def test_blocks_and_returned_memory_are_traced() -> None:
+    """glibc returns free memory at the end of the heap if it exceeds twice the largest block."""
     if reason := policies.unavailable("traced", "cpu"):
         pytest.skip(reason)
     environment = {**os.environ, **policies.variables("traced")}
@@ -460,9 +495,14 @@ def test_a_memory_limit_is_enforced_and_removed() -> None:
         bytearray(4 * limits.available_memory())
 
 
-def test_ceilings_reach_every_cache_and_map_every_page() -> None:
-    assert working_sets(factory.CACHES, 2, 8, 2**40) == (32 * 2**10, MIB, 16 * MIB, 128 * MIB)
-    assert working_sets((), 2, 8, MIB) == (MIB,)
+def test_working_sets_are_half_of_each_cache_and_far_beyond_all_caches() -> None:
+    """Two threads use two caches of 32 KiB and two of 1 MiB, but share that of 32 MiB."""
+    sizes = working_sets(factory.CACHES, threads=2, cores=8, largest=2**40)
+    assert sizes == (32 * 2**10, MIB, 16 * MIB, 4 * 32 * MIB)
+    assert working_sets((), threads=2, cores=8, largest=MIB) == (MIB,)
+
+
+def test_the_ceiling_of_page_mapping_needs_a_fault_per_page() -> None:
     pages = 64 * MIB // mmap.PAGESIZE
     assert page_problem([pages, pages + 1, pages + 2]) is None
     for faults in ([3, 3, 3], [2 * pages] * 2):

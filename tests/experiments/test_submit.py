@@ -1,4 +1,7 @@
-"""Sweeps submitted as local or SLURM jobs, and GPU sessions that run several studies."""
+"""Sweeps submitted as local or SLURM jobs, and GPU sessions that run several studies.
+
+A sweep is a run that is divided into shards; one job measures one shard.
+"""
 
 import os
 import signal
@@ -25,14 +28,15 @@ from report.core.records.pooling import missing_shards, runs_of
 from report.core.records.record import Case, Protocol, Shard
 from report.core.records.store import read_records
 from tests import factory
-from tests.experiments.conftest import Ask, Driver, Notes, finished, make_header
+from tests.experiments.conftest import Ask, Driver, Notes, make_header, wait_for
 
 LOCAL = ("--cluster", "local", "--nodes", "2")
 
 
 def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
+    """The case of size 3 waits until the job that measures it is killed."""
     pytest.importorskip("submitit")
-    # The study writes its run's process number into this file while the case of size 3 waits.
+    # While the case waits, this file contains the process number of the job.
     process_number, driver = tmp_path / "held", Driver(tmp_path)
     monkeypatch.setenv("TINY_STUDY", "tiny_timed")
     monkeypatch.setenv("TINY_HELD", str(process_number))
@@ -45,7 +49,7 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
     factory.wait_until(process_number.exists, process)
     factory.wait_until(first_case_is_saved, process)
     os.kill(int(process_number.read_text()), signal.SIGKILL)
-    code, messages = finished(process)
+    code, messages = wait_for(process)
     assert code == 0, messages
     for message in ("Submitted shards 1, 2 of 2; ", "Submitted shards 1 of 2; ", "newest full run"):
         assert message in messages
@@ -57,11 +61,12 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
         assert processes == [("default", 1), ("retained", 1), ("retained", 2)]
         assert {round_.samples("time") for round_ in case.rounds} == {(size / 1000,)}
     assert driver.journals() == []
-    assert sorted(driver.measured()) == ["1", "2", "3", "3", "4", "5", "6"]
+    # Only the killed case was measured again.
+    assert sorted(driver.measured_sizes()) == ["1", "2", "3", "3", "4", "5", "6"]
     monkeypatch.setitem(registry.STUDIES, "tiny", "tiny_timed")
     assert ask("status", "tiny", "--records", driver.data)[1].count("measured  ") == 2
-    assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "nothing is left"
-    # Other threads or another kind of node would be another sweep.
+    assert ask("submit", "tiny", *LOCAL, "--records", driver.data)[0] == 0, "no shard is missing"
+    # With another number of threads or on another kind of node, all shards would be missing.
     ((first_part, _),) = sweeps("tiny", driver.data)
     default = first_part.environment.threads
     for threads, label, state in (
@@ -77,9 +82,9 @@ def test_killed_jobs_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as
 def test_jobs_without_progress_end_the_submission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Notes
 ) -> None:
-    """Before job n, shard 2 has ``saved[n]`` finished cases; later jobs add none.
+    """Before job n (from 0), shard 2 has ``saved[n]`` finished cases, from job 3 on always 4.
 
-    Before the last job, the record of shard 1 disappears, which must not submit shard 1.
+    After job 5, the record of shard 1 disappears; shard 1 must not be submitted.
     """
     saved = (3, 1, 0, 4)
     started, log = list[int](), tmp_path / "a.log"
@@ -103,10 +108,13 @@ def test_jobs_without_progress_end_the_submission(
     reason = r"Shard 2 was submitted 3 times without progress, .* 1 min .*a.log ends with: killed"
     with pytest.raises(MeasurementError, match=reason):
         submit._submit_missing(jobs, notes)
-    assert started == [2] * 6, "the last three of six jobs finish no case"
+    # The last progress is before job 3.
+    assert started == [2] * 6
 
 
-def test_the_exported_sbatch_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exported_sbatch_script_runs_one_shard_per_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = "submit conv_scaling --device cuda --partition gpu --gres gpu:1 --shards 4 --nodes 2"
     options = ["--label", "a b", "--time", "90", "--export-sbatch", "sweep.sh"]
@@ -122,42 +130,48 @@ def test_the_exported_sbatch_script(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Return a function that puts a fake SLURM program, a shell script, onto the PATH."""
+def replace_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Return a function that replaces a program of SLURM by a shell script."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
-    def put(name: str, script: str) -> None:
-        factory.write_program(tmp_path / name, f"#!/bin/sh\n{script}\n")
+    def replace(program: str, script: str) -> None:
+        factory.write_program(tmp_path / program, f"#!/bin/sh\n{script}\n")
 
-    return put
+    return replace
 
 
-def test_the_queue_names_the_shards_of_a_study(slurm: Callable[[str, str], None]) -> None:
-    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64), None, None)
+def test_the_queue_names_the_shards_of_a_study(replace_slurm: Callable[[str, str], None]) -> None:
+    """Jobs of other studies and jobs without the tag of a sweep are left out."""
+    sweep = tag("tiny", Shard(number=1, of=3, sweep="0" * 64), threads=None, label=None)
+    # Array job 7 measures shards 1 and 3; its task 1 (from 0) is running.
     lines = [
         f"7_1|RUNNING|n1|1:00:00|None|{sweep}1,3",
         f"9|PENDING||1:00:00|Nodes are DOWN or DRAINED|{sweep}2",
         f"10|PENDING||1:00:00|Priority|{sweep.replace('tiny', 'other')}1",
         "11|PENDING||1:00:00|Priority|(null)",
     ]
-    slurm("squeue", "\n".join(f"echo '{line}'" for line in lines))
+    replace_slurm("squeue", "\n".join(f"echo '{line}'" for line in lines))
     assert queued("tiny") == {
         sweep: {
             3: "running on n1, time limit 1:00:00",
             2: "pending (Nodes are DOWN or DRAINED), time limit 1:00:00",
         }
     }
-    slurm("squeue", "echo slurm_load_jobs error >&2; exit 1")
+    replace_slurm("squeue", "echo slurm_load_jobs error >&2; exit 1")
     with pytest.raises(MeasurementError, match=r"does not answer \(slurm_load_jobs error\)"):
         queued("tiny")
 
 
 @pytest.mark.usefixtures("tiny")
-def test_errors_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask: Ask) -> None:
+def test_a_job_that_sbatch_refuses_is_reported(
+    tmp_path: Path, replace_slurm: Callable[[str, str], None], ask: Ask
+) -> None:
     pytest.importorskip("submitit")
-    slurm("srun", "exit 0")
-    slurm("squeue", "exit 0")
-    slurm("sbatch", f'cp "$1" {tmp_path}/script; echo "sbatch: error: no partition" >&2; exit 1')
+    replace_slurm("srun", "exit 0")
+    replace_slurm("squeue", "exit 0")
+    keep_script = f'cp "$1" {tmp_path}/script'
+    fail = 'echo "sbatch: error: no partition" >&2; exit 1'
+    replace_slurm("sbatch", f"{keep_script}; {fail}")
     code, _, err = ask("submit", "tiny", "--partition", "nowhere", "--records", tmp_path)
     assert code == 1 and "The jobs cannot be submitted: sbatch: error: no partition; " in err
     script = (tmp_path / "script").read_text()
@@ -168,27 +182,30 @@ def test_errors_of_sbatch(tmp_path: Path, slurm: Callable[[str, str], None], ask
 
 
 def test_all_parts_of_a_gpu_session_are_valid() -> None:
+    """A part is the run of one study."""
     for part in gpu_session.PARTS:
         study, protocol, cases = gpu_session.request_of(part, 60.0, Path()).select()
         assert cases
         assert protocol.plan == "custom" and protocol.case_budget_s == part.case_budget_s
-        # Reading the record back would fail only after half an hour of measuring.
+        # An invalid protocol would fail only when the record is read, after half an hour.
         assert msgspec.convert(msgspec.to_builtins(protocol), Protocol) == protocol
         assert part.request.counters == "none" or study.subject is not None
         assert not part.request.if_missing, "a session never skips measured parts"
 
 
-def test_an_alarm_ends_only_the_current_part(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
+def test_an_alarm_interrupts_a_part() -> None:
     with pytest.raises(KeyboardInterrupt) as caught, gpu_session._interrupt_after(0.01):
         time.sleep(60)
     assert caught.value.args == (signal.SIGALRM,)
 
-    def stopped(*_: object) -> None:
+
+def test_a_signal_ends_the_session(monkeypatch: pytest.MonkeyPatch, notes: Notes) -> None:
+    def end_by_signal(*_: object) -> None:
         raise KeyboardInterrupt(signal.SIGTERM)
 
-    monkeypatch.setattr(gpu_session, "run", stopped)
+    monkeypatch.setattr(gpu_session, "run", end_by_signal)
     with pytest.raises(KeyboardInterrupt):
-        gpu_session.measure_all("cuda", 10, Path(), notes)
+        gpu_session.measure_all("cuda", minutes=10, records=Path(), observer=notes)
 
 
 def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
@@ -199,13 +216,13 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
 ) -> None:
     """One part ends early, one fails, three reach their limit; of these, one has no case.
 
-    Journals of earlier runs of the same studies remain unfinished.
+    Unfinished journals of earlier runs of the same studies are not closed.
     """
     result, header = CaseResult(case=0, outcome=Case(factors={})), make_header(tiny_study.STUDY)
     now, limit, closed = 0.0, 0.0, list[str]()
 
     def run(request: Request, observer: object) -> tuple[None, Path]:
-        """End at once, or let the clock reach the part's limit and then fail or be interrupted."""
+        """End at once, or advance the clock by the part's limit; then fail or be interrupted."""
         nonlocal now
         if request.study == "inference_memory":
             return None, Path("whole.json")
@@ -218,25 +235,25 @@ def test_a_gpu_session_runs_all_parts_in_time_despite_failures(
         raise KeyboardInterrupt(signal.SIGALRM)
 
     def close(study: str, records: Path, _: object, excluded: list[Path]) -> Any:
-        assert excluded == [path for path in earlier if path.parent == tmp_path / study]
+        assert excluded == [path for path in earlier_journals if path.parent == tmp_path / study]
         closed.append(study)
         return ((None, Path("part.json")),)
 
-    def limited(seconds: float) -> Any:
+    def set_limit(seconds: float) -> Any:
         nonlocal limit
         limit = seconds
         return nullcontext()
 
-    earlier = []
+    earlier_journals = []
     for study in ("training_roofline", "backend_speedup"):
         with new_journal(tmp_path / study, header) as journal:
             journal.append(result)
-        earlier.append(journal.path)
-    for name, double in (("run", run), ("close", close), ("_interrupt_after", limited)):
-        monkeypatch.setattr(gpu_session, name, double)
+        earlier_journals.append(journal.path)
+    for name, replacement in (("run", run), ("close", close), ("_interrupt_after", set_limit)):
+        monkeypatch.setattr(gpu_session, name, replacement)
     monkeypatch.setattr(gpu_session.time, "monotonic", lambda: now)
     assert gpu_session.measure_all("cuda", 10, tmp_path, notes) == 1
-    assert now == pytest.approx(600)
+    assert now == pytest.approx(600)  # ten minutes
     assert closed == ["training_roofline", "conv_profiling"]
     assert capsys.readouterr().out.splitlines() == [
         "inference_memory: whole.json",

@@ -1,5 +1,9 @@
-"""Theory of networks: cases that other tools count wrong, and the largest batch that fits."""
+"""Theory of networks: cases that other tools count wrong, and the largest batch that fits.
 
+Theory is computed from a capture, the list of operators that a call runs on tensors without memory.
+"""
+
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,9 +23,8 @@ from report.core.errors import MeasurementError
 from report.theory.network import Theory
 from tests.experiments.functions import First, Function
 
-attention = functional.scaled_dot_product_attention
 aten = torch.ops.aten
-put = aten.index_put_
+attention, put = functional.scaled_dot_product_attention, aten.index_put_
 
 
 class Cache(nn.Module):
@@ -51,8 +54,8 @@ def flexible(x: Any) -> Any:
     return flex_attention(x, x, x)
 
 
-#: Bytes of an EmbeddingBag: 160 indices and rows of 256 B; 8 offsets, written and read; 8 sums;
-#: two numbers per bag; and one number per row.
+#: Bytes of an EmbeddingBag with 8 bags: 160 indices and rows of 256 B; 8 offsets, written and read;
+#: per bag a sum and two numbers; and one number per row.
 BAG_BYTES = 160 * (8 + 256) + 2 * 8 * 8 + 8 * (256 + 16) + 160 * 8
 #: Function, inputs, and bytes that its operators read and write: float32 has 4 B, int64 8 B.
 TRAFFIC: list[tuple[Any, tuple[Any, ...], int]] = [
@@ -84,17 +87,20 @@ def test_every_byte_is_counted_once(function: Any, inputs: tuple[Any, ...], expe
     assert theory_of_call(function, *inputs).bytes == expected
 
 
-# Attention: projections, scores and values.  LSTM: weights of inputs and of hidden states.
-ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), 3)
-LSTM = First(nn.LSTM(5, 6, batch_first=True), 1)
+ATTENTION = First(nn.MultiheadAttention(12, 3, batch_first=True), inputs=3)
+#: Multiply-adds: four projections; scores and values.
+ATTENTION_MACS = 2 * 7 * 4 * 144 + 2 * 2 * 49 * 12
+LSTM = First(nn.LSTM(5, 6, batch_first=True))
+#: Multiply-adds of four gates with weights of the input and of the hidden state.
+LSTM_MACS = 2 * 4 * 4 * 6 * (5 + 6)
 MULTIPLY_ADDS: list[tuple[Any, tuple[Any, ...], int, int]] = [
     # Function, inputs, all multiply-adds, and multiply-adds without padding or masks.
     (lambda q: attention(q, q, q, is_causal=True), ((2, 3, 16, 8),), 24_576, 24_576 * 136 // 256),
     (nn.Conv2d(1, 1, 3, padding=1, bias=False), ((1, 1, 8, 8),), 576, 22 * 22),
     (nn.Conv1d(2, 2, 3, padding=1, groups=2), ((1, 2, 5),), 30, 2 * 13),
     (nn.ConvTranspose2d(1, 1, 3, 2, padding=1), ((1, 1, 4, 4),), 144, 10 * 10),
-    (ATTENTION, ((2, 7, 12),), *[2 * 7 * 4 * 144 + 2 * 2 * 49 * 12] * 2),
-    (LSTM, ((2, 4, 5),), *[2 * 4 * 4 * 6 * (5 + 6)] * 2),
+    (ATTENTION, ((2, 7, 12),), ATTENTION_MACS, ATTENTION_MACS),
+    (LSTM, ((2, 4, 5),), LSTM_MACS, LSTM_MACS),
     (flexible, ((1, 2, 128, 16),), 2 * 128 * 128 * 32, 2 * 128 * 128 * 32),
     (nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), ((2, 4),), 24, 24),
     (nn.LazyConv2d(4, 3), ((2, 3, 8, 8),), 2 * 36 * 4 * 27, 2 * 36 * 4 * 27),
@@ -108,18 +114,18 @@ def test_multiply_adds(function: Any, inputs: tuple[Any, ...], full: int, effect
 
 
 def test_a_compiled_module_is_captured() -> None:
-    """The module is compiled here, since PyTorch imports its compiler for a second."""
+    """The module is compiled only here, since importing PyTorch's compiler takes a second."""
     assert theory_of_call(torch.compile(nn.Linear(4, 3)), (2, 4)).multiply_adds == 24
 
 
-def padded() -> nn.Module:
+def with_padding_mask() -> nn.Module:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 1)
     mask = torch.zeros(2, 4, dtype=torch.bool)
     return nn.Sequential(encoder, Function(lambda x: encoder(x, src_key_padding_mask=mask)))
 
 
-class Counting(nn.Module):
+class Alternating(nn.Module):
     """Alternates between two operators from call to call."""
 
     calls = 0
@@ -129,52 +135,53 @@ class Counting(nn.Module):
         return x.relu() if self.calls % 2 else x.sigmoid()
 
 
-def threaded(x: Any) -> Any:
+def multiply_in_thread(x: Any) -> Any:
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(torch.mm, x, x.t()).result()
 
 
+#: Function, inputs, and words of the refusal, most of which are advice.
 REFUSED: list[tuple[Any, tuple[Any, ...], str]] = [
     (nn.Linear(8, 4, dtype=torch.complex64), (((16, 8), "complex64"),), "complex"),
     (nn.Conv1d(8, 4, 1, dtype=torch.complex64), (((1, 8, 16), "complex64"),), "complex"),
     (torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 3))), ((2, 4),), "quantis"),
     (lambda x: x[x > 0].sum(), ((2, 4),), "torch.where"),
     (lambda x: x.sum().item(), ((2, 4),), ".item()"),
-    (Counting(), ((2, 4),), "relu.default in place of sigmoid.default"),
-    (threaded, ((2, 4),), "mm.default in a thread of its own"),
-    (padded(), ((2, 4, 8),), "enable_nested_tensor=False"),
+    (Alternating(), ((2, 4),), "relu.default in place of sigmoid.default"),
+    (multiply_in_thread, ((2, 4),), "mm.default in a thread of its own"),
+    (with_padding_mask(), ((2, 4, 8),), "enable_nested_tensor=False"),
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "keyword"), REFUSED)
+@pytest.mark.parametrize(("function", "inputs", "words"), REFUSED)
 def test_unsupported_operators_are_refused_with_advice(
-    function: Any, inputs: tuple[Any, ...], keyword: str
+    function: Any, inputs: tuple[Any, ...], words: str
 ) -> None:
-    with pytest.raises(MeasurementError, match=keyword.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(MeasurementError, match=re.escape(words)):
         theory_of_call(function, *inputs)
 
 
-def tied() -> nn.Module:
+def tied_layers() -> nn.Module:
     layer = nn.Linear(10, 10)
     return nn.Sequential(nn.Sequential(layer), nn.Sequential(layer))
 
 
-def head() -> nn.Module:
+def perceptron() -> nn.Module:
     normed = nn.utils.parametrizations.weight_norm(nn.Linear(100, 10))
     return nn.Sequential(nn.Flatten(), nn.Linear(192, 100), nn.ReLU(), normed)
 
 
 #: Module → multiply-adds and parameters.  A layer computes a result, the weight's gradient, and the
 #: input's gradient if another layer computed the input, so tied layers have 3 + 2 products.
-#: A weight norm has two parameters.
-OF_TIED = {"0.0, 1.0": (5 * 100_000, 110)}
+TIED_WORK = {"0.0, 1.0": (5 * 100_000, 110)}
+#: The weight norm of the last layer has two parameters, and the layer itself only a bias.
 NORM = "3.parametrizations.weight.0"
-OF_HEAD = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
+PERCEPTRON_WORK = {"1": (2 * 76_800, 19_300), "3": (3 * 4_000, 10), NORM: (0, 1_010)}
 
 
-@pytest.mark.parametrize(
-    ("build", "shape", "expected"), [(tied, (10, 100, 10), OF_TIED), (head, (4, 3, 8, 8), OF_HEAD)]
-)
+@pytest.mark.parametrize(("build", "shape", "expected"), [
+    (tied_layers, (10, 100, 10), TIED_WORK), (perceptron, (4, 3, 8, 8), PERCEPTRON_WORK),
+])  # fmt: skip
 @pytest.mark.parametrize("update", ["single", "foreach", "fused"])
 def test_work_of_modules_includes_their_gradients(
     build: Any, shape: tuple[int, ...], expected: dict[str, tuple[int, int]], update: str
@@ -191,20 +198,21 @@ def test_work_of_modules_includes_their_gradients(
 
 def test_grouped_gradients_match_both_counts_of_torch() -> None:
     theory = theory_of(lambda: nn.Conv2d(8, 8, 3, groups=8), (2, 8, 9, 9), train=True)
-    bases = [operator.base_name for operator in theory.network.operators]
-    backward = bases.index("convolution_backward")  # only the weights' gradient; images have none
+    names = [operator.base_name for operator in theory.network.operators]
+    backward = names.index("convolution_backward")  # only the weights' gradient; images have none
     operator, work = theory.network.operators[backward], theory.work[backward]
-    assert work is not None and bases.count("convolution_backward") == 1
+    assert work is not None and names.count("convolution_backward") == 1
     # Versions of torch count a group's FLOPs once, or as if the layer had no groups.
-    for counted in (work.flops, 8 * work.flops):
-        assert work.flops in _possible_flops(operator, counted)
+    for torchs_count in (work.flops, 8 * work.flops):
+        assert work.flops in _possible_flops(operator, torchs_count)
 
 
 @pytest.mark.parametrize("build", [
     lambda: nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)),
     lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True),
 ])  # fmt: skip
-def test_a_peak_needs_no_gpu(build: Callable[[], nn.Module]) -> None:
+def test_a_peak_on_a_gpu_is_computed_without_a_gpu(build: Callable[[], nn.Module]) -> None:
+    """A GPU computes dropout in one operator, a CPU in several."""
     theory = theory_of(build, (2, 4, 8), train=True, device="cuda")
     assert theory.peak is not None and not theory.unlike_gpu
     names = {operator.base_name for operator in theory.network.operators}
@@ -217,12 +225,12 @@ WEIGHTS = 4 * DEPTH * (WIDTH * WIDTH + WIDTH)
 
 
 def deep() -> nn.Module:
-    parts = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)]
-    return nn.Sequential(*parts)
+    blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)]
+    return nn.Sequential(*blocks)
 
 
 class Doubling(nn.Module):
-    """Doubles batches below 100, so that work is not proportional to the batch."""
+    """Layer that repeats batches below 100, so that work is not proportional to the batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,7 +240,7 @@ class Doubling(nn.Module):
         return self.layer(torch.cat((x, x)) if x.shape[0] < 100 else x)
 
 
-def total(theory: Theory) -> int:
+def peak_bytes(theory: Theory) -> int:
     assert theory.peak is not None
     return theory.peak.total
 
@@ -245,7 +253,8 @@ def test_the_largest_batch_equals_trial_captures(
 ) -> None:
     theory = theory_of(build, (3, WIDTH), train=train, device=device)
     assert theory.captured is not None
-    sizes = {n: total(theory.captured(n, None)) for n in range(1, 6)}
+    # Batch → peak (B) of a capture with this batch.
+    sizes = {batch: peak_bytes(theory.captured(batch, None)) for batch in range(1, 6)}
     # Workspaces of backward passes and of cuBLAS are unknown.
     verdict = "undecided" if train or device == "cuda" else "fits"
     for limit in (sizes[1] - 1, sizes[1], sizes[4] + 1):
@@ -254,11 +263,11 @@ def test_the_largest_batch_equals_trial_captures(
         fits = theory.fits(limit)
         assert fits.largest == largest
         for batch, predicted in fits.bracket.items():
-            assert total(predicted) == sizes[batch]
+            assert peak_bytes(predicted) == sizes[batch]
             assert fits.verdict(batch) == (verdict if batch <= largest else "does not fit")
 
 
-def looped(x: Any) -> Any:
+def recurrence(x: Any) -> Any:
     """Loop over the first extent, as code of recurrent networks does."""
     state = torch.zeros_like(x[0])
     for step in x:
@@ -267,10 +276,11 @@ def looped(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("shape", [(5, "N", 8), ("N", 5, 8)])
-@pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), partial(Function, looped)])
+@pytest.mark.parametrize("build", [partial(nn.LSTM, 8, 8), partial(Function, recurrence)])
 def test_the_batch_is_the_extent_marked_n(
     build: Callable[[], nn.Module], shape: tuple[int | str, ...]
 ) -> None:
+    """Networks that loop over their first extent are refused if this extent is the batch."""
     theory = theory_of(build, shape)
     if shape[0] == "N":
         with pytest.raises(MeasurementError, match="128,N,512"):
@@ -279,11 +289,12 @@ def test_the_batch_is_the_extent_marked_n(
     fits = theory.fits("1MB")
     assert theory.captured is not None
     for batch, predicted in fits.bracket.items():
-        assert total(predicted) == total(theory.captured(batch, None))
+        assert peak_bytes(predicted) == peak_bytes(theory.captured(batch, None))
 
 
-#: Bytes of an optimizer's state, without gradients; a step counter has four bytes.
+#: Bytes of the step counters: 4 B for each weight and bias.
 STEP_COUNTS = 4 * 2 * DEPTH
+#: Optimizer → bytes of its state, without gradients.
 STATE = {
     "sgd": 0,
     "momentum": WEIGHTS,
@@ -309,32 +320,36 @@ def test_state_bytes_of_optimizers(optimizer: Any, update: Any) -> None:
 
 
 def activations(**options: Any) -> int:
-    """Return the peak of activations and gradients of a training step (B)."""
-    build = lambda: nn.Sequential(deep(), deep())  # noqa: E731
+    """Return the peak of activations and gradients of a training step of 4,096 samples (B)."""
+
+    def build() -> nn.Module:
+        return nn.Sequential(deep(), deep())
+
     theory = theory_of(build, (4096, WIDTH), train=True, **options)
     return max(m.alive["activations"] + m.alive["gradients"] for m in theory.moments)
 
 
-def test_capture_policies_change_live_bytes() -> None:
+def test_options_of_training_change_live_bytes() -> None:
     plain = activations()
     assert activations(checkpoint=["0", "1"]) < 0.7 * plain
+    # In the second pass, the gradients of the first remain, and at most 8 B more per sample.
     assert plain <= activations(accumulate=2) <= plain + 2 * WEIGHTS + 4096 * 8
     assert activations(autocast="bfloat16") < plain
     single = theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update="single")
-    lists = theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update="foreach")
-    # The update of lists keeps the square roots of all parameters' second moments alive together.
-    assert total(lists) > total(single) + WEIGHTS / 2
+    foreach = theory_of(deep, (1, WIDTH), train=True, optimizer="adam", update="foreach")
+    # With lists of tensors (foreach), the square roots of all second moments are alive together.
+    assert peak_bytes(foreach) > peak_bytes(single) + WEIGHTS / 2
 
 
 CPU = torch.device("cpu")
 
 
-def faked(func: Any, args: Any) -> Any:
-    """Call an operator on fake tensors in place of real ones."""
+def call_on_fake_tensors(operator: Any, args: Any) -> Any:
+    """Call an operator on tensors of the same shapes, types and strides, which have no memory."""
     mode = FakeMode()
     fake = tree_map_only(torch.Tensor, lambda tensor: mode.like(tensor, CPU), args)
     with mode:
-        return func(*fake)
+        return operator(*fake)
 
 
 def layouts(result: Any) -> list[object]:
@@ -363,10 +378,12 @@ REFUSED_TYPES = {
 
 @pytest.mark.parametrize("name", REFUSED_TYPES)
 def test_fake_tensors_refuse_the_types_that_kernels_refuse(name: str) -> None:
-    func, *args = REFUSED_TYPES[name]
-    for call in (lambda: func(*args), lambda: faked(func, args)):
-        with pytest.raises((RuntimeError, IndexError, ValueError)):
-            call()
+    operator, *args = REFUSED_TYPES[name]
+    refused = (RuntimeError, IndexError, ValueError)
+    with pytest.raises(refused):
+        operator(*args)
+    with pytest.raises(refused):
+        call_on_fake_tensors(operator, args)
 
 
 SOURCES = {
@@ -383,5 +400,5 @@ def test_layouts_of_batch_norm_equal_the_kernel(source: Any) -> None:
     ones = torch.ones(source.shape[1])
     for training in (True, False):
         args = (source, ones, ones, ones, ones, training, 0.1, 1e-5)
-        func = aten.native_batch_norm.default
-        assert layouts(faked(func, args)) == layouts(func(*args))
+        norm = aten.native_batch_norm.default
+        assert layouts(call_on_fake_tensors(norm, args)) == layouts(norm(*args))

@@ -17,7 +17,8 @@ from report.theory.network import LARGEST_BATCH
 from tests.experiments.conftest import Ask
 from tests.test_documents import code_blocks
 
-NETWORK = """
+#: Functions that build networks, most of them faulty.
+NETWORKS = """
 import os
 import sys
 
@@ -48,17 +49,17 @@ def silent():
 def ends():
     sys.exit(0)
 
-def leaves():
+def ends_at_once():
     os._exit(0)
 
-def odd():
-    class Odd(nn.Linear):
+def without_attributes():
+    class WithoutAttributes(nn.Linear):
         def __getattr__(self, name):
             raise BaseException(name)
-    return Odd(3, 3)
+    return WithoutAttributes(3, 3)
 
-def closing():
-    print("a word of its own")
+def closes_output():
+    print("printed by the network's own code")
     sys.stdout.close()
     return build()
 """
@@ -70,7 +71,7 @@ INPUT = ("--input", "2,3,8,8")
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "my_networks.py"
-    path.write_text(NETWORK)
+    path.write_text(NETWORKS)
     return path
 
 
@@ -84,7 +85,7 @@ def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(file: Path, ask: Ask) -> Ask:
-    """Run the command ``theory`` on a network of the file."""
+    """Run the command ``theory``; ``{file}`` in the network's name is the path of ``file``."""
     return lambda network, *words: ask("theory", network.format(file=file), *words)
 
 
@@ -97,10 +98,14 @@ def test_json_output_equals_values_by_hand(run: Ask) -> None:
     assert (result["refused"], result["complete"], result["may_take_more"]) == ([], True, [])
     assert result["inputs"] == [{"dtype": "float32", "shape": [2, 3, 8, 8]}]
     assert [row["class"] for row in result["modules"]] == ["Conv2d", "ReLU", "Flatten", "Linear"]
+    # A convolution reads the images, its weights and its bias, and writes the result.
     kinds = {row["name"]: row for row in result["kinds"]}
     assert kinds["convolution"]["bytes"] == 4 * (2 * 3 * 64 + 8 * 27 + 8 + 2 * 8 * 36)
-    # Parameters, the image, and the results of convolution and activation.
+    # At the peak: parameters, the images, and the results of convolution and activation.
     assert result["peak_bytes"] >= 4 * (result["parameters"] + 2 * 3 * 64 + 2 * 2 * 8 * 36)
+
+
+def test_operators_without_theory_are_named(run: Ask) -> None:
     code, out, err = run("{file}:transformed", "--input", "2,16", "--json")
     result = json.loads(out)
     assert code == 1 and result["refused"] == ["_fft_r2c.default(2×16)"] and "_fft_r2c" in err
@@ -119,8 +124,8 @@ WITH_INPUT, WITH_IMAGE = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     (("{file}:broken", *INPUT), "no network here"),
     (("{file}:silent", *INPUT), "cannot be built: Silent"),
     (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
-    (("{file}:leaves", *INPUT), ":leaves: its code ended in SystemExit: os._exit(0)."),
-    (("{file}:odd", *INPUT), ":odd: its code ended in BaseException: "),
+    (("{file}:ends_at_once", *INPUT), "_at_once: its code ended in SystemExit: os._exit(0)."),
+    (("{file}:without_attributes", *INPUT), "_attributes: its code ended in BaseException: "),
     (BUILD, "does not say its input; give its shape, such as --input N,3,224,224"),
     ((*WITH_IMAGE, "--batch", "9" * 20), "size of a tensor exceeds 64 bits"),
     ((*WITH_IMAGE, "--batch", "-5"), "'-5' is not a whole number of 1 or more"),
@@ -148,15 +153,20 @@ def test_impossible_requests_print_one_sentence(
     assert sentence in err and err.count("\n") == 1
 
 
-def test_a_network_may_print_and_close_output(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("{file}:closing", *INPUT, "--json") == run(*WITH_INPUT, "--json")
-    # A missing package is reported before torch is imported.
+def test_a_network_may_print_and_close_output(run: Ask) -> None:
+    assert run("{file}:closes_output", *INPUT, "--json") == run(*WITH_INPUT, "--json")
+
+
+def test_a_missing_package_is_reported_before_torch_is_imported(
+    run: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("torchvision", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
     code, out, err = run("torchvision:resnet50")
     assert code == 1 and not out and err.startswith("torchvision is not installed")
 
 
+#: A network whose code reads three other files.  The layer has 3 · 2 weights and 2 biases.
 SOURCES = {
     "my_network.py": "from helper import layer as build\n",
     "helper.py": """
@@ -186,7 +196,7 @@ def test_a_cached_capture_is_valid_until_its_files_change(
 
     monkeypatch.setattr(operators, "capture", counted)
 
-    def run_new(*words: str) -> tuple[int, int]:
+    def captures_and_parameters(*words: str) -> tuple[int, int]:
         """Run the command as in a new process; return the numbers of captures and parameters."""
         calls.clear()
         for name in ("helper", "widths"):
@@ -194,23 +204,32 @@ def test_a_cached_capture_is_valid_until_its_files_change(
         _, out, _ = run(f"{tmp_path}/my_network.py:build", "--input", "1,3", "--json", *words)
         return len(calls), json.loads(out)["parameters"]
 
-    assert run_new() == run_new() == (1, 8)  # the files are newer than this program
+    def assert_captured_once(parameters: int) -> None:
+        """Run the command twice: the second run must use the capture of the first."""
+        assert captures_and_parameters() == (1, parameters)
+        assert captures_and_parameters() == (0, parameters)
+
+    # Captures of files that changed since the program's start are not stored.
+    assert captures_and_parameters() == captures_and_parameters() == (1, 8)
     assert not captures.exists()
     monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
-    assert [run_new(), run_new()] == [(1, 8), (0, 8)]
+    assert_captured_once(parameters=8)
     (tmp_path / "widths.py").write_text("WIDTH = 5\n")
-    assert [run_new(), run_new()] == [(1, 20), (0, 20)]
+    assert_captured_once(parameters=20)
     (tmp_path / "factor.txt").write_text("2")
-    assert [run_new(), run_new()] == [(1, 40), (0, 40)]
+    assert_captured_once(parameters=40)
     (entry,) = captures.iterdir()
     content = bytearray(entry.read_bytes())
     for damaged in (content[:-9], content[:40] + b"x" + content[41:], b""):
         entry.write_bytes(damaged)
-        assert [run_new(), run_new()] == [(1, 40), (0, 40)]
-    assert [run_new("--train"), run_new("--train"), run_new()] == [(1, 40), (0, 40), (0, 40)]
+        assert_captured_once(parameters=40)
+    # Training has its own capture, beside which the other stays valid.
+    counts = [captures_and_parameters(*words) for words in (("--train",), ("--train",), ())]
+    assert counts == [(1, 40), (0, 40), (0, 40)]
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert run_new() == (1, 40)
-    assert {len(path.name) for path in captures.iterdir()} == {64}  # no half-written file
+    assert captures_and_parameters() == (1, 40)
+    # Names are SHA-256 digests; a half-written file would have another name.
+    assert {len(path.name) for path in captures.iterdir()} == {64}
 
 
 @pytest.mark.parametrize("torch", ["raise RuntimeError", "def f(:", "raise SystemExit(0)", ""])
@@ -248,8 +267,9 @@ def test_the_peak_on_a_gpu_comes_from_its_allocator(
     result = json.loads(out)
     assert code == 0 and result["complete"] is False
     assert result["may_take_more"] == ["convolution.default", "addmm.default"]
-    # Four parameters, the images, and two results, in blocks of 512 B.
-    assert result["peak_bytes"] == 1024 + 512 + 6144 + 512 + 1536 + 2560 + 2560
+    # Both layers' weights and biases, the images, and two results, in blocks of 512 B.
+    parameter_bytes = 1024 + 512 + 6144 + 512
+    assert result["peak_bytes"] == parameter_bytes + 1536 + 2560 + 2560
     assert result["allocator"]["allocated_bytes"] == result["peak_bytes"]
     assert result["allocator"]["reserved_bytes"] == 2 * 2**20
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "large_segment_size_mb:40")
@@ -272,9 +292,9 @@ def test_the_largest_batch_that_fits_is_printed(limit: str, size: int, run: Ask)
     assert ("allocator" in first) == (limit != "1MB")
     certain = first["batch"] if first["verdict"] == "fits" else 0
     assert result["largest_certain_batch"] == certain
-    # A search that met no batch above the limit ends at the largest batch tried, MOST.
-    too_large = [] if first["batch"] == LARGEST_BATCH else ["does not fit"]
-    assert [batch["verdict"] for batch in larger] == too_large
+    # The search tries no batch above LARGEST_BATCH; after a smaller result comes one too large.
+    verdicts_above = [] if first["batch"] == LARGEST_BATCH else ["does not fit"]
+    assert [batch["verdict"] for batch in larger] == verdicts_above
 
 
 TEXT = (Path(__file__).parents[2] / "docs" / "theory-of-a-network.md").read_text(encoding="utf-8")
@@ -291,7 +311,7 @@ def test_the_commands_of_the_page_run(
         command = command.replace("torchvision:resnet50", "study:ResNet-20")
     monkeypatch.chdir(file.parent)
     command = command.replace("2,3,64,64", "2,3,8,8 --device-peaks A100")
-    code, out, _ = ask(*shlex.split(command)[3:])
+    code, out, _ = ask(*shlex.split(command.removeprefix("python -m experiments")))
     assert code == 0 and ("undecided" if "--fits" in command else "peak") in out.lower()
     drawn = {path.stem for path in file.parent.glob("figures-of-mine/*.svg")}
     figures = {"fits"} if "--fits" in command else {"memory", "roofline"}
