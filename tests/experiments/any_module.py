@@ -1,4 +1,4 @@
-"""A study of modules that records cannot describe as layers."""
+"""A study of modules that records cannot describe as layers: a GRU, and a module of the user."""
 
 from typing import Any
 

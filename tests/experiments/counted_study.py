@@ -1,8 +1,8 @@
 """The tiny study with exactly known work, on a CPU and on a simulated GPU.
 
 On the CPU, ``size`` is the number of calls of the C library's fused multiply-add; -1 raises an
-error and -9 kills the process.  On the GPU, ``size`` is a kernel's work; sizes from 4 on are not
-counted.
+error and -9 kills the process.  On the GPU, ``size`` is a kernel's work.  Sizes from 4 on are not
+counted there; the environment variables NO_MEMORY and CRASHING name a size that fails.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ def subject(factors: Factors) -> Subject:
 
 
 def subject_on_gpu(factors: Factors) -> Subject:
-    import torch
+    import torch  # the replacement in ``stand_in``
 
     size = int(factors["size"])
     if str(size) == os.environ.get("NO_MEMORY"):

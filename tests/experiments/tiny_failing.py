@@ -1,4 +1,4 @@
-"""The tiny study with cases that fail, or attach files; the factor ``way`` selects how."""
+"""The tiny study with cases that fail or attach files; the factor ``way`` is the way to do so."""
 
 import os
 import signal
@@ -38,6 +38,7 @@ CLASHING = ("clashing file", "clashing file again")
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+    """Fail in the way of the case, if it is one of ``WAYS``."""
     way = str(factors["way"])
     error, *_ = WAYS.get(way, (None,))
     if error:
@@ -50,6 +51,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+    """Return the file of the case, if its way is one of ``FILES`` or ``CLASHING``, or fail."""
     match str(factors["way"]).removesuffix(" again"):
         case "own file" | "another file" as way:
             return (CaseFile(f"trace-{way[:3]}", "what it holds", b"\x00\xff"),)
@@ -63,7 +65,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return all cases; clashing cases only if just the two are selected."""
+    """Return a case per way; the CLASHING ways are left out unless exactly two ways are chosen."""
     ways = levels["way"]
     return tuple({"way": way} for way in ways if len(ways) == 2 or way not in CLASHING)
 

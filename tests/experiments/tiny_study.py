@@ -1,4 +1,4 @@
-"""A study of six cases for tests of the harness; its times are constants, and a case can wait."""
+"""A study of six cases without torch, for tests of the harness; its times are constants."""
 
 import os
 import time
@@ -14,7 +14,7 @@ CRASHING, DISTURBED = 66, 77
 
 
 def measure(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Append the size to the file TINY_LOG; wait for a minute if it equals TINY_HOLD."""
+    """Append the size to the file TINY_LOG; wait for a minute if the size equals TINY_HOLD."""
     size = str(factors["size"])
     if log := os.environ.get("TINY_LOG"):
         with Path(log).open("a") as stream:

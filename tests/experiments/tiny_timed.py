@@ -1,4 +1,4 @@
-"""The tiny study with bytes, measured once per case, and times, measured in timing processes."""
+"""The tiny study with bytes, measured once per case, and times, measured in several processes."""
 
 import os
 import signal
@@ -20,7 +20,8 @@ from report.core.records.record import Factors, SeriesByQuantity
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     """Write the case into the log, and return the size as bytes.
 
-    The first time, the case of size 3 writes the run's process number to TINY_HELD and waits.
+    The case of size 3 waits, after it has written the run's process number to the file TINY_HELD.
+    If this file exists, the case does not wait.
     """
     log_case(factors, session)
     file = Path(os.environ.get("TINY_HELD", os.devnull))
@@ -33,9 +34,9 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Return the size as a time (ms), and two facts as if they were losses.
+    """Return the size as a time (ms), and two facts about the process as if they were losses.
 
-    ``step_loss`` is the process number, ``train_loss`` 1 if glibc keeps freed memory.
+    ``step_loss`` is the process number; ``train_loss`` is 1 if glibc keeps freed memory, else 0.
     """
     size = int(factors["size"])
     for library in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM"):

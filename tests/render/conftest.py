@@ -1,4 +1,7 @@
-"""Sample papers: texts from the folder ``sample``, figures drawn by the fixtures."""
+"""Sample papers with texts from the folder ``sample``, and functions that render a paper's source.
+
+The source of a paper is a folder with its text (``p.qmd``), figures, tables and bibliography.
+"""
 
 import shutil
 from collections.abc import Callable
@@ -29,14 +32,15 @@ print-style: ieee
 
 PUBLICATION = Publication(Settings())
 
-#: Writes a paper with this body, and maybe another ``head``, and returns the paper's folder.
+#: Function that writes a paper with a body and optionally another ``head``; returns its folder.
 WritePaper = Callable[..., Path]
+#: What this machine lacks for LaTeX; empty if it lacks nothing.
 LACKING = latex_lacks()
 needs_latex = pytest.mark.skipif(bool(LACKING), reason=LACKING)
 
 
 def drawn(quantity: str) -> Rendered:
-    """Draw the figure of a quantity, with the PNG for Word."""
+    """Draw a quantity over the batch, with the PNG for Word."""
     line = Points("Forward", (16, 256), (3.5, 56.0))
     drawing = Drawing((Scaling("Batch", f"{quantity} (s)", (line,)),))
     return render(drawing, f"s/fig-{quantity}", word=True)
@@ -48,14 +52,17 @@ def html_of(
     target: Path | None = None,
     publication: Publication = PUBLICATION,
 ) -> str:
-    """Write the page of a paper into ``target`` (default: in the source); return the HTML."""
+    """Write the page of a paper into ``target`` (default: below the source); return the HTML.
+
+    ``study`` is the name of the text file without ending.
+    """
     paper = read_source(source, study)
     texts, _ = convert(paper, [page_format(paper, publication)])
     return write_page(paper, target or source / "page", publication, texts["html"])
 
 
 def tex_of(source: Path, study: str = "p", target: Path | None = None) -> Path:
-    """Write a paper's LaTeX into ``target`` (default: in the source); return the main file."""
+    """Write a paper's LaTeX into ``target`` (default: below the source); return the main file."""
     paper = read_source(source, study)
     texts, _ = convert(paper, [latex_format(paper)])
     return write_latex(paper, target or source / "tex", texts["latex"])
@@ -79,15 +86,14 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "figures").mkdir()
     for name in ("time", "memory"):
         figure = drawn(name)
-        (folder / "figures" / f"{name}.pdf").write_bytes(figure.pdf)
-        (folder / "figures" / f"{name}.svg").write_bytes(figure.svg)
-        (folder / "figures" / f"{name}.png").write_bytes(figure.png)
+        for ending, content in (("pdf", figure.pdf), ("svg", figure.svg), ("png", figure.png)):
+            (folder / "figures" / f"{name}.{ending}").write_bytes(content)
     return folder
 
 
 @pytest.fixture(scope="session")
 def featured(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a paper with all features as ``p.qmd``; tests may only add folders."""
+    """Write a paper with all features of the filter as ``p.qmd``; tests may only add folders."""
     folder = shutil.copytree(paper, tmp_path_factory.mktemp("featured") / "p")
     sample, more = ((folder / name).read_text("utf-8") for name in ("sample.qmd", "features.md"))
     text = sample.replace("# Introduction", f"{more}# Introduction", 1)

@@ -15,17 +15,21 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+#: Package of npm that finds faults of accessibility.
 AXE = "axe-core@4.14.1"
-WIDTHS = (320, 390, 768, 1280)
-HEIGHT = 900
+#: Widths and height of screens in CSS pixels; each screen is also turned by 90°.
+WIDTHS, HEIGHT = (320, 390, 768, 1280), 900
 COLOURS = ("light", "dark")
+#: Script that returns a line per violation, with at most three places.
 _RUN_AXE = """
 const done = arguments[arguments.length - 1];
 const line = fault => `${fault.id}: ${fault.nodes.slice(0, 3).map(n => n.target.join(" "))}`;
 axe.run(document, { resultTypes: ["violations"], preload: false })
   .then(result => done(result.violations.map(line)));
 """
+#: Script that returns the addresses of everything that the page has loaded.
 _LOADED = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+#: Script that returns the pixels by which the page is wider than the screen.
 _OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -61,7 +65,11 @@ def axe_core() -> str | None:
 
 
 def faults(browser: webdriver.Chrome, address: str, root: str, axe: str | None) -> list[str]:
-    """Load a page once; return the faults on all screens and in both colour schemes."""
+    """Load a page once; return the faults on all screens and in both colour schemes.
+
+    ``root`` is the address of the site, ``axe`` the script of axe-core.  Without the script,
+    accessibility is not checked.
+    """
     resize(browser, WIDTHS[-1])
     browser.get(address)
     lines = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
@@ -128,8 +136,9 @@ def dead_links(site: Path) -> list[str]:
             parts = urllib.parse.urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
-            target = target if parts.path else path.resolve()
+            target = path.resolve()  # of a link such as #section
+            if parts.path:
+                target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
             exists = target.is_file() and target.is_relative_to(site.resolve())
             ids = pages[target].values("id") if target in pages else ()
             if not exists or (parts.fragment and urllib.parse.unquote(parts.fragment) not in ids):
@@ -138,7 +147,7 @@ def dead_links(site: Path) -> list[str]:
 
 
 def main(folder: str) -> int:
-    """Print all faults of a site and the omitted checks; return 1 if there are faults."""
+    """Print all faults of a site and the checks that are omitted; return 1 if there are faults."""
     site, axe = Path(folder).resolve(), axe_core()
     faults_by_page = {"links": dead_links(site)}
     if axe is None:

@@ -23,12 +23,14 @@ FIGURE = '# A\n\n![B](figures/time){#fig-b fig-alt="alt"}\n'
 
 
 def word_of(folder: Path) -> zipfile.ZipFile:
+    """Render the paper in a folder as a Word document, which is a zip archive."""
     paper = read_source(folder, "p")
     text = convert(paper, [DOCX_FORMAT])[0]["docx"]
     return zipfile.ZipFile(io.BytesIO(render_docx(paper, text)))
 
 
-def sizes(word: zipfile.ZipFile) -> set[bytes]:
+def font_sizes(word: zipfile.ZipFile) -> set[bytes]:
+    """Return the elements with font sizes of all styles, in half points."""
     return set(re.findall(rb"<w:sz [^>]+>", word.read("word/styles.xml")))
 
 
@@ -62,7 +64,10 @@ def test_word_has_references_captions_and_values(body: ElementTree.Element) -> N
     assert len(anchors) > 5 and anchors <= bookmarks
 
 
-def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.Element) -> None:
+def test_pictures_have_a_size_and_an_alternative_text(
+    word: zipfile.ZipFile, body: ElementTree.Element
+) -> None:
+    """A column is 3.5 inches wide, of 914,400 units of Word."""
     alternative_texts = [properties.get("descr") for properties in body.iter(f"{DRAWING}docPr")]
     assert "Time & <batch>, 100 %" in alternative_texts and all(alternative_texts)
     extent = next(body.iter(f"{DRAWING}extent"))
@@ -72,9 +77,15 @@ def test_pictures_formulas_and_tables(word: zipfile.ZipFile, body: ElementTree.E
     for name in pictures:
         with Image.open(io.BytesIO(word.read(name))) as picture:
             assert picture.format == "PNG" and round(picture.info["dpi"][0]) == 300
+
+
+def test_formulas_are_words_own_without_latex(body: ElementTree.Element) -> None:
     formulas = [text_of(formula).replace(" ", "") for formula in body.iter(MATH)]
     assert any(formula.endswith("BKHW(1)") for formula in formulas)
     assert not any("\\" in formula for formula in formulas)
+
+
+def test_columns_of_tables_are_wide_enough_for_their_numbers(body: ElementTree.Element) -> None:
     for table in body.iter(f"{W}tbl"):
         assert next(table.iter(f"{W}tr")).find(f"{W}trPr/{W}tblHeader") is not None
         widths = [int(column.get(f"{W}w", 0)) for column in table.iter(f"{W}gridCol")]
@@ -90,7 +101,7 @@ def test_styles_come_from_a_replaceable_reference_document(
     word: zipfile.ZipFile, write: WritePaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Text has 10.5 points, tables 8, on A4; properties are at most abstract and subtitle."""
-    assert {b'<w:sz w:val="21" />', b'<w:sz w:val="16" />'} <= sizes(word)
+    assert {b'<w:sz w:val="21" />', b'<w:sz w:val="16" />'} <= font_sizes(word)
     assert b'<w:pgSz w:h="16838" w:w="11906" />' in word.read("word/document.xml")
     names = re.findall(r'name="([^"]+)"', word.read("docProps/custom.xml").decode())
     assert set(names) <= {"abstract", "subtitle"}
@@ -99,21 +110,26 @@ def test_styles_come_from_a_replaceable_reference_document(
         for name in word.namelist():
             changed.writestr(name, word.read(name).replace(b'w:val="21"', b'w:val="33"'))
     folder = write("Words.\n")
-    assert b'<w:sz w:val="33" />' in sizes(word_of(folder))
+    assert b'<w:sz w:val="33" />' in font_sizes(word_of(folder))
     for damage in (b"", b"PK", reference.read_bytes()[:900]):
         reference.write_bytes(damage)
         with pytest.raises(RenderError, match=r"^templates/docx/reference.docx: is not a Word"):
             word_of(folder)
 
 
-def test_word_is_reproducible_and_missing_pictures_are_errors(write: WritePaper) -> None:
-    folder = write(FIGURE)
-    paper = read_source(folder, "p")
+def test_word_documents_are_reproducible(write: WritePaper) -> None:
+    paper = read_source(write(FIGURE), "p")
     text = convert(paper, [DOCX_FORMAT])[0]["docx"]
     content = render_docx(paper, text)
     assert content == render_docx(paper, text)
     times = {entry.date_time for entry in zipfile.ZipFile(io.BytesIO(content)).infolist()}
     assert times == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_missing_picture_is_an_error(write: WritePaper) -> None:
+    folder = write(FIGURE)
+    paper = read_source(folder, "p")
+    text = convert(paper, [DOCX_FORMAT])[0]["docx"]
     (folder / "figures" / "time.png").unlink()
     with pytest.raises(RenderError, match=r"p\.qmd: pandoc refused it .*time\.png"):
         render_docx(paper, text)

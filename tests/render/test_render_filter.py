@@ -1,4 +1,4 @@
-"""Output of the pandoc filter for each feature in each format."""
+"""Output of the pandoc filter, which converts a paper's Markdown, for each feature and format."""
 
 import re
 import shutil
@@ -17,6 +17,7 @@ def latex_of(folder: Path) -> str:
     return tex_of(folder).read_text("utf-8")
 
 
+#: Format → function that converts the paper in a folder.
 FORMATS = {"html": html_of, "latex": latex_of, "typst": typst_of}
 
 #: Feature → texts that HTML, LaTeX and Typst must contain; their line breaks count as spaces.
@@ -93,8 +94,8 @@ TEXTS_BY_FEATURE: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, .
         ('#callout("note", [Units])[', '#callout("tip", [Tip])'),
     ),
 }  # fmt: skip
-#: Text of the sample → the formats that contain the text.
-SHOWN_IN = {
+#: Text of the sample → the formats whose output contains the text.
+FORMATS_BY_TEXT = {
     "Only the page": ["html"],
     "Only print": ["latex", "typst"],
     "Off the page": ["latex", "typst"],
@@ -108,7 +109,7 @@ SHOWN_IN = {
 @pytest.fixture(scope="module")
 def texts(featured: Path) -> dict[str, str]:
     """Convert the sample with all features to each format; turn line breaks into spaces."""
-    return {name: " ".join(form(featured).split()) for name, form in FORMATS.items()}
+    return {name: " ".join(convert(featured).split()) for name, convert in FORMATS.items()}
 
 
 @pytest.mark.parametrize("feature", TEXTS_BY_FEATURE)
@@ -118,8 +119,8 @@ def test_each_format_contains_the_texts_of_a_feature(texts: dict[str, str], feat
 
 
 def test_text_for_some_formats_is_in_no_other_format(texts: dict[str, str]) -> None:
-    shown = {words: [form for form, text in texts.items() if words in text] for words in SHOWN_IN}
-    assert shown == SHOWN_IN
+    for words, formats in FORMATS_BY_TEXT.items():
+        assert [form for form, text in texts.items() if words in text] == formats, words
 
 
 def test_authors_may_add_pictures(write: WritePaper) -> None:
@@ -142,17 +143,21 @@ def test_authors_may_add_pictures(write: WritePaper) -> None:
 
 
 def test_all_problems_are_named_at_once_in_every_format(write: WritePaper) -> None:
+    """Each problem is a line of the message, ``p.qmd:LINE: …``; the body begins in line 9."""
     folder = write("See @fig-one.\n\nSee @tbl-two and [@nobody].\n")
-    for form in FORMATS.values():
+    for convert in FORMATS.values():
         with pytest.raises(RenderError) as caught:
-            form(folder)
-        lines = [line.split(":", 2)[1] for line in str(caught.value).split("\n")]
-        assert lines == ["9", "11", "11"]
+            convert(folder)
+        line_numbers = [line.split(":", 2)[1] for line in str(caught.value).split("\n")]
+        assert line_numbers == ["9", "11", "11"]
     assert not (folder / "tex").exists()
 
 
 def test_the_list_of_values_equals_pandocs(write: WritePaper) -> None:
-    """Pandoc converts the list if the condition has no quotes; it refuses a list of 501 lines."""
+    """The renderer converts the list itself, since pandoc refuses a list of 501 lines.
+
+    If the condition has no quotes, pandoc converts the list.
+    """
     names = ("Less | <than>", "a_b*c*", "\\ & [x]{#y}", '"CuPy\'s" -- 2^10^ ... |')
     values = [Value(f"n_{number}", name, 0.5, "s", name) for number, name in enumerate(names)]
 
@@ -160,9 +165,9 @@ def test_the_list_of_values_equals_pandocs(write: WritePaper) -> None:
         fence = f"::: {{.content-visible {condition}}}"
         return html_of(write(f"{fence}\n\n{provenance(values)}\n\n:::\n"))
 
-    by_pandoc = page("when-format=html", values)
-    assert "Less | &lt;than&gt;<" in page('when-format="html"', values) == by_pandoc
-    assert page('when-format="html"', 126 * values).count('<span id="v-') == 504
+    own_page = page('when-format="html"', values)
+    assert "Less | &lt;than&gt;<" in own_page and own_page == page("when-format=html", values)
+    assert page('when-format="html"', 126 * values).count('<span id="v-') == 126 * len(values)
 
 
 def test_long_words_of_code_may_break(write: WritePaper) -> None:
@@ -195,6 +200,7 @@ def test_figures_with_text_are_refused_for_typst(write: WritePaper) -> None:
         typst_of(folder)
 
 
+#: Front matter without its last line.
 KEYS = "---\ntitle: A\nauthor: [{name: A}]\nbibliography: references.bib\n"
 
 
@@ -213,11 +219,11 @@ def test_front_matter_is_checked(write: WritePaper, head: str, expected: str) ->
 
 
 def test_authors_may_have_an_address_and_roles(write: WritePaper) -> None:
-    more = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
+    fields = "\n    email: a_b@x.org\n    corresponding: true\n    equal-contribution: true"
+    with_fields = FRONT_MATTER.replace("Ada Example", f"Ada Example{fields}")
     links = ('href="mailto:a_b@x.org"', r"\href{mailto:a_b@x.org}", '#link("mailto:a_b@x.org")')
-    for (form, printed), link in zip(FORMATS.items(), links, strict=True):
+    for (form, convert), link in zip(FORMATS.items(), links, strict=True):
         for style in ("ieee",) if form == "html" else ("ieee", "acm", "article", "report"):
-            head = FRONT_MATTER.replace("ieee", style)
-            text = printed(write("Text.\n", head.replace("Ada Example", f"Ada Example{more}")))
+            text = convert(write("Text.\n", with_fields.replace("ieee", style)))
             assert link in text and "corresponding author, equal contribution" in text
-        assert "mailto" not in printed(write("Text.\n"))
+        assert "mailto" not in convert(write("Text.\n"))

@@ -1,4 +1,4 @@
-"""PDFs by Typst and LaTeX, read back from the bytes, and special characters in all formats."""
+"""PDFs by Typst and LaTeX, whose text is read back, and special characters in all formats."""
 
 import html
 import io
@@ -32,9 +32,12 @@ OPERATORS = 63
 
 def pages_of(pdf: bytes) -> list[str]:
     """Return each page's text as one line, without hyphenation and dot leaders."""
-    texts = [page.extract_text() for page in PdfReader(io.BytesIO(pdf)).pages]
-    joined = [re.sub(r"(?:[.\u2060]\s*){3,}", " ", re.sub("\u00ad\n|-\n", "", t)) for t in texts]
-    return [" ".join(text.split()) for text in joined]
+    pages = []
+    for page in PdfReader(io.BytesIO(pdf)).pages:
+        without_hyphens = re.sub("\u00ad\n|-\n", "", page.extract_text())
+        without_leaders = re.sub(r"(?:[.\u2060]\s*){3,}", " ", without_hyphens)
+        pages.append(" ".join(without_leaders.split()))
+    return pages
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -43,6 +46,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def pdf_of(engine: str, source: Path, study: str = "p") -> bytes:
+    """Return the PDF of a paper by Typst or LaTeX."""
     if engine == "typst":
         return typst_pdf(source, study)
     return compile_latex(tex_of(source, study, source / f"{study}-tex").parent, study)[0]
@@ -64,6 +68,7 @@ def report(engine: str, source: Path) -> bytes:
     return pdf_of(engine, source, "course")
 
 
+#: A word of ``pdftotext -bbox`` with its box in points, from the upper left corner of the page.
 BOX = " ".join(rf'{side}="([-\d.]+)"' for side in ("xMin", "yMin", "xMax", "yMax"))
 WORD = re.compile(f"<word {BOX}>(.*?)</word>")
 #: Points by which boxes may overlap (italics) or exceed the margin (hanging hyphens).
@@ -73,25 +78,28 @@ SHARED, HANGING = 1.5, 4.0
 MARGINS = {595: (70.8, 30.0, 79.4), 612: (45.0, 30.0, 54.0)}
 
 
-def misplaced(page: str) -> Iterator[str]:
+def misplaced_words(page: str) -> Iterator[str]:
     """Yield a sentence per word of a ``pdftotext -bbox`` page that is covered or in the margin."""
-    width, height = (float(re.search(rf'{n}="([\d.]+)"', page)[1]) for n in ("width", "height"))  # type: ignore[index]
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', page)
+    assert size is not None
+    width, height = map(float, size.groups())
     # Roots and hats may cover letters, so words without letters or digits are left out.
     words = [word for word in WORD.findall(page) if any(map(str.isalnum, html.unescape(word[4])))]
     left, top, right, bottom = np.array([word[:4] for word in words], float).T
-    across = np.minimum.outer(right, right) - np.maximum.outer(left, left)
-    down = np.minimum.outer(bottom, bottom) - np.maximum.outer(top, top)
-    lower = np.minimum.outer(bottom - top, bottom - top)
-    for first, second in zip(
-        *np.nonzero(np.triu((across > SHARED) & (down > lower / 2), 1)), strict=True
-    ):
+    # Of each pair of words: width and height of their common area, and the lower word's height.
+    shared_width = np.minimum.outer(right, right) - np.maximum.outer(left, left)
+    shared_height = np.minimum.outer(bottom, bottom) - np.maximum.outer(top, top)
+    smaller_height = np.minimum.outer(bottom - top, bottom - top)
+    overlap = (shared_width > SHARED) & (shared_height > smaller_height / 2)
+    for first, second in np.argwhere(np.triu(overlap, 1)):
         yield f"{words[first]} covers {words[second]}"
     side, head, foot = MARGINS[int(width)]
-    low = (top + bottom) / 2 > height - foot + HANGING
-    beside = (left < side - HANGING) | (right > width - side + HANGING) | (top < head)
-    for word, in_foot, outside in zip(words, low, beside, strict=True):
+    in_bottom_margin = (top + bottom) / 2 > height - foot + HANGING
+    in_other_margin = (left < side - HANGING) | (right > width - side + HANGING) | (top < head)
+    for word, is_low, is_outside in zip(words, in_bottom_margin, in_other_margin, strict=True):
         # Only the page number may be in the bottom margin.
-        if not re.fullmatch(r"\d+|[ivx]+", word[4]) if in_foot else outside:
+        is_page_number = re.fullmatch(r"\d+|[ivx]+", word[4]) is not None
+        if not is_page_number if is_low else is_outside:
             yield f"{word} is outside the text"
 
 
@@ -101,7 +109,7 @@ def test_words_do_not_overlap_or_exceed_the_margins(sample: bytes, report: bytes
         command = ["pdftotext", "-bbox", "-", "-"]
         boxes = subprocess.run(command, input=pdf, check=True, capture_output=True).stdout.decode()
         pages = re.findall("<page .*?</page>", boxes, re.DOTALL)
-        assert [fault for page in pages for fault in misplaced(page)] == []
+        assert [fault for page in pages for fault in misplaced_words(page)] == []
 
 
 def test_pdfs_have_numbers_and_metadata(engine: str, sample: bytes) -> None:
@@ -125,24 +133,25 @@ def test_pdfs_have_numbers_and_metadata(engine: str, sample: bytes) -> None:
 
 
 def test_struck_underlined_and_marked_words_are_printed(write: WritePaper, engine: str) -> None:
-    words = "~~struck *words*~~ [below]{.underline} [marked]{.mark}"
+    words = "~~struck *words*~~ [underlined]{.underline} [marked]{.mark}"
     source = write(f"Body {words} end.\n", FRONT_MATTER.replace("A paper", f"Title {words} end"))
-    text = " ".join(" ".join(pages_of(pdf_of(engine, source))).split())
-    for begin in ("Title", "Body"):
-        assert f"{begin} struck words below marked end" in text
+    text = " ".join(pages_of(pdf_of(engine, source)))
+    for first_word in ("Title", "Body"):
+        assert f"{first_word} struck words underlined marked end" in text
 
 
 @needs_latex
 def test_latex_runs_no_program_and_names_missing_references(
     write: WritePaper, tmp_path: Path
 ) -> None:
-    main, ran = tex_of(write("Fine.\n")), tmp_path / "ran"
-    bad = rf"\immediate\write18{{touch {ran}}} See \ref{{fig-lost}}."
+    """The text refers to fig-lost, to fig-read only if it can read a file, and runs ``touch``."""
+    main, touched = tex_of(write("Fine.\n")), tmp_path / "touched"
+    bad = rf"\immediate\write18{{touch {touched}}} See \ref{{fig-lost}}."
     bad += r"\newread\f \openin\f=/etc/passwd \ifeof\f\else\ref{fig-read}\fi"
     main.write_text(main.read_text("utf-8").replace("Fine.", bad), "utf-8")
     with pytest.raises(RenderError, match="does not know reference fig-lost;"):
         compile_latex(main.parent, "p")
-    assert not ran.exists()
+    assert not touched.exists()
 
 
 @pytest.mark.parametrize("sentences", [30, 320])
@@ -153,16 +162,21 @@ def test_a_supplement_follows_references(write: WritePaper, sentences: int, engi
     source = write(f"{words} Known [@williams2009].\n\n{supplement}")
     pages = pages_of(pdf_of(engine, source))
     assert [int(n) for n in re.findall(r"Sentence (\d+)", " ".join(pages))] == [*range(sentences)]
-    last = pages[-1].lower()
-    places = [last.index(word) for word in ("eferences", "multicore", "upplement", "the end")]
-    assert places == sorted(places)
+    last_page = pages[-1].lower()
+    # Words of headings lack the first letter, which is a larger capital.
+    words_in_order = ("eferences", "multicore", "upplement", "the end")
+    positions = [last_page.index(word) for word in words_in_order]
+    assert positions == sorted(positions)
 
 
 @needs_latex
-@pytest.mark.parametrize(("style", "needed"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
-def test_latex_archives_compile(paper: Path, style: str, needed: str, tmp_path: Path) -> None:
-    if subprocess.run(["kpsewhich", needed], check=False, capture_output=True).returncode:
-        pytest.skip(f"{needed} is not installed")
+@pytest.mark.parametrize(("style", "package"), [("ieee", "cite.sty"), ("acm", "hyperxmp.sty")])
+def test_latex_archives_compile_to_the_same_pdf(
+    paper: Path, style: str, package: str, tmp_path: Path
+) -> None:
+    """An archive has no folders; besides the files of the paper it has the bibliography (.bbl)."""
+    if subprocess.run(["kpsewhich", package], check=False, capture_output=True).returncode:
+        pytest.skip(f"{package} is not installed")
     source = shutil.copytree(paper, tmp_path / "source")
     document = source / "sample.qmd"
     document.write_text(in_style(document.read_text("utf-8"), style), "utf-8")
@@ -183,16 +197,18 @@ def test_latex_archives_compile(paper: Path, style: str, needed: str, tmp_path: 
 
 
 def test_characters_and_lines_that_latex_cannot_print_are_noted() -> None:
+    """U+202E is no letter but a direction mark; 1.9 pt are too few for a note."""
     log = "Overfull \\hbox (23.18pt too wide) in paragraph\nOverfull \\hbox (1.9pt too wide) in x\n"
     text = r"‹U+0416 U+0418› ‹U+202E› \guilsinglleft U+4E2D\guilsinglright"
-    scripts, width = notes_of("p", text, log)
-    assert scripts.startswith("p: pdfLaTeX prints 3 characters as code points, such as ‹U+0416›")
-    assert "up to 23 pt" in width and "lines: 1" in width
+    on_characters, on_width = notes_of("p", text, log)
+    expected = "p: pdfLaTeX prints 3 characters as code points, such as ‹U+0416›"
+    assert on_characters.startswith(expected)
+    assert "up to 23 pt" in on_width and "lines: 1" in on_width
     assert not [*notes_of("p", "plain", "")]
 
 
 #: Entry of the contents → the first words of its section.
-LISTED = {
+CONTENTS = {
     "2 Model": "2 Model The work of a layer",
     "3 Operators": "3 Operators The table",
     "4 Conclusion": "4 Conclusion Theory and",
@@ -202,8 +218,9 @@ LISTED = {
 
 
 def test_contents_print_page_numbers(report: bytes) -> None:
+    """Pages are numbered after the title page and the contents."""
     _, contents, *texts = pages_of(report)
-    for entry, words in LISTED.items():
+    for entry, words in CONTENTS.items():
         page = next(number for number, text in enumerate(texts, 1) if words in text)
         assert re.search(rf"{re.escape(entry)} {page}\b", contents), entry
     text = " ".join(texts)
@@ -254,7 +271,7 @@ TEXTS = {
 
 
 ALL_TEXTS = " ".join(TEXTS)
-#: Places of the texts: fields that authors type, and tables of data.
+#: Places of the texts, each of which begins with M and the name of the place.
 FIELDS = ("title", "writer", "place", "abstract", "keyword", "prose", "caption", "cell")
 TABLE = Table("tbl-x", (Column("A"),), ((f"Mcell {ALL_TEXTS}",),))
 PAPER = f"""---
@@ -296,9 +313,10 @@ def test_every_field_prints_special_characters(paper: Path, tmp_path: Path, form
     else:
         text = "".join(pages_of(pdf_of(form, tmp_path)))
     assert not re.search("[\x1b\ufeff\uffff]", text)
-    shown = normalized(text)
+    printed = normalized(text)
     # Captions are small capitals in print.
-    assert [field for field in FIELDS if f"m{field}" not in shown.casefold()] == []
+    assert [field for field in FIELDS if f"m{field}" not in printed.casefold()] == []
     for texts in TEXTS.values():
         expected = normalized(texts[("html", "typst", "latex").index(form)])
-        assert expected in shown or expected[::-1] in shown
+        # A reader may return right-to-left text in the other direction.
+        assert expected in printed or expected[::-1] in printed

@@ -1,4 +1,4 @@
-"""Errors of rendering are one sentence with the project's file and line to fix."""
+"""Errors of rendering: one sentence each, with the project's file and line to fix."""
 
 import sys
 from collections.abc import Callable
@@ -15,13 +15,15 @@ from tests.render.conftest import FRONT_MATTER, LACKING, WritePaper, tex_of
 from tests.render.conftest import html_of as html
 
 TEMPLATE, BIB = "templates/papers/p.qmd.j2", "data/references.bib"
-#: Number of the template's line that contains the test's text.
+#: Line of the template in which the text of a test begins, after "Words." and an empty line.
 FIRST = FRONT_MATTER.count("\n") + 3
 ENTRY = "@article{knuth84,\n  title = {X},\n  author = {Knuth, D},\n  year = 1984\n}\n"
-PRINTED = "::: {#tbl-x}\n\n| a |\n|---|\n| TEXT |\n\nCaption.\n:::"
+#: A table that the build prints for one line of the template, with a reference to nothing.
+PRINTED_TABLE = "::: {#tbl-x}\n\n| a |\n|---|\n| @nobody |\n\nCaption.\n:::"
 
 
 def latex(folder: Path) -> object:
+    """Compile the paper in a folder; skip the test without LaTeX."""
     main = tex_of(folder)
     if LACKING:
         pytest.skip(LACKING)
@@ -94,14 +96,17 @@ PROBLEMS: tuple[tuple[str, int, str], ...] = (
 
 
 @pytest.fixture
-def broken(
+def write_broken(
     write: WritePaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str], Path]:
-    """Return a function that writes a paper and the template of the paper."""
+) -> Callable[..., Path]:
+    """Return a function that writes a paper with ``text``, and the template of the paper.
 
-    def make(text: str, entries: str) -> Path:
+    ``entries`` are added to the bibliography.
+    """
+
+    def make(text: str, entries: str = "") -> Path:
         text = f"Words.\n\n{text}\n"
-        folder = write(text.replace('{{ tables["tbl-x"] }}', PRINTED.replace("TEXT", "@nobody")))
+        folder = write(text.replace('{{ tables["tbl-x"] }}', PRINTED_TABLE))
         papers = tmp_path / "templates" / "papers"
         papers.mkdir(parents=True)
         (papers / "p.qmd.j2").write_text(FRONT_MATTER + text, "utf-8")
@@ -113,7 +118,7 @@ def broken(
 
 
 def error_of(folder: Path, render: Callable[[Path], object] = html) -> str:
-    """Return the error, which must be one sentence without the path of the rendered folder."""
+    """Return the error of rendering, which must be one sentence without the rendered folder."""
     with pytest.raises(RenderError) as caught:
         render(folder)
     sentence = str(caught.value)
@@ -123,14 +128,16 @@ def error_of(folder: Path, render: Callable[[Path], object] = html) -> str:
 
 
 @pytest.mark.parametrize(("text", "line", "words"), PROBLEMS)
-def test_problems(broken: Callable[[str, str], Path], text: str, line: int, words: str) -> None:
-    sentence = error_of(broken(text, ""))
+def test_a_problem_is_reported_with_its_line_in_the_template(
+    write_broken: Callable[..., Path], text: str, line: int, words: str
+) -> None:
+    sentence = error_of(write_broken(text))
     assert sentence.startswith(f"{TEMPLATE}:{FIRST + line}: ") and words in sentence
 
 
-def test_an_entry_that_latex_refuses_is_named(broken: Callable[[str, str], Path]) -> None:
+def test_an_entry_that_latex_refuses_is_named(write_broken: Callable[..., Path]) -> None:
     entry = "@book{odd,\n  title = {X & Y},\n  author = {A, B},\n  year = 1\n}\n"
-    sentence = error_of(broken("By [@knuth84; @odd].", entry), latex)
+    sentence = error_of(write_broken("By [@knuth84; @odd].", entry), latex)
     assert sentence.startswith(f"{BIB}:6: entry odd: ") and "alignment" in sentence
 
 
@@ -142,16 +149,17 @@ def test_another_version_of_pandoc_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
 def test_memory_of_programs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_MEMORY_LIMIT_B", 256 << 20, raising=False)
-    code = "import time; time.sleep(0.5); len(bytearray(512 << 20))"
+    """The program allocates 512 MiB of 256 MiB; it first waits until the limit is set."""
+    monkeypatch.setattr(programs, "_MEMORY_LIMIT_B", 256 * 2**20, raising=False)
+    code = "import time; time.sleep(0.5); len(bytearray(512 * 2**20))"
     finished = programs.run([sys.executable, "-c", code], tmp_path, 60)
     assert finished.returncode == 1 and "MemoryError" in finished.stderr
 
 
 def test_a_program_that_exceeds_the_time_limit_is_named_with_the_paper(
-    broken: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_broken: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = factory.write_program(tmp_path / "slow", "#!/bin/sh\nsleep 60\n")
     monkeypatch.setattr(pandoc, "_TIME_LIMIT_S", 0.2)
     monkeypatch.setattr(pandoc, "pandoc_path", lambda: slow)
-    assert error_of(broken("Text.", "")).startswith(f"{TEMPLATE}: slow was not done after 0.2 s")
+    assert error_of(write_broken("Text.")).startswith(f"{TEMPLATE}: slow was not done after 0.2 s")

@@ -28,8 +28,10 @@ from tests import factory
 from tests.render.conftest import LACKING, WritePaper
 from tests.tiny import STUDY
 
-#: Script that prints the version, or else runs the shell code ``behaviour``.
+#: Replacement for Quarto that prints the version if asked, and else runs the shell code
+#: ``behaviour``.
 STAND_IN = '#!/bin/sh\n[ "$1" = --version ] && echo {version} && exit\n{behaviour}\n'
+#: Behaviours: write a page and a PDF; fail like Quarto with an error of LaTeX or Typst.
 RENDERS = "mkdir -p _site; echo page > _site/index.html; echo pdf > tiny.pdf"
 LATEX = r"""echo 'ERROR:
 compilation failed- error
@@ -60,16 +62,20 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
     return ended.returncode, ended.stderr + ended.stdout
 
 
-def test_a_recent_quarto_is_found(
-    stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for version, valid in (("1.4", True), ("99.9.9", True), ("1.3.450", False), ("none", False)):
+def test_quarto_must_be_recent(stand_in: Callable[..., Path]) -> None:
+    for version in ("1.4", "99.9.9"):
+        stand_in(version)
+        assert quarto_version() == version
+    for version in ("1.3.450", "none"):
         path = stand_in(version)
-        if valid:
-            assert quarto_version() == version
-            continue
         with pytest.raises(RenderError, match=f"{path}: found version '{version}'; install .* 1.4"):
             quarto_version()
+
+
+def test_quarto_is_found_on_the_path_or_in_its_python_package(
+    stand_in: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = stand_in()
     monkeypatch.delenv("QUARTO_PATH")
     monkeypatch.setenv("PATH", str(path.parent))
     assert find_quarto() == path
@@ -77,6 +83,9 @@ def test_a_recent_quarto_is_found(
     package = shutil.copytree(path.parent, path.parent / "quarto_cli" / "bin")
     monkeypatch.syspath_prepend(path.parent)
     assert find_quarto() == package / "quarto"
+
+
+def test_a_quarto_path_without_a_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
     code, output = build(ROOT, "--dry-run", "--html")
     assert code == 1 and output.startswith("error: QUARTO_PATH=/nowhere/quarto: is no program")
@@ -102,6 +111,7 @@ def test_errors_of_quarto_name_the_line(
 
 
 def test_failed_builds_keep_earlier_output(stand_in: Callable[..., Path], project: Path) -> None:
+    """Another version of Quarto renders everything again."""
     stand_in()
     assert build(project)[0] == 0
     out = project / "out"
@@ -135,13 +145,15 @@ def test_the_project_contains_settings_of_each_paper(write: WritePaper, tmp_path
 
 
 PAPER = "conv_profiling"
+#: A value in a paper's Markdown: text and identifier.
 _VALUE = re.compile(r"\[((?:\\.|[^\[\]\\])*)\]\(#v-([\w-]+)\)\{\.value\}")
+#: A value that ``number_values`` marked: number and text.
 _MARKED = re.compile(r"Q(\d+)Q([^Q]*)Q")
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a paper with Quarto and return ``out``; skip without Quarto."""
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a paper with Quarto; return the folder of outputs.  Skip the test without Quarto."""
     try:
         quarto_version()
     except RenderError as error:
@@ -193,10 +205,10 @@ def figures_in(file: Path, document: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_quarto_prints_every_value_and_figure(rendered: Path, tmp_path: Path, to: str) -> None:
+def test_quarto_prints_every_value_and_figure(out: Path, tmp_path: Path, to: str) -> None:
     if "pdf" in FORMATS[to] and to != "typst" and LACKING:
         pytest.skip(LACKING)
-    source = rendered / "quarto" if to == "all" else rendered / "qmd" / PAPER
+    source = out / "quarto" if to == "all" else out / "qmd" / PAPER
     folder = shutil.copytree(source, tmp_path / "p", ignore=shutil.ignore_patterns("_site"))
     document = folder / (PAPER if to == "all" else "") / f"{PAPER}.qmd"
     values = number_values(document)

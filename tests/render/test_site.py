@@ -1,4 +1,4 @@
-"""The site: every page as HTML, and in chromium on all screen widths and by keyboard."""
+"""The site of all papers: each page as HTML, and in chromium on all screens and by keyboard."""
 
 import html
 import itertools
@@ -17,6 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from report.render.html import Publication
 from report.render.shell import Settings, script_of
 from report.render.site import SitePaper, index_of_paper, interval_picture, write_site
+from tests import factory
 from tests.render import site_checks
 from tests.render.conftest import drawn, html_of
 from tests.render.site_checks import Page
@@ -28,7 +29,7 @@ needs_chromium = pytest.mark.skipif(
 
 SETTINGS = Settings(licence="CC <BY>")
 PAPER = "sample/index.html"
-#: Text added to the sample: a value with details, a line that is too long, and a supplement.
+#: Text added to the sample: a value with details, a long line, two tables and a supplement.
 ADDED = f"""
 The rate is [2 GB/s](#v-rate){{.value}} for maps of 3 × 3.
 
@@ -46,8 +47,9 @@ The rate is [2 GB/s](#v-rate){{.value}} for maps of 3 × 3.
 
 # Supplement {{.unnumbered #sec-supplement}}
 
-[The rate]{{#v-rate}} is told here, of @fig-time.
+[The rate]{{#v-rate}} is explained here, of @fig-time.
 """
+#: Details of a value and of a measured series, which dialogs show.
 VALUE = {
     "name": "Rate", "printed": "2 GB/s", "interval": "[1, 3] GB/s at 95 %", "n": 4,
     "formula": "a / b", "numbers": "4 / 2", "sources": ["sample/x.json"], "series": [0],
@@ -56,6 +58,7 @@ SERIES = {
     "name": "time", "low": "1 s", "high": "2 s", "n": 4, "files": ["sample/x.json"],
     "processes": [[0, 0, 0, 500], [0, 1, 700, 1000]],
 }  # fmt: skip
+#: A paper on the first page of the site, and a paper without measurements.
 ENTRY = {
     "title": "Work & memory", "abstract": "One. Two.", "devices": ["CPU", "GPU"],
     "measured": "2025-01-02", "imported": [], "question": "How <fast>?",
@@ -89,6 +92,7 @@ MACHINE = {
     "id": "cpu", "label": "CPU", "facts": [["Size", "2 cores"], ["Device", "CPU <1>"]],
     "ceilings": {"Matrix product": "", "Copy": "9 GB/s"}, "measured": "2025-01-02",
 }  # fmt: skip
+#: The same machine in an older run, and another machine with the same label.
 OLDER = {**MACHINE, "measured": "2025-01-01", "ceilings": {"Matrix product": "5", "Copy": "1"}}
 TWIN = {**MACHINE, "id": "twin"}
 
@@ -132,13 +136,14 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     series = [item.__dict__ for item in drawing.series]
     figure = {"place": "figures.time", "series": series, "svg": drawing.svg.decode()}
     details = {"values": {"v-rate": VALUE}, "series": [SERIES], "records": {}}
-    (paper_folder / "figures" / "time.js").write_text(script_of("figure", figure), "utf-8")
-    (paper_folder / "figures" / "card.svg").write_bytes(drawing.svg)
-    (paper_folder / "details.js").write_text(script_of("details", details), "utf-8")
-    files = "values.json", "sample.pdf", "records/b.json", "records/b/a.csv"
-    for name in ("reported/sample.json", *(f"sample/{file}" for file in files)):
-        (folder / name).parent.mkdir(exist_ok=True, parents=True)
-        (folder / name).write_text("{}")
+    downloads = ("values.json", "sample.pdf", "records/b.json", "records/b/a.csv")
+    factory.write_files(paper_folder, {
+        "figures/time.js": script_of("figure", figure),
+        "figures/card.svg": drawing.svg,
+        "details.js": script_of("details", details),
+        **dict.fromkeys(downloads, "{}"),
+    })  # fmt: skip
+    factory.write_files(folder, {"reported/sample.json": "{}"})
     shutil.copytree(paper_folder, folder / "other")
     values = {
         "claims": {"so": CLAIM, "not-said": {**CLAIM, "sentence": ""}}, "audits": [AUDIT],
@@ -173,14 +178,13 @@ def test_a_page_is_valid_and_contains_its_texts(site: Path, name: str) -> None:
 
 def test_the_key_figure_appears_once_after_the_abstract(site: Path) -> None:
     page = (site / PAPER).read_text("utf-8")
-    places = [page.index(f'id="{id}"') for id in ("abstract", "fig-time", "sec-model")]
-    assert places == sorted(places) and page.count('id="fig-time"') == 1
+    positions = [page.index(f'id="{id}"') for id in ("abstract", "fig-time", "sec-model")]
+    assert positions == sorted(positions) and page.count('id="fig-time"') == 1
 
 
 def test_a_claim_whose_numbers_are_all_equal_has_no_picture() -> None:
-    assert (
-        interval_picture([{"number": 0.0, "interval": None, "above": None, "below": 0.0}]) is None
-    )
+    zero_below_zero = {"number": 0.0, "interval": None, "above": None, "below": 0.0}
+    assert interval_picture([zero_below_zero]) is None
 
 
 def test_the_atlas_lists_papers_with_claims_about_machines_only(site: Path) -> None:
@@ -225,10 +229,10 @@ def open_dialog(browser: webdriver.Chrome) -> WebElement:
 
 
 @needs_chromium
-def test_a_table_a_bit_wider_than_the_text_sticks_out_and_stays(
+def test_a_table_slightly_wider_than_the_text_extends_into_the_margin(
     browser: webdriver.Chrome, site: Path
 ) -> None:
-    """A table that fits once it sticks out must not be taken back, which would flicker."""
+    """A table that fits in the margin must not return to the text, since it would flicker."""
     site_checks.resize(browser, 1440)
     browser.get((site / PAPER).as_uri())
     count_moves = """
@@ -238,12 +242,12 @@ def test_a_table_a_bit_wider_than_the_text_sticks_out_and_stays(
     table.querySelector("td").textContent = "x".repeat(99);
     setTimeout(() => done([moves, table.clientWidth > table.parentElement.clientWidth]), 500);
     """
-    moves, sticks_out = browser.execute_async_script(count_moves)
-    assert sticks_out and moves < 10
+    moves, is_wider = browser.execute_async_script(count_moves)
+    assert is_wider and moves < 10
 
 
 @needs_chromium
-def test_on_a_phone_the_links_take_one_line_and_the_focused_is_shown_whole(
+def test_on_a_phone_all_links_are_in_one_line_and_the_focused_link_is_visible(
     browser: webdriver.Chrome, site: Path
 ) -> None:
     site_checks.resize(browser, 390)
@@ -258,9 +262,10 @@ def test_on_a_phone_the_links_take_one_line_and_the_focused_is_shown_whole(
 @needs_chromium
 def test_pages_have_no_fault_on_any_screen(browser: webdriver.Chrome, site: Path) -> None:
     axe = site_checks.axe_core()
-    pages = {name: (site / name).as_uri() for name in TEXTS}
-    by_page = {name: site_checks.faults(browser, pages[name], site.as_uri(), axe) for name in TEXTS}
-    assert {name: faults for name, faults in by_page.items() if faults} == {}
+    root, faults_by_page = site.as_uri(), {}
+    for name in TEXTS:
+        faults_by_page[name] = site_checks.faults(browser, (site / name).as_uri(), root, axe)
+    assert faults_by_page == {name: [] for name in TEXTS}
     if axe is None:
         pytest.skip("axe-core needs npm and the npm registry; all other checks passed")
 
@@ -288,12 +293,13 @@ def test_dialogs_open_and_close_by_key_and_return_the_focus(
 
 @needs_chromium
 def test_the_button_of_a_verdict_filters_claims(browser: webdriver.Chrome, site: Path) -> None:
+    """Two claims are refuted; a script gives the first another verdict."""
     browser.get((site / "claims.html").as_uri())
     browser.execute_script("document.querySelector('tr.claim .verdict').classList = 'verdict none'")
-    shown = "return document.querySelectorAll('tr.claim:not([hidden])').length"
-    for visible in (1, 2):
+    count_visible = "return document.querySelectorAll('tr.claim:not([hidden])').length"
+    for visible in (1, 2):  # the button filters, and then shows all claims again
         browser.find_element(By.CSS_SELECTOR, "button.verdict").send_keys(Keys.ENTER)
-        assert browser.execute_script(shown) == visible
+        assert browser.execute_script(count_visible) == visible
 
 
 @needs_chromium
@@ -304,11 +310,11 @@ def test_an_opened_figure_prints_values_of_points(browser: webdriver.Chrome, sit
     figure = dialog.find_element(By.CSS_SELECTOR, "svg.drawn")
     browser.execute_script("arguments[0].focus()", figure)
     figure.send_keys(Keys.ARROW_RIGHT)
-    words = dialog.find_element(By.CSS_SELECTOR, "output")
-    assert words.text == "Forward. time (s): 3.5. Batch: 16."
-    hidden = "return document.querySelectorAll('[id^=series-][visibility=hidden]').length"
+    output = dialog.find_element(By.CSS_SELECTOR, "output")
+    assert output.text == "Forward. time (s): 3.5. Batch: 16."
+    count_hidden = "return document.querySelectorAll('[id^=series-][visibility=hidden]').length"
     dialog.find_element(By.CSS_SELECTOR, ".series input").click()
-    assert browser.execute_script(hidden) > 0
+    assert browser.execute_script(count_hidden) > 0
 
 
 @needs_chromium

@@ -1,8 +1,13 @@
 """Replacement for Nsight Compute: runs a program and writes a table row per kernel launch.
 
-Environment variables: ASKED is the file that logs each call of this program, and LAUNCHES the file
-to which the replacement for torch writes its launches.  LISTING replaces the list of metrics, SAYS
-the table by an error message; NO_NVTX leaves out the ranges; OFF multiplies counts by a factor.
+Environment variables:
+
+- ASKED: file that logs each call of this program (words and locale);
+- LAUNCHES: file to which the replacement for torch writes its launches;
+- LISTING: text in place of the list of metrics;
+- SAYS: error message in place of the table;
+- NO_NVTX: the table has no ranges;
+- OFF: JSON object, precision → factor that multiplies the counts of matrix products.
 """
 
 import csv
@@ -36,9 +41,9 @@ factors = json.loads(os.environ.get("OFF", "{}"))
 
 
 def counts(name, work):
-    """Return the value of each metric for a launch.
+    """Return the value of each metric for a launch in the range ``name``.
 
-    A matrix product counts its operations, multiplied by OFF's factor for the precision.  Other
+    A range of a matrix product states precision and size, from which the operations follow; other
     kernels do 1,000 operations of each kind per unit of work.
     """
     if "product" not in name:
@@ -48,7 +53,7 @@ def counts(name, work):
     assert work == str(precision == "tf32")
     rows, columns, depth = map(int, size.split("x"))
     flops = round(2 * rows * columns * depth * factors.get(precision, 1))
-    if precision == "fp32":  # counted in fused instructions
+    if precision == "fp32":  # a fused instruction is two operations
         return [flops // 2 if "op_ffma" in m else 0 for m in metrics]
     return [flops if f"src_{precision}" in m else 0 for m in metrics]
 
