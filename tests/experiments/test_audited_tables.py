@@ -36,7 +36,7 @@ def check_of(folder: Path, claim: str, row: str, *more_cells: str) -> ClaimCheck
     path = folder / "table.csv"
     path.write_text("\n".join(",".join(line) for line in (cells, cells.values())))
     columns_of_names = [f"{name}={name}" for name in cells]
-    (table_row,) = read_rows(read_table(path), folder, columns_of_names, given=[])
+    (table_row,) = read_rows(read_table(path), folder, columns_of_names, [])
     return next(check for check in checks(table_row) if check.claim == claim)
 
 

@@ -159,7 +159,7 @@ def test_other_numbers_of_calls_compute_the_same_iteration(name: str, calls: int
     result = iteration(ops, training.parameters, *training.train)
     for value, expected in zip(result, training.iterate(training.parameters), strict=True):
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-6)
-    series = backend_speedup.paired_times(training, calls, QUICK)
+    series = backend_speedup.time_with_calls(training, calls, QUICK)
     assert len(series["time"]) == len(series["baseline_time"]) >= QUICK.minimum_samples
 
 

@@ -54,7 +54,7 @@ def measure_bytes(
 
         return Workload(call)
 
-    series = memory.measure_cpu(workload, measurements=1)
+    series = memory.measure_cpu(workload, repeats=1)
     return int(series["allocated_before"][0]), int(series["allocated_peak"][0])
 
 
