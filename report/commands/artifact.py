@@ -22,7 +22,7 @@ from report.core.text.escape import latex_source, markdown
 from report.engine.place import put
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
-from report.render.latex import packed
+from report.render.latex import tar_archive
 from report.render.pandoc import TEMPLATES
 from report.render.shell import environment, read_settings
 from report.render.site import plain_words
@@ -99,7 +99,7 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     contents = {name: text.encode() for name, text in texts.items()}
     top_folder = f"{study}-artifact"
     archive = {f"{top_folder}/{name}": content for name, content in (files | contents).items()}
-    return contents | {f"{top_folder}.tar.gz": gzipped(packed(archive))}, missing
+    return contents | {f"{top_folder}.tar.gz": gzipped(tar_archive(archive))}, missing
 
 
 def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[str, Any]:

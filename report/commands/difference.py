@@ -111,7 +111,7 @@ def _compare_studies(
     files: dict[str, list[ListedChange]] = {}
     for study in request.studies:
         old, new = (_data_files(study, version) for version in requests.values())
-        files[study] = differing(old, new)
+        files[study] = list_differences(old, new)
     changed = tuple(study for study in files if files[study])
     failures: dict[str, dict[str, Failure]] = {study: {} for study in files}
     for age, version in requests.items() if changed else ():
@@ -175,7 +175,7 @@ def lines(
     yield f"\nAll changes, with the figures side by side: {page}"
 
 
-def differing(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChange]:
+def list_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChange]:
     """List the names whose texts differ, in today's order; removed names are last."""
     differences = []
     for name in {**new, **old}:
@@ -203,7 +203,7 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     return {
         "claims and numbers": numbers,
         "places in the text": text_changes(*texts),
-        "figures": differing(*figures),
+        "figures": list_differences(*figures),
     }
 
 

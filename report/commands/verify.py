@@ -235,13 +235,13 @@ def _paper_difference(paper: str, differing: Collection[str], folder: Path, site
     return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
 
 
-def _numbers(content: Any, place: str = "") -> dict[str, float]:
+def _numbers(content: Any, path: str = "") -> dict[str, float]:
     """Map the path of each number in a JSON value to the number."""
     if not isinstance(content, dict | list):
-        return {place: content} if isinstance(content, int | float) else {}
+        return {path: content} if isinstance(content, int | float) else {}
     numbers: dict[str, float] = {}
     for name, part in content.items() if isinstance(content, dict) else enumerate(content):
-        numbers |= _numbers(part, f"{place}.{name}".removeprefix("."))
+        numbers |= _numbers(part, f"{path}.{name}".removeprefix("."))
     return numbers
 
 

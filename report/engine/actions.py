@@ -180,7 +180,7 @@ def _figure_digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     # Each kind of panel has a module of its name.
     for unused_kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
         used.pop(f"figures/{unused_kind.__name__.lower()}.py", None)
-    return sha256(_pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
+    return sha256(_pickle_bytes(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
 
 
 def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
@@ -427,10 +427,10 @@ def save(tree: Any, path: Path) -> None:
 
     Pickle's memo is off, so that the bytes do not depend on whether equal values are one object.
     """
-    path.write_bytes(_pickled(tree))
+    path.write_bytes(_pickle_bytes(tree))
 
 
-def _pickled(tree: Any) -> bytes:
+def _pickle_bytes(tree: Any) -> bytes:
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.fast = True

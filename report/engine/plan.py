@@ -203,7 +203,7 @@ class BuildPlan:
         """Return True if every output of ``study`` that the site's steps read exists unaltered."""
         for kind in READ_BY_SITE:
             entry = self.built.get(f"{study}/{kind}")
-            if entry is None or (study not in rebuilt and any(self.altered(entry))):
+            if entry is None or (study not in rebuilt and any(self.altered_outputs(entry))):
                 return False
         return True
 
@@ -236,9 +236,9 @@ class BuildPlan:
         before = self.built.get(step.id)
         if before is None:
             return "not built yet"
-        return "; ".join((*changes(before.inputs, inputs), *self.altered(before)))
+        return "; ".join((*changes(before.inputs, inputs), *self.altered_outputs(before)))
 
-    def altered(self, entry: StepEntry) -> Iterator[str]:
+    def altered_outputs(self, entry: StepEntry) -> Iterator[str]:
         """Describe the outputs of a step that are missing or differ from those that it wrote."""
         for name, digest in entry.outputs.items():
             present = self.index.digest(self.output(name))

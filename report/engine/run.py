@@ -139,7 +139,7 @@ class _Builder(NamedTuple):
         for id, name in outputs_read(step, built):
             link_outputs([name], self._folder_of(id, study), stage)
         before = self.plan.built.get(step.id)
-        if kind == "figures" and before and not any(self.plan.altered(before)):
+        if kind == "figures" and before and not any(self.plan.altered_outputs(before)):
             link_outputs(before.outputs, request.out, stage / PREVIOUS_BUILD)
         task = actions.StepTask(step.id, stage, request.data, request.papers, inputs)
         return self.workers.submit(run_step, task)

@@ -82,7 +82,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     line = ""
     if measuring:
         rows = compare(measuring, findings).values()
-        decided = sum(row.deciding > 0 for row in rows)
+        decided = sum(row.deciding_count > 0 for row in rows)
         verb = "Replicated" if 2 * decided >= len(rows) else "Measured"
         machines = f"{len(measuring)} further machine{'s' if len(measuring) > 1 else ''}"
         line = f"{verb} on {machines}. {summary(rows, measuring)}. "

@@ -46,7 +46,7 @@ _ADDRESSES: Final = {
 }
 
 
-def _nested(depth: int) -> str:
+def _balanced_pattern(depth: int) -> str:
     """Return the pattern of a text with balanced braces, nested up to ``depth`` times.
 
     Escaped braces must balance too, since BibTeX counts them although pandoc does not.
@@ -59,8 +59,8 @@ def _nested(depth: int) -> str:
 
 #: Field of an entry: name, and value in braces, as a number, or in quotation marks.
 _FIELD: Final = re.compile(
-    rf"\s*,\s*([A-Za-z-]+)\s*=\s*(\{{(?:{_nested(_MAXIMUM_DEPTH)})*+\}}|[0-9]+"
-    rf'|"(?:[^{{}}"\\]++|\\[^{{}}]|\{{(?:{_nested(1)})*+\}})*+")',
+    rf"\s*,\s*([A-Za-z-]+)\s*=\s*(\{{(?:{_balanced_pattern(_MAXIMUM_DEPTH)})*+\}}|[0-9]+"
+    rf'|"(?:[^{{}}"\\]++|\\[^{{}}]|\{{(?:{_balanced_pattern(1)})*+\}})*+")',
     re.ASCII,
 )
 

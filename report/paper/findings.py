@@ -147,11 +147,11 @@ class Claim:
             "sentence": self.sentence,
             "verdict": self.verdict,
             "because": self.because,
-            "compared": [_compared(*comparison) for comparison in self.compared],
+            "compared": [_comparison_json(*comparison) for comparison in self.compared],
         }
 
 
-def _compared(result: Evaluated, above: float, below: float) -> dict[str, Any]:
+def _comparison_json(result: Evaluated, above: float, below: float) -> dict[str, Any]:
     """Return the number of a comparison with its interval and bounds; None for a missing part."""
     value = result.value if isinstance(result, Estimate) else result
     return {

@@ -173,12 +173,12 @@ def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
     if isinstance(content, Missing):
         return {"missing": content.reason}
     if not isinstance(content, Estimate):
-        return {"number": _rounded(content), "unit": unit, "printed": printed}
-    ends = [_rounded(content.low), _rounded(content.high)]
-    item: Item = {"number": _rounded(content.value), "unit": unit}
+        return {"number": _round(content), "unit": unit, "printed": printed}
+    ends = [_round(content.low), _round(content.high)]
+    item: Item = {"number": _round(content.value), "unit": unit}
     if content.level is None:
         return item | {"range": ends, "printed": printed}
-    return item | {"interval": ends, "level": _rounded(content.level), "printed": printed}
+    return item | {"interval": ends, "level": _round(content.level), "printed": printed}
 
 
 def _claim(claim: Claim) -> Item:
@@ -187,7 +187,7 @@ def _claim(claim: Claim) -> Item:
     for result, low, high in claim.compared:
         if not isinstance(result, Missing):
             value = result.value if isinstance(result, Estimate) else result
-            numbers.append(_rounded(value))
+            numbers.append(_round(value))
         lows += [low] if math.isfinite(low) else []
         highs += [high] if math.isfinite(high) else []
     return {
@@ -242,7 +242,7 @@ def _series(points: Sequence[Sequence[Any]]) -> Item:
 
 def _rounded_numbers(column: Iterable[float | None]) -> list[float | int]:
     """Round the numbers of a column, and drop its missing numbers."""
-    return [_rounded(number) for number in column if number is not None]
+    return [_round(number) for number in column if number is not None]
 
 
 def _distinct(names: Iterable[str]) -> Iterator[str]:
@@ -254,7 +254,7 @@ def _distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _list_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
-    return [*map(_rounded, numbers)] if len(numbers) <= _MOST_LISTED else _summary(numbers)
+    return [*map(_round, numbers)] if len(numbers) <= _MOST_LISTED else _summary(numbers)
 
 
 def _summary(numbers: Sequence[float]) -> Item:
@@ -263,13 +263,13 @@ def _summary(numbers: Sequence[float]) -> Item:
         return {"count": 0}
     return {
         "count": len(numbers),
-        "smallest": _rounded(min(numbers)),
-        "largest": _rounded(max(numbers)),
-        "sum": _rounded(math.fsum(numbers)),
+        "smallest": _round(min(numbers)),
+        "largest": _round(max(numbers)),
+        "sum": _round(math.fsum(numbers)),
     }
 
 
-def _rounded(number: float) -> float | int:
+def _round(number: float) -> float | int:
     """Round to ``_SIGNIFICANT_DIGITS``; leave integers as they are."""
     return number if isinstance(number, int) else float(f"{number:.{_SIGNIFICANT_DIGITS}g}")
 

@@ -120,7 +120,7 @@ class Row:
         return next(letter for letter in _OUTCOMES if letter in self.letters.values())
 
     @property
-    def deciding(self) -> int:
+    def deciding_count(self) -> int:
         """Number of machines that decide the claim."""
         return sum(claim.verdict in _DECIDED for claim in self.claims.values())
 
@@ -130,7 +130,7 @@ class Row:
         return [claim for claim in self.claims.values() if claim.measured_count]
 
     @property
-    def disturbed(self) -> list[str]:
+    def disturbances(self) -> list[str]:
         """For each machine that measured the claim, its disturbance in words, "" without one."""
         texts = []
         for label, claim in self.claims.items():
@@ -220,7 +220,7 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
         for letter in _ORDER_OF_COUNTS:
             counted = [row for row in rows_of_kind if row.outcome == letter]
             notes = [row.paper.title for row in counted if letter == "C"]
-            disturbed = [row for row in counted if row.measured_claims and all(row.disturbed)]
+            disturbed = [row for row in counted if row.measured_claims and all(row.disturbances)]
             notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
             if counted or letter in _ALWAYS_COUNTED:
                 note = f" ({'; '.join(notes)})" if notes else ""

@@ -88,8 +88,9 @@ def report(
     not_in_paper = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
     tested = [row for row in main if row.measured_claims]
+    rests_on_one = [r for r in measured.values() if r.outcome == "A" and r.deciding_count == 1]
     # The letters leave out claims that were tested in part or with the paper's own records.
-    quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbed)]
+    quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbances)]
     no_main_claim = "no main claim of the paper was tested in full on a quiet machine"
     objections = {
         f"the paper uses {'these records' if replicas[1:] else 'this record'}": not not_in_paper,
@@ -116,7 +117,7 @@ def report(
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
         "quiet": str(len(quiet) or "none"),
-        "alone": str(sum(r.outcome == "A" and r.deciding == 1 for r in measured.values()) or ""),
+        "alone": str(len(rests_on_one) or ""),
         "no_interval": no_interval,
         "reasons": reasons,
         "untested": _untested(original, replicas, rows),
@@ -310,7 +311,7 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
 def _conditions(row: Row) -> str:
     """Print the cases of a mean, the processes of each case, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
-    disturbances = [*filter(None, row.disturbed)]
+    disturbances = [*filter(None, row.disturbances)]
     count = (
         f"{len(disturbances)} of {len(row.measured_claims)} "
         if len(row.measured_claims) > 1

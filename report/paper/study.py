@@ -90,7 +90,7 @@ class Part(Generic[Subject]):
 
     def value(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare a number of the text."""
-        return self._decorator("values", _underscored, style=style)
+        return self._decorator("values", _id_with_underscores, style=style)
 
     def values(
         self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
@@ -108,7 +108,7 @@ class Part(Generic[Subject]):
 
     def text(self) -> Callable[[Function], Function]:
         """Declare words, such as the name of a machine; they are empty without a subject."""
-        return self._decorator("texts", _underscored)
+        return self._decorator("texts", _id_with_underscores)
 
     def texts(self, **functions: Callable[[Subject], Any]) -> None:
         """Declare words by id, for functions with other names, such as methods of the subject."""
@@ -122,7 +122,7 @@ class Part(Generic[Subject]):
         that the claim decides; an abstract may print only values that claims of its headline
         decide.  Without a subject the claim is not measured.
         """
-        return self._decorator("claims", _hyphened, title=title, numbers=numbers)
+        return self._decorator("claims", _id_with_hyphens, title=title, numbers=numbers)
 
     def table(
         self,
@@ -138,7 +138,7 @@ class Part(Generic[Subject]):
         significant digits, for columns whose numbers have no interval.
         """
         options = {"wide": wide, "digits": digits}
-        return self._decorator("tables", partial(_prefixed, "tbl-", name), options=options)
+        return self._decorator("tables", partial(_id_with_prefix, "tbl-", name), options=options)
 
     def shared_table(self) -> Callable[[Function], Function]:
         """Declare a function that returns a finished ``Table`` with its id, or None."""
@@ -152,7 +152,9 @@ class Part(Generic[Subject]):
         ``name`` replaces the name of the function in the id.  Lists of papers show the ``key``
         figure.
         """
-        return self._decorator("figures", partial(_prefixed, "fig-", name), key=key, options=size)
+        return self._decorator(
+            "figures", partial(_id_with_prefix, "fig-", name), key=key, options=size
+        )
 
     def _decorator(
         self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
@@ -334,17 +336,17 @@ def _constant(quantity: Quantity, data: Any) -> Quantity:
     return quantity
 
 
-def _underscored(function: Callable[..., Any]) -> str:
+def _id_with_underscores(function: Callable[..., Any]) -> str:
     # The function of the value ``from`` is called ``from_``.
     return function.__name__.strip("_")
 
 
-def _hyphened(function: Callable[..., Any]) -> str:
-    return _underscored(function).replace("_", "-")
+def _id_with_hyphens(function: Callable[..., Any]) -> str:
+    return _id_with_underscores(function).replace("_", "-")
 
 
-def _prefixed(prefix: str, name: str, function: Callable[..., Any]) -> str:
-    return f"{prefix}{name or _hyphened(function)}"
+def _id_with_prefix(prefix: str, name: str, function: Callable[..., Any]) -> str:
+    return f"{prefix}{name or _id_with_hyphens(function)}"
 
 
 def _qualified_name(function: Callable[..., Any]) -> str:

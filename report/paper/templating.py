@@ -376,7 +376,7 @@ def _finalize(context: Context, item: Any) -> Any:
     return item
 
 
-def _checked(content: Any) -> StudyText:
+def _require_study_text(content: Any) -> StudyText:
     """Return ``content``; raise ``TemplateRuntimeError`` unless it is a text of the study."""
     if not isinstance(content, StudyText):
         raise TemplateRuntimeError(f"a filter needs a text of the study, not {content}")
@@ -384,14 +384,14 @@ def _checked(content: Any) -> StudyText:
 
 
 def _md(text: Any) -> StudyText:
-    return StudyText(markdown(_checked(text)))
+    return StudyText(markdown(_require_study_text(text)))
 
 
 def _join(texts: Any, between: str = " ") -> StudyText:
     """Join texts of the study by a separator that keeps numbers apart."""
     if between not in (" ", ", ", "; "):
         raise TemplateRuntimeError("join separates texts by a space, a comma or a semicolon")
-    return StudyText(between.join(map(_checked, texts)))
+    return StudyText(between.join(map(_require_study_text, texts)))
 
 
 def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:

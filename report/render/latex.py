@@ -276,7 +276,7 @@ def bundle(folder: Path, study: str, bibliography: bytes) -> bytes:
     files[BIBLIOGRAPHY] = entries.encode()
     if bibliography:
         files[f"{study}.bbl"] = bibliography
-    return packed(files)
+    return tar_archive(files)
 
 
 def _flat_use(use: re.Match[str]) -> str:
@@ -289,7 +289,7 @@ def _flat(name: str) -> str:
     return name.replace("figures/", "fig-").rpartition("/")[2]
 
 
-def packed(files: Mapping[str, bytes]) -> bytes:
+def tar_archive(files: Mapping[str, bytes]) -> bytes:
     """Pack files as a tar archive whose bytes depend only on names and contents."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:

@@ -134,7 +134,7 @@ class SitePaper:
         return [{**audit, "recomputed": _in_full(audit["recomputed"])} for audit in audits]
 
     @property
-    def audited(self) -> list[tuple[str, int]]:
+    def audit_counts(self) -> list[tuple[str, int]]:
         """Number of published values per verdict."""
         return sorted(Counter(audit["verdict"] for audit in self.audits).items())
 
