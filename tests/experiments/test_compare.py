@@ -55,14 +55,9 @@ def conditions(
     ``against`` is the baseline, ``inputs`` makes arguments, and ``reference`` computes the expected
     results (by default the baseline).  With ``cold``, caches are emptied before each call.
     """
-    return {
-        "against": f"cheats.py:{against}",
-        "inputs": f"cheats.py:{inputs}",
-        "reference": f"cheats.py:{reference or against}",
-        "tolerance": 1e-4,
-        "margin": 0.02,
-        "cold": cold,
-    }
+    functions = {"against": against, "inputs": inputs, "reference": reference or against}
+    factors = {role: f"cheats.py:{name}" for role, name in functions.items()}
+    return {**factors, "tolerance": 1e-4, "margin": 0.02, "cold": cold}
 
 
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
