@@ -1,4 +1,4 @@
-"""Evaluation of a study: its records are read and chosen, and its results computed.
+"""Evaluation of a study: read and choose its records, and compute its results.
 
 ``gather`` computes the results of a paper, ``replicate`` those of a replication report.
 """

@@ -1,11 +1,13 @@
 """Choose and read the data of a paper, and compute its study.  No other module selects data.
 
+``editions.yaml`` names the edition of each paper: the machines or records that it describes.  A
+machine has a role there, such as ``cpu``, which says which sentences describe the machine.
+
 One bad file must not stop a paper.  A record is left out, with a notice, if it cannot be read or
 was edited, if its cases or rates are impossible, or if the study's code fails on it.
 
 An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, or if no good record of the study is left.  The same holds for a machine with a
-role in ``editions.yaml``.  (Its role, such as ``cpu``, says which sentences describe a machine.)
+``--use`` names it, or if no good record of the study is left, or of a machine with a role.
 """
 
 import os
@@ -45,7 +47,7 @@ from report.paper.details import attributions, listing, unusable
 from report.paper.findings import Findings, Inputs
 from report.studies import STUDIES, attachments_of, find_study
 
-#: Edition (choice of machines) of a paper that has none in ``editions.yaml``.
+#: Edition of a paper that has none in ``editions.yaml``.
 _NO_EDITION: Final = Edition({})
 #: Root of the project.
 _ROOT: Final = PROJECT_DATA.parent
@@ -90,7 +92,7 @@ class Chosen:
 
     - ``records``, ``reported``: files, relative to the data directory;
     - ``devices``: names of the machines;
-    - ``measured``: date of the edition or of a newer run, None without both;
+    - ``measured``: date of the edition or of a newer run, None if both are unknown;
     - ``altered``: edited records that are used, with their faults;
     - ``asked``: records of ``--use``;
     - ``imported``: attributions of other authors' measurements;
@@ -130,23 +132,26 @@ def compute_usable(
             findings = compute(study, chosen.inputs)
             return with_gate_notes(study, chosen), findings
         except StudyError as error:
-            faulty = _faulty_records(study, chosen.inputs, str(error))
+            faulty = _faulty_records(study, chosen.inputs, error)
             if not faulty:
                 raise
             refused |= faulty
 
 
-def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
-    """Find the records that cause an error of a study; map each to the reason.
+class _SeveralRecordsError(StudyError):
+    """Error of a study that used several records, of which any may be to blame."""
 
-    ``error`` is a message of ``compute``.  If it names no single record, the study is computed from
-    each record alone.  If it fails with every record, no record is to blame.
+
+def _faulty_records(study: str, inputs: Inputs, error: StudyError) -> dict[str, str]:
+    """Find the records that cause an error of ``compute``; map each to the reason.
+
+    If several records may be to blame, the study is computed from each record alone.  If the study
+    fails with every record, no record is to blame.
     """
-    place = error.partition(": ")[0]
-    file_in_error = place.removeprefix("data/")
+    file_in_error = str(error).partition(": ")[0].removeprefix("data/")
     if file_in_error in inputs.files:
-        return {file_in_error: error}
-    if not place.endswith(" more"):  # ``compute`` names one file and how many more there are
+        return {file_in_error: str(error)}
+    if not isinstance(error, _SeveralRecordsError):
         return {}  # an error in code, or in a file that all records share
     inputs_by_file: dict[str, Inputs] = {}
     for stored in inputs.records:
@@ -160,6 +165,7 @@ def _faulty_records(study: str, inputs: Inputs, error: str) -> dict[str, str]:
         try:
             compute(study, inputs_of_file)
         except RidgepointError as failure:
+            # If the study works with another record, the data are at fault, not the code.
             reasons[file] = str(failure).replace(_FIX_CODE, _FIX_DATA)
     return reasons if len(reasons) < len(inputs_by_file) else {}
 
@@ -168,8 +174,8 @@ def compute(study: str, inputs: Inputs) -> Findings:
     """Compute ``study`` from its inputs.
 
     Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError``.  It
-    names the line if only code can be at fault, otherwise all input files: code that computes with
-    numbers does not know which file they came from.
+    names the line if only code can be at fault, else the first input file and how many more there
+    are: code that computes with numbers does not know which file they came from.
     """
     try:
         return find_study(study)(inputs)
@@ -183,15 +189,16 @@ def compute(study: str, inputs: Inputs) -> Findings:
         if isinstance(error, RidgepointError) and message.startswith("data/"):
             raise
         first, more = next(iter(inputs.files), study), len(inputs.files) - 1
-        files = f"data/{first} and {more} more" if more > 0 else f"data/{first}"
+        several = f" and {more} more" if more > 0 else ""
         if not isinstance(error, RidgepointError):
             line = _last_line(error, _REPORT / "studies", _REPORT)
             message = f"{type(error).__name__}: {message} in {line}; {_FIX_CODE}."
-        raise StudyError(f"{files}: {message}") from error
+        error_type = _SeveralRecordsError if several else StudyError
+        raise error_type(f"data/{first}{several}: {message}") from error
 
 
 def _last_line(error: Exception, *folders: Path) -> str:
-    """Return file:line of the traceback's last line in ``folders``, tried in turn; else empty."""
+    """Return file:line of the traceback's last line in the first folder that has any, or ""."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))

@@ -1,4 +1,8 @@
-"""Compute a paper, or the replication report of a study."""
+"""Compute a paper, or the replication report of a study.
+
+A paper uses its edition, the records that ``editions.yaml`` chooses.  A replication report tests
+the paper's claims on other records, each evaluated alone (a replica).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -60,12 +64,16 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
 
 
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
-    """Evaluate each claim of a paper about a machine on every machine of ``data``.
+    """Evaluate a paper's claims on every machine of ``data``, for the site's page "Atlas".
 
-    Returns ``machines`` (labels), ``claims`` (title, and a letter of ``AGREEMENTS`` by machine) and
-    ``line``, a text on the machines that the paper does not describe: the outcomes of its claims on
-    those that measured any, and the number of other records.  The paper counts as replicated if at
-    least half of these claims are decided on some machine.  Nothing without a usable record.
+    Returns an empty dictionary if no record is usable, else:
+
+    - ``machines``: labels of the machines;
+    - ``claims``: title of each claim, and one letter per machine (``replicas.AGREEMENTS``; empty if
+      the machine lacks the claim);
+    - ``line``: the outcomes of the claims on machines that the paper does not describe, in words,
+      with "Replicated" if at least half of the claims are supported or refuted on some of them; and
+      the number of records that measure other cases.
     """
     try:
         chosen = choose_for_report(study, data, study_data=paper.study_data)
@@ -99,7 +107,7 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 def choose_for_report(
     study: str, data: Path, requested: Sequence[str] = (), study_data: StudyData | None = None
 ) -> Chosen:
-    """Choose only the ``requested`` records, by default one of each machine, without an edition.
+    """Choose only the ``requested`` records, by default one of each machine; ignore the edition.
 
     ``study_data`` are data that were read before; by default they are read now.
     """
@@ -112,7 +120,7 @@ def choose_for_report(
 
 
 def read_original(study: str) -> Original:
-    """Compute the paper of the project's records, and find the records that its text names."""
+    """Compute the paper from the project's records, and find the records that its text names."""
     chosen, findings = gather.compute_usable(study, PROJECT_DATA)
     machines, _ = replicas_of(study, chosen.inputs.in_roles())
     compared = import_module(module_of(study)).study.compared
@@ -141,6 +149,7 @@ def replicas_of(
         try:
             findings = declared.evaluate(inputs, stored, claims_only=claims_only)
             threads = stored.record.environment.threads_text
+            # Threads and arithmetic of the cases, such as "1 or 2 threads", replace ", 4 threads".
             conditions = declared.compared.run(stored, name).conditions
             label = name.replace(threads, f", {conditions}") if conditions else name
             replicas.append(Replica(stored, label, findings))
@@ -153,15 +162,16 @@ def replicas_of(
 
 
 def distinct_labels(records: Sequence[Stored]) -> list[str]:
-    """Label each record's device; tell equal labels apart by the digest in the record's name.
+    """Label each record's device, such as ``Intel Xeon (model 85), 4 threads, record 1a2b3c``.
 
-    Processors of different models that have one name also get the number of their model.
+    The model number is added if processors of different models share a name.  The digest in the
+    record's name is added if only the device's key tells two labels apart (see ``device_labels``).
     """
     environments = [stored.record.environment for stored in records]
     distinct: list[str] = []
     for stored, own, label in zip(records, environments, device_labels(records), strict=True):
         name = own.label.removesuffix(own.threads_text)
-        models = set[tuple[int | None, int | None]]()
+        models = set[tuple[int | None, int | None]]()  # of all processors with this name
         for other in environments:
             if other.host and other.label == f"{name}{other.threads_text}":
                 models.add((other.host.family, other.host.model))

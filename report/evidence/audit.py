@@ -32,7 +32,7 @@ Formula: TypeAlias = Callable[..., Fraction]
 
 @dataclass(frozen=True)
 class Printed:
-    """A printed number with its number of printed ``decimals``; None for an exact number.
+    """A printed number with its number of printed ``decimals`` (None if the number is exact).
 
     ``place`` is the position in the source, or describes how theory computes the number.
     """
@@ -75,15 +75,15 @@ def exact_number(number: Number, unit: str, place: str) -> Printed:
 
 
 def printed_value(reported: Reported, id: str) -> Printed:
-    """Return a single number of the source; raises ``StudyError`` for an unknown id."""
+    """Return a single number of the source; raise ``StudyError`` if the id is unknown."""
     value = reported.value(id)
     return Printed(value.number, value.decimals, value.unit, value.place)
 
 
 def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
-    """Return a column of numbers of the source; None for a cell without a number.
+    """Return a column of numbers of the source, with None for each cell without a number.
 
-    Raises ``StudyError`` for an unknown key, and for a column without a unit or without decimals.
+    Raises ``StudyError`` if the key is unknown, or if the column has no unit or no decimals.
     """
     cells = table.column(key)
     column = next(column for column in table.columns if column.key == key)
@@ -163,12 +163,12 @@ class Check:
 
     @property
     def factor(self) -> float | None:
-        """Ratio of printed to recomputed number; None if the recomputed number is 0."""
+        """Ratio of printed to recomputed number, or None if the recomputed number is 0."""
         return float(self.derived.value / self.recomputed) if self.recomputed else None
 
     @property
     def known_factor(self) -> KnownFactor | None:
-        """The known factor that explains the difference exactly, else to 1 %; None if none does."""
+        """Known factor that explains a difference exactly, or else to 1 %, or None."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
         unit = self.derived.unit
@@ -181,9 +181,9 @@ class Check:
         for factor in factors:
             if self.explained_by(factor):
                 return factor
-        # Small factors must fit exactly, since a small error would look like such a factor.
-        large_factors = [item for item in factors if not Fraction(1, 2) < item.ratio < 2]
-        return next((item for item in large_factors if self.explained_by(item, _TOLERANCE)), None)
+        # Factors near 1 must fit exactly, since a small error would look like such a factor.
+        far_from_1 = [item for item in factors if not Fraction(1, 2) < item.ratio < 2]
+        return next((item for item in far_from_1 if self.explained_by(item, _TOLERANCE)), None)
 
     def explained_by(self, factor: KnownFactor, tolerance: Fraction = Fraction(0)) -> bool:
         """Tell whether the factor reproduces the printed number within a relative tolerance."""
@@ -236,7 +236,7 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
     except ZeroDivisionError:
         raise StudyError(
             f"{derived.place}: cannot be recomputed as {formula}, which divides by zero; "
-            "correct the reported values by the source."
+            "correct the reported values against the source."
         ) from None
     return Check(derived, formula, inputs, recomputed, Interval(min(results), max(results)))
 

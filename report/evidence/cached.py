@@ -1,4 +1,4 @@
-"""A decorator that caches the results of methods of runs."""
+"""A decorator that caches the results of a run's methods."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,9 +12,10 @@ Arguments = ParamSpec("Arguments")
 def cached(
     compute: Callable[Concatenate[AnyRun, Arguments], Result],
 ) -> Callable[Concatenate[AnyRun, Arguments], Result]:
-    """Cache the results of a method in its run, which never changes.
+    """Cache a method's results on its run.
 
-    Papers use a number several times.  Arguments must be hashable; equal ones share a result.
+    Runs are immutable, and papers use the same number several times.  Arguments must be hashable;
+    calls with equal arguments share a result.
     """
     attribute = f"_cached_{compute.__module__}.{compute.__qualname__}"
 

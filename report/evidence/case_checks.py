@@ -1,4 +1,4 @@
-"""Check factors and layers of a record's cases before a study computes."""
+"""Check factors (name → level) and layers of a record's cases before a study computes."""
 
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
@@ -26,9 +26,10 @@ def check_factors(
 ) -> None:
     """Raise ``StudyError`` for a case with a missing factor or a level that is not allowed.
 
-    ``needed``: subject of the study (empty if cases have no subject) → required factors and their
-    levels.  Cases of other subjects may have any factors.  ``optional``: factors that cases may
-    lack.  ``closed``: subjects whose cases must have no factor besides both.
+    - ``needed``: subject of the study (empty if cases have no subject) → required factors and their
+      levels; cases of other subjects may have any factors;
+    - ``optional``: factors that cases may lack, and their levels;
+    - ``closed``: subjects whose cases must have no further factor.
     """
     for index, case in enumerate(stored.record.cases):
         subject = str(case.factors.get("subject", ""))
@@ -50,7 +51,7 @@ def check_factors(
 
 
 def _fault(level: Level | None, allowed: AllowedLevels) -> str | None:
-    """Explain why a level (None if missing) is not allowed; None if it is allowed."""
+    """Explain why a level (None if missing) is not allowed; return None if it is allowed."""
     if level is None:
         return "this factor is missing"
     if allowed is int:

@@ -41,7 +41,7 @@ def format_bytes(size: float) -> str:
 
 @dataclass(frozen=True)
 class MeasuredDevice:
-    """The device of a record, and its ceilings from all pooled runs.
+    """The device of a record, and its ceilings from the record's run and the runs pooled with it.
 
     ``label`` is the name of the device for readers.
     """
@@ -56,11 +56,12 @@ class MeasuredDevice:
 
     @cached
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
-        """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second, if any.
+        """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        The ceiling is the best rate over all instruments and sizes, before and after the series;
-        only for ``page_mapping`` it is the median rate.  ``copy`` includes all memory transfers,
-        and on a CPU ``matrix_product`` includes all arithmetic in ``dtype``.
+        The quantity is absent, with a reason, if no ceiling was measured.  The ceiling is the
+        best rate over all instruments and sizes, before and after the series; only for
+        ``page_mapping`` it is the median rate.  ``copy`` includes all memory transfers, and on a
+        CPU ``matrix_product`` includes all arithmetic in ``dtype``.
         """
         ceilings: list[tuple[str, Ceiling]] = []
         for run in self.stored.runs:
@@ -81,7 +82,8 @@ class MeasuredDevice:
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s): the usual rate, not a limit.
 
-        All series of a single run count as one process; of several runs, each series as one.
+        If there is one run, all its series count as one process; if there are several, each series
+        counts as one process.
         """
         file, first = ceilings[0]
         name = _ceiling_name(first)

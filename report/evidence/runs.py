@@ -1,8 +1,9 @@
 """The measurements of one run, case by case; a missing number has a reason.
 
-A case is one combination of factors, such as a batch size and a layer.  Studies look up cases by
-factors, and extend ``Run``, so that all papers compute medians, intervals and ceilings (measured
-peak rates) in the same way.
+A run is stored in one record.  A case is one combination of factors, such as a batch size and a
+layer; a process measures a case in one round.  Repeated runs of one measurement are pooled: their
+samples form one series.  Studies look up cases by factors, and extend ``Run``, so that all papers
+compute medians, intervals and ceilings (measured peak rates) in the same way.
 """
 
 import re
@@ -33,9 +34,11 @@ _DIGEST: Final = re.compile("[0-9a-f]{6}")
 
 @dataclass(frozen=True)
 class Run(MeasuredDevice):
-    """One record, with times under one memory policy (setting of the C library's allocator).
+    """A run with times under one memory ``policy`` (setting of the C library's allocator).
 
-    Series include the runs pooled with the record; everything else is from the record alone.
+    Series also have the samples of the runs that are pooled with this run, and so do ceilings and
+    ``count_measurements``; everything else is from the run's own record.  Under ``retained`` the
+    allocator keeps freed memory, under ``default`` it may return the memory to the system.
     """
 
     policy: Policy = field(default="retained", kw_only=True)
@@ -47,7 +50,7 @@ class Run(MeasuredDevice):
 
     @property
     def file(self) -> str:
-        """The record's file in the data directory: the source of all but pooled numbers."""
+        """The record's file in the data directory: the source of numbers that are not pooled."""
         return self.stored.file
 
     @property
@@ -67,7 +70,7 @@ class Run(MeasuredDevice):
 
     @property
     def conditions(self) -> str:
-        """Text on threads and arithmetic of the cases; empty if the environment states them.
+        """Text on threads and arithmetic of the cases, or "" if the environment states them.
 
         Studies whose cases differ from the environment override this.
         """
@@ -80,7 +83,7 @@ class Run(MeasuredDevice):
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """Measured memory policies, ``retained`` first; empty for old records."""
+        """Measured memory policies, ``retained`` first; old records state none."""
         measured = set[Policy]()
         for case in self.stored.record.cases:
             measured.update(round_.policy for round_ in case.rounds if round_.policy)
@@ -98,7 +101,7 @@ class Run(MeasuredDevice):
         return exact("measurements", "1", count, self.file, further)
 
     def under_main_policy(self) -> Self:
-        """Return this run under the first of its ``policies``, unchanged without policies."""
+        """Return this run under the first of its ``policies``, or unchanged if it states none."""
         return self.under_policy(self.policies[0]) if self.policies else self
 
     @cached_property
@@ -112,7 +115,7 @@ class Run(MeasuredDevice):
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor in all cases, also failed, with levels ``where``."""
+        """Return the sorted levels of a factor in all cases, even failed, with levels ``where``."""
         levels = set[Level]()
         for case in self.stored.record.cases:
             if factor in case.factors and where.items() <= case.factors.items():
@@ -158,7 +161,7 @@ class Run(MeasuredDevice):
         return self._below_resolution(quantity, samples) or samples
 
     def _below_resolution(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
-        """Return a reason if the median of times is below the resolution of the timer."""
+        """Return a reason if the median of times is below the timer's resolution, else None."""
         device = self.stored.record.environment.device
         if quantity == "time" and median(samples) < gates.RESOLUTION_S[device]:
             return Missing(f"below timer resolution on {self.label}")
@@ -203,8 +206,9 @@ class Run(MeasuredDevice):
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
         """Return the samples of a quantity by process and run, or the reason for their absence.
 
-        Deterministic quantities are read from the record alone.  Times of runs that disagree with
-        the run with most processes are left out, since they are not from one population.
+        Deterministic quantities are read from the run's own record.  Times of pooled runs that
+        disagree with the run with most processes are left out, since they are not from one
+        population.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):
@@ -247,7 +251,7 @@ class Run(MeasuredDevice):
         return exact(name, unit, value, self.file)
 
     def fixed_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
-        """Return the value of all repetitions, such as allocated bytes; missing if they differ."""
+        """Return the common value of all repetitions, such as allocated bytes, or a reason."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
             return samples
@@ -344,7 +348,7 @@ def device_labels(records: Sequence[Stored]) -> tuple[str, ...]:
 
 
 def _distinguishing_property(machine: Environment, machines: Sequence[Environment]) -> str:
-    """Return the first property that differs between all ``machines``, else the key."""
+    """Return the machine's first property that differs between all ``machines``, else its key."""
     properties_of_all = [_properties(other) for other in machines]
     for index, value in enumerate(_properties(machine)):
         values = [properties[index] for properties in properties_of_all]
@@ -354,7 +358,7 @@ def _distinguishing_property(machine: Environment, machines: Sequence[Environmen
 
 
 def _properties(machine: Environment) -> tuple[str | None, ...]:
-    """List properties that may tell machines apart, the clearest first; None where missing."""
+    """List properties that may tell machines apart, the clearest first; None if not applicable."""
     gpu, cpu = machine.gpu, machine.cpu
     return (
         gpu.model if gpu and machine.name else None,

@@ -1,9 +1,10 @@
 """The file beside a record with the operators of a case, for cases without described layers.
 
+
 The operators of one call are captured on tensors that have shapes but no memory.  The file contains
 each distinct operator once, with shapes and number of calls, then all calls in order with their
-storages; or the reason why no operators were captured.  ``report.theory.network`` computes theory
-from operators.
+storages.  If no operators were captured, the file contains the reason.  ``report.theory.network``
+computes theory from operators.
 """
 
 import gzip
@@ -31,7 +32,7 @@ _REMEDY: Final = "restore the file with git, or measure again"
 
 
 class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Operators of a case's call, captured by PyTorch ``torch``, or the ``reason`` for none."""
+    """Operators of a case's call, captured by PyTorch ``torch``, or a ``reason`` for their lack."""
 
     factors: dict[str, Level]
     torch: str
@@ -39,7 +40,7 @@ class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     reason: str | None = None
 
     def theory(self, environment: Environment) -> Theory | None:
-        """Return the theory of the call on a machine; None without operators."""
+        """Return the theory of the call on a machine, or None if no operators were captured."""
         if self.network is None:
             return None
         return Theory(self.network, conditions_of(environment))
@@ -100,7 +101,7 @@ def pack(case: CaseOperators) -> bytes:
 
 
 def unpack(content: bytes, place: str) -> CaseOperators:
-    """Decode a file of ``pack``; raise ``RecordError`` if the file is damaged."""
+    """Decode a file that ``pack`` wrote; raise ``RecordError`` if the file is damaged."""
     file = parse_json(unpacked(content, place, _REMEDY), _OperatorFile, place, _REMEDY)
     if file.case.network is None:
         return file.case

@@ -1,8 +1,9 @@
 """Verdicts on functions that were timed beside a baseline, from one ratio per pair of processes.
 
 A pair of processes times the function and the baseline by turns, so that drifts of the machine
-cancel.  A verdict follows from the interval of the median ratio; pairs are independent, unlike
-calls within one process.
+cancel.  In records a pair is one ``Round`` of a case, and a case compares one function.  A verdict
+follows from the interval of the median ratio; pairs are independent, unlike calls within one
+process.  All pairs run under the memory policy ``retained``: the allocator keeps freed memory.
 """
 
 import math
@@ -34,7 +35,7 @@ VerdictWord: TypeAlias = Literal[
 ]
 #: Reasons of failures begin with these words if the function is at fault.
 _FUNCTION_FAULTS: Final = ("wrong result", "failed", "too many threads")
-#: Share of runs in which a gain must be decided (statistical power).
+#: Share of comparisons in which a gain must be shown, with an interval above 1 (statistical power).
 _POWER: Final = 0.8
 #: Largest number of pairs that messages suggest.
 MOST_PAIRS: Final = 200
@@ -61,7 +62,7 @@ class ComparisonVerdict:
 
     @property
     def sentence(self) -> str:
-        """The reason; without a reason the verdict, with ratio and interval if measured."""
+        """The reason if there is one, else the verdict, with ratio and interval if measured."""
         if self.ratio is None or self.reason:
             return self.reason or self.word
         beyond = f" beyond {100 * self.margin:g} %" if self.word == "no difference" else ""
@@ -91,21 +92,22 @@ def _median_pages(rounds: Iterable[Round], series: str) -> float:
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
-    """Return the verdicts on all cases; the last case compares the baseline with itself."""
+    """Return the verdicts on all functions; the last case compares the baseline with itself."""
     return tuple(decide(record, case, float(case.factors["margin"])) for case in record.cases)
 
 
 def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
-    """Return the verdict on a case, with a relative ``margin`` for equal times.
+    """Return the verdict on the function of a case, with a relative ``margin`` for equal times.
 
-    A fault in any process makes the verdict wrong if the function is at fault, else not measured.
+    After a fault in any process the verdict is ``wrong`` if the function is at fault, else ``not
+    measured``.
     """
     function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
         if fault is not None:
             word: VerdictWord = "wrong" if fault.startswith(_FUNCTION_FAULTS) else "not measured"
             return ComparisonVerdict(function, word, fault)
-    rounds = [round_ for round_ in case.rounds_under("retained") if _has_times(round_)]
+    rounds = _timed_pairs(case)
     if not rounds:
         return ComparisonVerdict(function, "not measured", "no pair of processes was measured")
     estimate = median_interval(speed_ratio(round_) for round_ in rounds)
@@ -122,14 +124,21 @@ def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     )
 
 
-def _has_times(round_: Round) -> bool:
-    """Tell whether a pair of processes has times of both functions, all above 0."""
-    times = round_.samples("time"), round_.samples("baseline_time")
-    return all(min(samples, default=0) > 0 for samples in times)
+def _timed_pairs(case: Case) -> list[Round]:
+    """Return the pairs of processes with times of both functions, all above 0."""
+    pairs: list[Round] = []
+    for round_ in case.rounds_under("retained"):
+        times = round_.samples("time"), round_.samples("baseline_time")
+        if all(min(samples, default=0) > 0 for samples in times):
+            pairs.append(round_)
+    return pairs
 
 
 def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
-    """Explain which bytes moved faster than ``PEAK_SCATTER`` times any bandwidth; None if none."""
+    """Describe the first pair whose bytes moved faster than the highest measured bandwidth allows.
+
+    Up to ``PEAK_SCATTER`` times this bandwidth is allowed.  Returns None if no such pair is known.
+    """
     ceilings = [item for item in record.ceilings if item.work_unit == "B" and item.samples]
     if not ceilings:
         return None
@@ -149,14 +158,14 @@ def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
 def groups(record: Record) -> list[list[ComparisonVerdict]]:
     """Group the correct functions, fastest first; members do not differ from their group's first.
 
-    Two functions differ if the interval of their ratio within processes excludes 1, at a confidence
-    corrected for all pairs of functions.
+    Two functions differ if the interval of their ratio within common processes excludes 1, at a
+    confidence corrected for all pairs of functions.  Functions without common processes, or with
+    too few for this confidence, have shown no difference.
     """
     compared: list[tuple[float, ComparisonVerdict, dict[int, float]]] = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
         if result.ratio is not None and not result.reason:
-            rounds = case.rounds_under("retained")
-            speeds = {round_.process: speed_ratio(round_) for round_ in rounds}
+            speeds = {round_.process: speed_ratio(round_) for round_ in _timed_pairs(case)}
             compared.append((result.ratio.value, result, speeds))
     compared.sort(key=itemgetter(0), reverse=True)
     confidence = bonferroni(CONFIDENCE, max(1, math.comb(len(compared), 2)))
@@ -165,10 +174,11 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     for _, result, speeds in compared:
         common_processes = speeds.keys() & speeds_of_first.keys()
         ratios = [speeds_of_first[process] / speeds[process] for process in common_processes]
-        interval = median_interval(ratios, confidence) if ratios else None
-        is_conclusive = interval is None or interval.confidence >= confidence
-        includes_1 = interval is not None and interval.low <= 1 <= interval.high
-        if is_conclusive and not includes_1:
+        differs = False
+        if ratios:
+            interval = median_interval(ratios, confidence)
+            differs = interval.confidence >= confidence and not interval.low <= 1 <= interval.high
+        if differs or not grouped:
             grouped.append([])
             speeds_of_first = speeds
         grouped[-1].append(result)
@@ -176,7 +186,7 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 
 def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield verdicts, groups, explanations, and the number of pairs; ``files`` are attachments."""
+    """Yield lines with verdicts, groups, explanations and counts; ``files``: name → attachment."""
     results = verdicts(record)
     *candidates, control = results
     for result in candidates:
@@ -194,7 +204,7 @@ def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
-    """Name the functions without a single undisturbed pair of processes; None if there are none."""
+    """Name the functions whose pairs were all disturbed; return None if there is none."""
     disturbed = [item.function for item in results if item.pairs and item.disturbed == item.pairs]
     if not disturbed:
         return None
@@ -236,7 +246,7 @@ def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | None) -> str:
-    """State the shares of the peak rates that a call reached in ``time`` (s); empty if unknown."""
+    """State the shares of the peak rates that a call reached in ``time`` (s), or "" if unknown."""
     peak = gates.best_arithmetic_rate(record.ceilings)
     bandwidth = gates.bounding_rate(record, "copy")
     if not (time and peak and bandwidth):
@@ -253,7 +263,7 @@ def scatter(ratios: Iterable[float]) -> float:
 
 
 def decidable_gain(deviation: float, pairs: int) -> float:
-    """Return the smallest relative gain that ``pairs`` decide in four of five runs.
+    """Return the smallest relative gain that ``pairs`` show in four of five comparisons.
 
     The logarithms of ratios are assumed to be normally distributed, with standard ``deviation``.
     """
@@ -263,9 +273,9 @@ def decidable_gain(deviation: float, pairs: int) -> float:
 
 @cache
 def _needed_probability(pairs: int) -> float:
-    """Return the probability of a ratio above 1 at which ``pairs`` decide in four of five runs.
+    """Return the probability of a ratio above 1 at which four of five comparisons show a gain.
 
-    A run decides if the l-th smallest ratio is above 1; l is the rank of the interval's lower end.
+    A gain is shown if the interval's lower end, one of the sorted ratios, is above 1.
     """
     rank, _ = binomial_rank(pairs, CONFIDENCE)
     fewest = pairs - rank + 1  # ratios that must be above 1
@@ -283,7 +293,7 @@ def _needed_probability(pairs: int) -> float:
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
-    """Return the smallest number of pairs that decide a gain; None above ``MOST_PAIRS``."""
+    """Return the smallest number of pairs that show a gain; return None above ``MOST_PAIRS``."""
     for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
         if decidable_gain(deviation, pairs) <= gain:
             return pairs
@@ -291,7 +301,7 @@ def pairs_needed(deviation: float, gain: float) -> int | None:
 
 
 def power_text(deviation: float, pairs: int, gain: float) -> str:
-    """State the gain that ``pairs`` of processes show, and how many pairs show ``gain``."""
+    """State the gain that ``pairs`` can show, and how many pairs can show ``gain``."""
     count = pairs_needed(deviation, gain)
     needed = f"{count} pairs"
     if count is None:

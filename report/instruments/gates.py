@@ -1,6 +1,7 @@
 """Checks that measurements must pass before papers print or pool them, and ceilings of a record.
 
-A ceiling is a measured peak rate of arithmetic or memory.  The checks are the same at the end of a
+A case is one combination of factors.  Pooled runs are runs whose times count as one sample.  A
+ceiling is a measured peak rate of arithmetic or memory.  The checks are the same at the end of a
 run, in the command ``check`` and in papers.
 """
 
@@ -133,7 +134,7 @@ def count_disagreeing(one: ProcessTimes, other: ProcessTimes) -> int:
 
 
 def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
-    """Count disturbed measurements and monitored measurements; None without monitoring.
+    """Count disturbed measurements and monitored measurements; return None if none was monitored.
 
     A measurement is disturbed if other programs ran.  Records of old formats, which state no memory
     policy, and of systems without /proc were not monitored.
@@ -151,10 +152,15 @@ def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
 
 
 class CopyDetector:
-    """Detector of copied and invented records, by comparison with all earlier records.
+    """Detector of copied and invented records.
 
-    Records of two machines have different samples, ceilings and end times, and times that are not
-    proportional.  Runs of one machine may share ceilings.  No program has a hash of zeros.
+    A record is refused if
+
+    - its commit or its hash of the measuring code consists of zeros;
+    - all samples of its times equal those of an earlier record;
+    - all samples of its ceilings, or its end time, equal those of another machine's earlier record;
+    - or its median times are those of an earlier record times one factor: the ratio of most of at
+      least ``_FEWEST_SERIES`` shared medians is the same.
     """
 
     def __init__(self) -> None:
@@ -163,9 +169,9 @@ class CopyDetector:
         self._earlier: list[tuple[str, Record, dict[str, bytes], dict[object, float]]] = []
 
     def reason(self, name: str, record: Record) -> str:
-        """Explain why a record is no independent measurement; if it is, remember it, return ""."""
-        hashes = (record.code.commit, record.code.measuring_code)
-        if any(hash and not hash.strip("0") for hash in hashes):
+        """Explain why a record is refused; if it is accepted, remember it and return ""."""
+        code_hashes = (record.code.commit, record.code.measuring_code)
+        if any(code_hash and not code_hash.strip("0") for code_hash in code_hashes):
             return "has a commit or code hash of zeros, which no program has"
         content, times = _unique_content(record), _median_times(record)
         for earlier_name, earlier, earlier_content, earlier_times in self._earlier:
@@ -205,7 +211,7 @@ def _median_times(record: Record) -> dict[object, float]:
 
 
 def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
-    """Return whether most of the shared medians have one ratio; False for few shared medians."""
+    """Return whether most of at least ``_FEWEST_SERIES`` shared medians have one ratio."""
     ratios = [other[key] / time for key, time in one.items() if key in other]
     if len(ratios) < _FEWEST_SERIES:
         return False
@@ -215,7 +221,7 @@ def _proportional(one: Mapping[object, float], other: Mapping[object, float]) ->
 
 
 def impossible_rate(record: Record) -> str | None:
-    """Explain why the peak or a case's rate is impossible; None if both are possible or unknown."""
+    """Explain why the peak or a case's rate is impossible; return None if no fault is known."""
     best = best_arithmetic_rate(record.ceilings)
     if best is None:
         return None
@@ -286,7 +292,7 @@ def rate(ceiling: Ceiling) -> float:
 
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
-    """Return the best rate of the ceilings that bound ``operation``; None without a ceiling."""
+    """Return the best rate of the ceilings that bound ``operation``, or None if there are none."""
     rates = [rate(ceiling) for ceiling in bounding_ceilings(record, operation, dtype)]
     return max(rates, default=None)
 
@@ -307,7 +313,7 @@ def state_notes(environment: Environment) -> Iterator[str]:
 
 
 def best_arithmetic_rate(ceilings: Iterable[Ceiling]) -> float | None:
-    """Return the best float32 rate among ceilings (FLOP/s), by the shortest times; None if none."""
+    """Return the best float32 rate among ceilings (FLOP/s), or None if no ceiling has one."""
     rates: list[float] = []
     for ceiling in ceilings:
         is_float32 = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
@@ -317,7 +323,7 @@ def best_arithmetic_rate(ceilings: Iterable[Ceiling]) -> float | None:
 
 
 def highest_possible_rate(environment: Environment) -> float | None:
-    """Return threads × FLOP per cycle × clock (FLOP/s in float32); None if unknown or on a GPU."""
+    """Return threads × FLOP per cycle × clock (float32 FLOP/s), or None on a GPU or unknown CPU."""
     if environment.device == "cuda" or environment.host is None:
         return None
     for extension, flop_per_cycle in _FLOP_PER_CYCLE.items():
@@ -329,8 +335,8 @@ def highest_possible_rate(environment: Environment) -> float | None:
 def forward_rate(case: Case) -> float:
     """Return a case's forward work divided by the shortest time (FLOP/s).
 
-    Returns 0 for failed cases, without times, and for other types than float32.  A call does at
-    least the forward work, so that the true rate is not lower.
+    Returns 0 if the case failed, has no times or a time of 0, or uses other types than float32.  A
+    call does at least the forward work, so that the true rate is not lower.
     """
     is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
     is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)

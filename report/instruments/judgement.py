@@ -1,6 +1,6 @@
 """Decide whether papers can use a record.
 
-Runs, builds and the commands ``check`` and ``list`` use this one rule.
+This one rule serves experiments, builds of papers, and the commands ``check`` and ``list``.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class Judgement:
 
 
 def reason_unusable(record: Record) -> str | None:
-    """Explain why no paper can use a record, and what to do; None if papers can."""
+    """Explain why no paper can use a record, and what to do; return None if papers can use it."""
     if not record.cases:
         return "cases: found none; measure again."
     if fault := _impossible_layer(record):
         return fault
     if problem := gates.impossible_rate(record):
-        return f"{problem}; measure again with --wait-quiet 10."
+        return f"{problem}; measure again with --wait-quiet 10 (minutes)."
     return None
 
 
@@ -47,7 +47,7 @@ def require_usable(stored: Stored) -> Stored:
 
 
 def _impossible_layer(record: Record) -> str | None:
-    """Describe the first layer that cannot have run, if any."""
+    """Describe the first layer that cannot have run; return None if all layers are possible."""
     checked_already: set[int] = set()
     for index, case in enumerate(record.cases):
         # Layers are compared by identity, since cases of one network share hundreds of layers.
@@ -62,7 +62,7 @@ def _impossible_layer(record: Record) -> str | None:
 
 @lru_cache(maxsize=2**14)
 def _layer_fault(layer: Layer) -> str | None:
-    """Explain why a layer cannot have run; cached, since runs of a study share layers."""
+    """Explain why a layer cannot have run, or return None; cached, since records share layers."""
     try:
         check_shapes(layer)
     except StudyError as error:
@@ -87,7 +87,7 @@ def usable_records(study: str, data: Path) -> tuple[tuple[Stored, ...], dict[str
 def judge(study: str, file: str, data: Path) -> Judgement:
     """Judge the record ``file`` (relative to ``data``) for the next build of a study's paper.
 
-    Raises ``RidgepointError`` for editions that cannot be read.
+    Raises ``RidgepointError`` if ``editions.yaml`` cannot be read.
     """
     usable, refused = usable_records(study, data)
     if file in refused:

@@ -67,7 +67,7 @@ class CountedKernel(NamedTuple):
 
 
 class TraceDevice(msgspec.Struct, frozen=True):
-    """GPU as named in the trace, with its memory (B; None if unknown)."""
+    """GPU as named in the trace, with the bytes of its memory, or None if they are unknown."""
 
     name: str
     memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")

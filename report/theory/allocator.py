@@ -42,7 +42,8 @@ from report.theory.work import round_up
 MIB: Final = 2**20
 #: Every block is a multiple of this many bytes (``kMinBlockSize``).
 ROUNDING: Final = 512
-#: Largest request of the small pool (``kSmallSize``); largest rest of a large block not split off.
+#: Largest request of the small pool, and largest rest of a large block that is not split off
+#: (``kSmallSize``).
 SMALL_REQUEST: Final = MIB
 #: Size of a segment of the small pool (``kSmallBuffer``).
 SMALL_SEGMENT: Final = 2 * MIB
@@ -143,7 +144,7 @@ class Segment:
 
     @cached_property
     def largest_free(self) -> int:
-        """Bytes of the largest free block; 0 without a free block."""
+        """Bytes of the largest free block, or 0 if no block is free."""
         return max((block.size for block in self.blocks if block.owner is None), default=0)
 
     @cached_property
@@ -196,7 +197,7 @@ class Snapshot:
         return replace(self, segments=segments)
 
     def segment_number(self, owner: str) -> int | None:
-        """Return the position of the segment with the block of ``owner``; None without a block."""
+        """Return the position of the segment with the block of ``owner``, or None."""
         for number, segment in enumerate(self.segments):
             if owner in segment.positions:
                 return number
@@ -250,7 +251,7 @@ def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
     """Find the smallest sufficient free block in the pool for ``size`` bytes.
 
     The last block of an expandable segment counts as larger than any other block.  Returns the
-    positions of segment and block; None without a sufficient block that ``max_split`` allows.
+    positions of segment and block, or None if there is no such block or ``max_split`` forbids it.
     """
     fitting: list[tuple[bool, int, int, int]] = []
     for number, segment in enumerate(state.segments):
@@ -296,7 +297,7 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
 def _allocate_block(
     segment: Segment, position: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """Allocate the free block at a position to a request; split off the rest if allowed."""
+    """Allocate the free block at ``position`` to a request; split off the rest if allowed."""
     block = segment.blocks[position]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:

@@ -146,7 +146,7 @@ def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> in
 
 
 def _bias_workspace(layer: Convolution, block: int) -> Term:
-    """Return the term of a bias padded to whole blocks; 0 if no padding is needed.
+    """Return the term of a bias padded to whole blocks, with 0 bytes if no padding is needed.
 
     ``init_scratchpad`` of oneDNN's direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``)
     allocates ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
@@ -224,7 +224,7 @@ def _has_no_rule(layer: Convolution, channels_last: bool, conditions: Conditions
 
 
 def _on_avx2(layer: Convolution, channels_last: bool, conditions: Conditions) -> int | None:
-    """Return the bytes of the workspace; None without a rule."""
+    """Return the bytes of the workspace, or None if no rule covers the convolution."""
     if layer.transposed or layer.dtype != "float32":
         return None
     if computed_by_pytorch(layer, conditions):
@@ -250,10 +250,10 @@ def _channels_of_group(layer: Convolution) -> tuple[int, int]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the bytes of a channels-last convolution; None without a rule.
+    """Return the workspace (B) of a channels-last convolution, or None if no rule covers it.
 
-    They are blocked weights, and descriptors of batched products unless the layer is depthwise.  A
-    batch has the taps of the whole kernel, or of one row of the kernel.
+    The workspace consists of weights in blocks, and of descriptors of batched products unless the
+    layer is depthwise.  A batch has the taps of the whole kernel, or of one row of the kernel.
     """
     inputs, outputs = _channels_of_group(layer)
     if _is_depthwise(layer):
@@ -271,7 +271,7 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
 
 
 def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the bytes of a contiguous convolution by oneDNN; None without a rule."""
+    """Return the workspace (B) of a contiguous convolution, or None if no rule covers it."""
     if not _is_direct(layer):
         is_known = layer.groups == 1 and _is_output_copy_largest(layer, conditions.threads)
         return output_bytes(layer) if is_known else None
@@ -291,7 +291,7 @@ def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
 
 
 def _is_direct(layer: Convolution) -> bool:
-    """Return whether oneDNN's direct kernel computes a contiguous convolution; else it unfolds."""
+    """Return whether oneDNN computes a contiguous convolution directly, without unfolding."""
     reach = (d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.kernel, strict=True))
     inside = all(p < r for p, r in zip(layer.padding, reach, strict=True))
     unpadded_or_dense = layer.padding == (0, 0) or layer.stride == (1, 1)
@@ -303,7 +303,8 @@ def _is_output_copy_largest(layer: Convolution, threads: int) -> bool:
     """Return whether the copy of the output is at least as large as all unfolded inputs.
 
     A thread unfolds at most one image at a time; cache sizes decide how many positions.  The output
-    is copied once these are freed, so that a larger copy alone determines the workspace.
+    is copied once the unfolded inputs are freed, so that a larger copy alone determines the
+    workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
     unfolded = taps * elements(layer.output_shape[2:]) * element_bytes(layer)
@@ -326,10 +327,11 @@ def _gathered_bytes(layer: Convolution, conditions: Conditions) -> int:
 
 
 def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the bytes for groups without whole blocks of channels; None without a rule.
+    """Return the workspace (B) for groups whose channels do not fill whole blocks.
 
-    Every thread unfolds one group, ``C_in/G · K_h · K_w · H_out · W_out`` elements.  The output is
-    copied after the unfolded groups are freed.
+    Returns None for large or too few groups, which no rule covers.  Every thread unfolds one group,
+    ``C_in/G · K_h · K_w · H_out · W_out`` elements.  The output is copied after the unfolded groups
+    are freed.
     """
     inputs, _ = _channels_of_group(layer)
     group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * element_bytes(layer)

@@ -49,7 +49,7 @@ def threshold_after_freeing(elements: int) -> int:
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Return the trimming threshold (B) of a case that frees elements or sets it (in MiB)."""
+    """Return the trimming threshold (B) of a case that sets it (MiB) or frees some elements."""
     if "freed" in factors:
         return threshold_after_freeing(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
@@ -77,7 +77,7 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
-    """Return ``mapping_start`` for a copy of the input that is not at the top of the heap."""
+    """Return ``mapping_start`` for the case that the input's copy is not at the top of the heap."""
     outputs = 2 if isinstance(image, Convolution) else 1
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
@@ -86,7 +86,8 @@ def mapping_end(image: Layer, trimming: int) -> float:
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the pages that glibc returns and maps again in each call of a network.
 
-    The largest output sets the trimming threshold; a layer that frees more at once is returned.
+    The largest output sets the trimming threshold.  glibc returns the memory of each layer that
+    frees at least this threshold, minus the reserve, at once.
     """
     trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)
     freed = map(freed_bytes, layers)

@@ -53,7 +53,7 @@ class Row:
     """Work of a group of operators; a parameter counts in the first row that reads it.
 
     ``bytes`` are the compulsory traffic, ``allocated`` the bytes of new storages.  ``seconds`` is
-    the least time, summed over operators (``Roof.least_time``); None without a roof.
+    the least time, summed over operators (``Roof.least_time``), or None if no roof is known.
     """
 
     name: str
@@ -66,17 +66,17 @@ class Row:
 
     @property
     def rate(self) -> float | None:
-        """Attainable FLOP/s; None without a roof or for a time of 0."""
+        """Attainable FLOP/s, or None if the least time is unknown or 0."""
         return 2 * self.multiply_adds / self.seconds if self.seconds else None
 
     @property
     def intensity(self) -> float:
-        """FLOP/B; 0 without traffic."""
+        """FLOP/B, or 0 if no bytes move."""
         return 2 * self.multiply_adds / self.bytes if self.bytes else 0.0
 
     @property
     def cells(self) -> dict[str, str]:
-        """Heading of a table → number as text; times only with a roof."""
+        """Heading of a table → number as text; times are included only if a roof is known."""
         cells = {
             "Calls": f"{self.calls:,}",
             "Multiply-adds": f"{self.multiply_adds:,}",
@@ -131,14 +131,14 @@ class Theory:
 
     @property
     def seconds(self) -> float | None:
-        """Sum of the operators' least times (s); None without a roof or for an unknown operator."""
+        """Sum of the operators' least times (s), or None if the roof or an operator is unknown."""
         if self.roof is None or self.refused:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
 
     @cached_property
     def work(self) -> tuple[OperatorWork | None, ...]:
-        """Work and traffic of every operator; None for an unknown operator."""
+        """Work and traffic of every operator, with None for each unknown operator."""
         return tuple(map(operator_work, self.network.operators))
 
     @property
@@ -164,17 +164,17 @@ class Theory:
 
     @property
     def multiply_adds(self) -> int | None:
-        """Multiply-adds of all operators (MAC); None if an operator is unknown."""
+        """Multiply-adds of all operators (MAC), or None if an operator is unknown."""
         return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
 
     @property
     def effective(self) -> int | None:
-        """``multiply_adds`` without padding and without causally masked scores (MAC)."""
+        """``multiply_adds`` without those on padding or causally masked scores (MAC)."""
         return None if self.refused else sum(work.effective for _, work in self._known_work)
 
     @property
     def bytes(self) -> int | None:
-        """Sum of the operators' compulsory traffic (B); None if an operator is unknown."""
+        """Sum of the operators' compulsory traffic (B), or None if an operator is unknown."""
         return None if self.refused else sum(row.bytes for row in self.by_kind)
 
     @cached_property
@@ -186,7 +186,7 @@ class Theory:
     def peak(self) -> LiveBytes | None:
         """Live memory at the first operator with the most live bytes.
 
-        None for a network without operators, and with operators ``unlike_gpu``.
+        None if the network has no operators, or if ``unlike_gpu`` has any.
         """
         if self.unlike_gpu:
             return None
@@ -194,7 +194,7 @@ class Theory:
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """Maxima of the GPU allocator's three sums (B); None on a CPU and with ``unlike_gpu``."""
+        """Maxima of the GPU allocator's sums (B); None on a CPU or if ``unlike_gpu`` has any."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -202,7 +202,7 @@ class Theory:
 
     @property
     def unlike_gpu(self) -> tuple[str, ...]:
-        """Modules and operators for which a GPU runs other operators; empty on a CPU."""
+        """Modules and operators for which a GPU runs others than the captured; empty on a CPU."""
         if self.conditions.allocator is None:
             return ()
         base_names = dict.fromkeys(operator.base_name for operator in self.network.operators)
@@ -222,8 +222,8 @@ class Theory:
     def fits(self, limit: str | int) -> "Fits":
         """Search for the largest batch that fits into ``limit`` (bytes, or text such as ``16GB``).
 
-        Raises ``StudyError`` if other batches were not captured, without a peak, and for a text
-        that is not a size.
+        Raises ``StudyError`` if other batches cannot be captured, if no peak is known, or if the
+        text is not a size.
         """
         if self.captured is None:
             raise StudyError("This theory has one batch only; use theory_of for other batches.")
@@ -295,7 +295,7 @@ class Theory:
         return (*sums, *self.memory_sums())
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
-        """Yield facts about the peak, as names and texts; nothing without a peak."""
+        """Yield facts about the peak, as names and texts; yield nothing if no peak is known."""
         peak = self.peak
         if peak is None:
             return
@@ -309,7 +309,7 @@ class Theory:
         if self.may_take_more:
             yield "May take more", ", ".join(self.may_take_more)
         for name, size in (self.cuda or {}).items():
-            yield f"{name.capitalize()}, without that", f"{size:,} B"
+            yield f"{name.capitalize()}, without workspaces", f"{size:,} B"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: a table of the kinds of operators, and the sums."""
@@ -321,17 +321,18 @@ class Theory:
 
 
 def bytes_of(text: str) -> int:
-    """Parse a size such as ``16GB`` or ``15.8 GiB`` to bytes; raise ``StudyError`` for no size."""
+    """Parse a size such as ``16GB`` to bytes; raise ``StudyError`` if the text is not a size."""
     matched = _SIZE.fullmatch(text)
     if matched is None or (size := int(float(matched[1]) * _PREFIXES[matched[2]])) < 1:
-        raise StudyError(f"{text!r} is no size of memory; give one such as 16GB or 15.8GiB.")
+        raise StudyError(f"{text!r} is not a size of memory; give one such as 16GB or 15.8GiB.")
     return size
 
 
 @dataclass(frozen=True)
 class Fits:
-    """Largest batches for a ``limit`` in bytes, with the predictions of the search by batch.
+    """Largest batch that fits into ``limit`` bytes.
 
+    ``predicted`` maps each batch that the search tried to its prediction.
     ``largest`` is the largest batch that may fit: 0 if no batch fits, ``LARGEST_BATCH`` if the
     search found no batch above the limit.  ``certain`` is the largest batch that is known to fit.
     Batches between ``certain`` and ``largest`` are undecided.
@@ -351,6 +352,7 @@ class Fits:
     def verdict(self, batch: int) -> FitVerdict:
         """Decide about a predicted batch; on a GPU the allocator's reserved bytes must fit."""
         prediction = self.predicted[batch]
+        # A compiled network may need less memory than predicted, so it is never known not to fit.
         if least_bytes(prediction) > self.limit and not prediction.compiled:
             return "does not fit"
         most = prediction.cuda["reserved"] if prediction.cuda else least_bytes(prediction)
@@ -358,7 +360,7 @@ class Fits:
 
 
 def least_bytes(prediction: Theory) -> int:
-    """Return a lower bound of a call's memory (B); raise ``StudyError`` without a peak."""
+    """Return a lower bound of a call's memory (B); raise ``StudyError`` if no peak is known."""
     if prediction.peak is None:
         reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
         raise StudyError(f"The network has no known peak of memory, so no largest batch: {reason}.")
@@ -400,7 +402,7 @@ def largest_batch_by_tensors(captured: CapturedNetwork, limit: int) -> int:
 
 
 def _largest_certain(result: Fits, theory_at: Callable[[int], Theory]) -> int:
-    """Return the largest batch that is known to fit; 0 if no batch is known to fit."""
+    """Return the largest batch that is known to fit, or 0 if no batch is known to fit."""
 
     def is_uncertain(batch: int) -> bool:
         if batch not in result.predicted:
@@ -420,7 +422,7 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
 
     ``captured`` is explained in ``Theory``.  A network is captured once and scaled to other
     batches.  If the forward pass at the batch ``PROBE_BATCH`` differs from the scaled capture, the
-    network is captured at every batch of the search.  Raises ``StudyError`` without a peak.
+    network is captured at every batch of the search.  Raises ``StudyError`` if no peak is known.
     """
     reference = captured(CAPTURED_BATCH, PROBE_BATCH)
     scaled = CapturedNetwork(reference.network) if reference.scales else None

@@ -1,4 +1,4 @@
-"""Work and compulsory traffic of ATen's operators, from shapes; pure.
+"""Work and compulsory traffic of ATen's operators, as pure functions of shapes.
 
 The rules hold for every network, since all modules call the same few operators.  One multiply-add
 is two floating-point operations.  Only convolutions, matrix products, attention and recurrent
@@ -6,8 +6,8 @@ layers have multiply-adds; other operators only move bytes (traffic).
 
 Compulsory traffic counts every memory location that an operator must read once, and every location
 that it must write once, in the types of the tensors.  Views move no bytes.  Access by index moves
-rows, each row as often as its index occurs.  The work and bytes of an operator that is in no table
-are missing, not 0.
+rows, each row as often as its index occurs.  ``operator_work`` returns None for an operator that is
+in no table, since its work and bytes are unknown, not 0.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -47,7 +47,7 @@ class OperatorWork:
 
 
 def operator_work(operator: Operator) -> OperatorWork | None:
-    """Return work and compulsory traffic; None for an unknown operator."""
+    """Return work and compulsory traffic; return None if the operator is unknown."""
     kind = kind_of(operator)
     if kind is None:
         return None
@@ -57,13 +57,13 @@ def operator_work(operator: Operator) -> OperatorWork | None:
 
 
 def multiply_adds(operator: Operator) -> int:
-    """Return the multiply-adds of an operator; 0 for an unknown operator."""
+    """Return the multiply-adds of an operator; return 0 if no rule has its name."""
     rule = _MULTIPLY_ADD_RULES.get(operator.base_name)
     return rule(operator) if rule else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
-    """Return the kind of an operator; ``_foreach_add_`` (on lists) has the kind of ``add_``."""
+    """Return an operator's kind or None; ``_foreach_add_`` (on lists) has the kind of ``add_``."""
     return KINDS.get(operator.base_name.removeprefix("_foreach_"))
 
 
@@ -100,7 +100,7 @@ def _traffic(operator: Operator, kind: Kind) -> int:
 
 
 def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
-    """Return the bytes read by index: rows of a weight, otherwise as many as are written."""
+    """Return the bytes read by index: rows of a weight, or as many bytes as are written."""
     if table != "weight":
         return occupied_bytes(written)
     weight, rows = _tensor(operator, table), _tensor(operator, "indices").elements
@@ -108,7 +108,7 @@ def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) ->
 
 
 def _written_by_index(operator: Operator) -> int:
-    """Return the bytes written by index; twice as many if values there are read first."""
+    """Return the bytes written by index; twice as many if the old values are read first."""
     target = _tensor(operator, "self")
     indices = operator.reads.get("indices", ())
     # ``indices`` has an entry per axis; None selects the whole axis.
@@ -131,7 +131,7 @@ def _written_by_index(operator: Operator) -> int:
 
 
 def _tensor(operator: Operator, name: str) -> Tensor:
-    """Return the tensor of an argument; raise ``StudyError`` without such a tensor."""
+    """Return the tensor of an argument; raise ``StudyError`` if there is no such tensor."""
     tensor = operator.tensor(name)
     if tensor is None:
         raise StudyError(
@@ -194,7 +194,7 @@ def _multi_head(operator: Operator) -> int:
 
 
 def _recurrent_layer(*weights: str, uses: int) -> Callable[[Operator], int]:
-    """Return the rule of a layer whose steps use each element of the weights ``uses`` times."""
+    """Return the rule of a layer that multiplies each weight ``uses`` times per time step."""
 
     def macs(operator: Operator) -> int:
         length, batch, _ = _tensor(operator, "input").shape
@@ -204,7 +204,7 @@ def _recurrent_layer(*weights: str, uses: int) -> Callable[[Operator], int]:
 
 
 def _share_of_data(operator: Operator) -> Fraction:
-    """Return the share of multiply-adds with taps inside the input, or with unmasked scores."""
+    """Return the share of multiply-adds that are not on padding or on causally masked scores."""
     if operator.settings.get("is_causal"):
         queries, keys = (_tensor(operator, name).shape[-2] for name in ("query", "key"))
         unmasked = sum(min(row, keys) for row in range(1, queries + 1))
@@ -230,12 +230,14 @@ def _outer_product(operator: Operator) -> int:
     return _tensor(operator, "vec1").elements * _tensor(operator, "vec2").elements
 
 
-#: Kernels of attention, in names of ATen's operators.
+#: Attention kernels, as they appear in names of ATen's operators.
 _ATTENTION_KERNELS: Final = (
     "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
 )  # fmt: skip
 _ATTENTION: Final = _attention(queries=1, values=1)
-_BACKWARD: Final = _attention(queries=3, values=2)
+#: Scores, and gradients of queries and keys: 3 products as wide as a query.  Gradients of values
+#: and scores: 2 products as wide as a value.
+_ATTENTION_BACKWARD: Final = _attention(queries=3, values=2)
 #: Operator → rule that computes its multiply-adds.
 _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mm": _matrix_product("self", "mat2"),
@@ -251,8 +253,8 @@ _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "convolution": _convolution,
     "convolution_backward": _convolution,
     "flex_attention": _ATTENTION,
-    **{f"_scaled_dot_product_{kernel}": _ATTENTION for kernel in _ATTENTION_KERNELS},
-    **{f"_scaled_dot_product_{kernel}_backward": _BACKWARD for kernel in _ATTENTION_KERNELS},
+    **{f"_scaled_dot_product_{name}": _ATTENTION for name in _ATTENTION_KERNELS},
+    **{f"_scaled_dot_product_{name}_backward": _ATTENTION_BACKWARD for name in _ATTENTION_KERNELS},
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
     "mkldnn_rnn_layer": _recurrent_layer("weight0", "weight1", uses=1),
@@ -260,7 +262,7 @@ _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mkldnn_rnn_layer_backward": _recurrent_layer("weight1", "weight2", uses=2),
 }
 
-#: Kind → ATen's names of operators, without the final underscore of operators in place.
+#: Kind → ATen's names of operators, without the final underscore of in-place operators.
 _OPERATORS_OF_KIND: Final[Mapping[Kind, str]] = {
     "matrix product": "mm addmm bmm baddbmm addbmm mv addmv dot vdot addr",
     "convolution": "convolution convolution_backward",
@@ -345,8 +347,8 @@ _OPERATORS_OF_KIND: Final[Mapping[Kind, str]] = {
 
 
 def _kinds() -> dict[str, Kind]:
-    """Return operator → kind, also for operators in place (``relu_``)."""
-    # Operators with multiply-adds that are in no other kind compute attention.
+    """Return operator → kind, also for in-place operators (``relu_``)."""
+    # Operators with a rule for multiply-adds compute attention unless a kind below lists them.
     kinds: dict[str, Kind] = dict.fromkeys(_MULTIPLY_ADD_RULES, "attention")
     for kind, names in _OPERATORS_OF_KIND.items():
         for name in names.split():
@@ -361,11 +363,11 @@ KINDS: Final[Mapping[str, Kind]] = _kinds()
 _WRITES_NOTHING: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 )
-#: Operators in place that write to their target without reading it.
+#: In-place operators that write to their target without reading it.
 _OVERWRITING: Final = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
 )
-#: Operators in place that write only the elements at an index.
+#: In-place operators that write only the elements at an index.
 _WRITES_BY_INDEX: Final = frozenset({
     "index_copy_", "index_fill_", "index_add_", "index_put_", "_index_put_impl_", "scatter_",
     "scatter_add_", "scatter_reduce_", "put_",

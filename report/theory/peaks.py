@@ -91,7 +91,7 @@ def peak_bytes(captured: CapturedNetwork, batch: int, conditions: Conditions) ->
 def _workspaces(
     captured: CapturedNetwork, batch: int, conditions: Conditions
 ) -> dict[int, Workspace]:
-    """Return number of an operator → workspace, for the first operator of every signature."""
+    """Map the number of the first operator of every signature to the operator's workspace."""
     workspaces = dict.fromkeys(captured.first_equal, NO_WORKSPACE)
     for number in _with_workspace(captured):
         workspaces[number] = workspace(captured.operator(number, batch), conditions)
@@ -100,7 +100,7 @@ def _workspaces(
 
 @lru_cache(maxsize=128)
 def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
-    """Number the operators that may have a workspace, only the first of every signature."""
+    """Return the numbers of operators that may have a workspace, one per signature."""
     first = dict.fromkeys(captured.first_equal)
     return tuple(n for n in first if not has_no_workspace(captured.network.operators[n]))
 

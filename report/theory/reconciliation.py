@@ -29,7 +29,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Theory of ``subject`` (``start``), the terms missing in theory, and the measurement.
+    """Theoretical value of ``subject`` (``start``), terms that theory omits, and the measurement.
 
     All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
     two terms, or a term and ``start``, have the same name.
@@ -64,7 +64,7 @@ class Reconciliation:
 
     @property
     def residual_share(self) -> float | Missing:
-        """Residual divided by the measurement; 0 if both are 0, missing if only the latter is 0."""
+        """Residual / measurement: 0 if both are 0, missing if only the measurement is 0."""
         if isinstance(self.residual, Missing) or isinstance(self.measured, Missing):
             return self.residual
         if self.measured.amount == 0:

@@ -55,7 +55,7 @@ class Load:
 
     @property
     def intensity(self) -> float:
-        """FLOP/B; 0 without traffic."""
+        """FLOP/B, or 0 if no bytes move."""
         return self.flops / self.bytes if self.bytes else 0.0
 
     def __add__(self, other: "Load") -> "Load":

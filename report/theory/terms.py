@@ -147,7 +147,7 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
 
 
 def _zero_unless(applies: bool, *terms: Term) -> tuple[Term, ...]:
-    """Return the terms; unless ``applies``, with amounts of 0 and without evidence."""
+    """Return the terms; if they do not apply, with amounts of 0 and without evidence."""
     if applies:
         return terms
     return tuple(replace(term, amount=0, evidence="") for term in terms)
@@ -174,7 +174,7 @@ def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
 def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
     """Return multiply-adds that fill the last vector of positions, and unfused multiply-adds.
 
-    The unfused are negative, since a counter of fused multiply-adds does not count them.
+    The unfused multiply-adds are negative: a counter of fused multiply-adds does not count them.
     """
     evidence = f"kernel {MATRIX_MATRIX}"
     batch, outputs, *extents = layer.output_shape

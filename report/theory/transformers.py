@@ -22,7 +22,7 @@ _FEED_FORWARD_MATRICES: Final = {
 
 @dataclass(frozen=True)
 class Transformer:
-    """Multiply-adds of a forward pass per token in matrices, and layers × heads × head size."""
+    """Forward multiply-adds per token in weight matrices, and layers × heads × head size."""
 
     matrix_macs: int
     attention_width: int

@@ -54,7 +54,7 @@ def square_convolution(
     groups: int = 1,
     bias: bool = True,
 ) -> Convolution:
-    """Return a float32 convolution with the same geometry along both axes and no dilation."""
+    """Return a float32 convolution without dilation and with the same geometry along both axes."""
     height, width = ((n + 2 * padding - kernel) // stride + 1 for n in input_shape[2:])
     return Convolution(
         name=name,
@@ -211,7 +211,7 @@ def flops(macs: Macs) -> Flops:
 
 
 def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
-    """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
+    """Return the multiply-adds of one pass of a convolution or linear layer, 0 of other layers.
 
     - Convolution: ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``.
     - Transposed convolution: the same formula with H and W of the input.
@@ -297,7 +297,7 @@ def element_bytes(layer: Layer) -> int:
 
 
 def input_bytes(layer: Layer) -> int:
-    """Return the bytes of one input tensor (an addition reads two)."""
+    """Return the bytes of one input tensor; an addition reads two such tensors."""
     return elements(layer.input_shape) * element_bytes(layer)
 
 
@@ -319,8 +319,8 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
 
     - Forward pass: reads parameters and input (an addition reads both inputs), writes the output.
       A flatten is a view and moves no bytes.  A padded shortcut reads only what its stride keeps.
-    - Weight gradient: reads input and output gradient, writes the parameter gradient; 0 without
-      parameters.
+    - Weight gradient: reads input and output gradient, writes the parameter gradient.  A layer
+      without parameters has no weight gradient and moves no bytes.
     - Input gradient: reads output gradient, weights and saved tensors, writes the input gradient.
       Batch norm, activations and maximum pooling save the input, softmax saves the output, dropout
       a mask of one byte per element.  An addition passes on the output gradient and moves no bytes.

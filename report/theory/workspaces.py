@@ -1,5 +1,6 @@
 """Verified rules for the memory that operators allocate besides results (workspace).
 
+An operator without a rule has an unknown workspace (``UNKNOWN_WORKSPACE``), at least 0 bytes.
 ``theory.convolution_workspaces`` has the rules of convolutions.  Operators without a workspace are
 listed by name; other rules were derived from events of the allocator.  All rules are for float32.
 In reduced precision the rules of convolutions, batch normalisation and means are lower bounds, and
@@ -56,7 +57,7 @@ Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return the workspace of an operator; a lower bound (not ``complete``) without a full rule."""
+    """Return an operator's workspace: a lower bound (not ``complete``) if no full rule exists."""
     types = {tensor.dtype for tensor in operator.read_tensors}
     if conditions.allocator is not None:
         is_tested = types <= _TESTED_TYPES and not operator.settings.get("training")
@@ -85,7 +86,7 @@ def _computes_nothing(operator: Operator) -> bool:
 
 
 def _single_term(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
-    """Return a workspace of one term (B); unknown if ``amount`` is None."""
+    """Return a workspace of one term (B), or ``UNKNOWN_WORKSPACE`` if ``amount`` is None."""
     if amount is None:
         return UNKNOWN_WORKSPACE
     return Workspace((Term(name, amount, formula, ALLOCATED),))
@@ -113,7 +114,7 @@ def _workspace_of_convolution(operator: Operator, conditions: Conditions) -> Wor
 
 
 def _as_layer(operator: Operator) -> Convolution | None:
-    """Convert a two-dimensional convolution to a layer; None for other convolutions."""
+    """Convert a two-dimensional convolution to a layer; return None for other convolutions."""
     source, weight = operator.tensor("input"), operator.tensor("weight")
     if source is None or weight is None or len(weight.shape) != 4:
         return None
@@ -135,12 +136,16 @@ def _as_layer(operator: Operator) -> Convolution | None:
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """Apply PyTorch's rule (``is_channels_last_strides_2d``), also true for single pixels."""
+    """Tell whether PyTorch calls a tensor channels-last (``is_channels_last_strides_2d``).
+
+    Unlike in ``_is_packed``, there may be gaps between elements.
+    """
     if len(tensor.shape) != 4:
         return False
     least_stride = 0
     for axis in (1, 3, 2, 0):
         stride, extent = tensor.strides[axis], tensor.shape[axis]
+        # With one value per image, equal strides fit both layouts: PyTorch calls them contiguous.
         is_ambiguous = axis == 0 and least_stride == tensor.strides[1]
         if extent == 0 or stride < least_stride or is_ambiguous:
             return False
@@ -149,7 +154,7 @@ def _is_channels_last(tensor: Tensor) -> bool:
 
 
 def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
-    """Return whether elements are contiguous in the order of axes, or with channels last."""
+    """Return whether elements lie without gaps in the order of axes, or with channels last."""
     order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
     expected_stride = 1
     for axis in order:
@@ -160,20 +165,20 @@ def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
 
 
 def _workspace_of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: the tensors into which PyTorch converts a number; operators in place have no rule.
+    """Workspace of a tensor and a number: the tensors into which PyTorch converts the number.
 
-    Powers have a rule only if the base is the number.
+    It is unknown for in-place operators, and for powers unless the number is the base.
     """
     if operator.tensor("other") is not None:
         return NO_WORKSPACE
-    has_rule = operator.base_name != "pow" or operator.name == "pow.Scalar"
-    return _single_term(
-        _NUMBER_BYTES if has_rule and not operator.base_name.endswith("_") else None
-    )
+    is_power_of_tensor = operator.base_name == "pow" and operator.name != "pow.Scalar"
+    if is_power_of_tensor or operator.base_name.endswith("_"):
+        return UNKNOWN_WORKSPACE
+    return _single_term(_NUMBER_BYTES)
 
 
 def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: a scale and a shift per channel in float32; training has no rule."""
+    """Workspace: a scale and a shift per channel in float32; it is unknown in training."""
     if operator.settings.get("training") and operator.tensor("running_mean"):
         return UNKNOWN_WORKSPACE
     channels = operator.reads["input"][0].shape[1]
@@ -182,7 +187,7 @@ def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> W
 
 
 def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: the divisor; a single result, computed in another way, has no rule.
+    """Workspace: the divisor; it is unknown for a single result, which is computed otherwise.
 
     In reduced precision, input and sums are copied to float32, while the divisor is not allocated;
     this rule is for means over whole maps (height and width).
@@ -218,7 +223,7 @@ def _workspace_of_product(operator: Operator, conditions: Conditions) -> Workspa
     """Workspace: copies of factors that BLAS cannot read in place (``prepare_matrix_for_blas``).
 
     A factor with a batch is copied matrix by matrix.  Small products with a batch run without BLAS
-    (``bmm_out_or_baddbmm_``) and have no rule.
+    (``bmm_out_or_baddbmm_``); their workspace is unknown.
     """
     *_, left, right = operator.read_tensors
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
@@ -245,13 +250,13 @@ def _workspace_of_clone(operator: Operator, conditions: Conditions) -> Workspace
 
 
 def _workspace_of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: none for contiguous input; other input has no rule."""
+    """Workspace: none for contiguous input; it is unknown for other input."""
     source = operator.tensor("input")
     return NO_WORKSPACE if source is not None and _is_packed(source) else UNKNOWN_WORKSPACE
 
 
 def _workspace_of_index(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: none for one list of indices; masks and several lists have no rule."""
+    """Workspace: none for one list of indices; it is unknown for masks and several lists."""
     rows = operator.tensor("indices")
     return NO_WORKSPACE if rows is not None and rows.dtype == "int64" else UNKNOWN_WORKSPACE
 
@@ -262,7 +267,7 @@ def _workspace_of_repeat(operator: Operator, conditions: Conditions) -> Workspac
 
 
 def _workspace_of_roll(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: an intermediate tensor if two axes are rolled; more axes have no rule."""
+    """Workspace: an intermediate tensor if two axes are rolled; it is unknown for more axes."""
     dims = operator.settings.get("dims")
     if not isinstance(dims, tuple) or len(dims) not in (1, 2):
         return UNKNOWN_WORKSPACE

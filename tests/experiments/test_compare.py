@@ -450,6 +450,15 @@ def compared_case(
     return Case(factors={"function": function, **conditions("honest")}, rounds=tuple(rounds))
 
 
+def test_functions_without_a_common_process_are_in_one_group() -> None:
+    fast = compared_case("fast.py:solve", [3.0] * PAIRS)
+    slow = compared_case("slow.py:solve", [0.5] * PAIRS)
+    rounds = [msgspec.structs.replace(item, process=item.process + PAIRS) for item in slow.rounds]
+    slow = msgspec.structs.replace(slow, rounds=tuple(rounds))
+    (group,) = comparison.groups(factory.record([fast, slow], study="compare"))
+    assert [result.function for result in group] == ["fast.py:solve", "slow.py:solve"]
+
+
 def test_the_report_of_a_class_has_groups_and_failed_calls(tmp_path: Path) -> None:
     scatter = np.linspace(0.97, 1.03, PAIRS)
     reason = "wrong result (call 7 of process 13, seed 5): it changed its arguments"

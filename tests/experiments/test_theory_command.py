@@ -277,7 +277,7 @@ def test_the_peak_on_a_gpu_comes_from_its_allocator(
     code, out, err = run(*words)
     assert code == 1 and not out and "large_segment_size_mb: it is not modelled" in err
     code, out, _ = run(*words, "--allocator", "expandable_segments:True")
-    assert code == 0 and "Reserved, without that: 2,097,152 B" in out
+    assert code == 0 and "Reserved, without workspaces: 2,097,152 B" in out
 
 
 @pytest.mark.parametrize(

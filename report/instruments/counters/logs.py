@@ -46,7 +46,7 @@ def pack(tool: str, cases: Iterable[CaseLogs]) -> bytes:
 
 
 def join_logs(one: bytes, other: bytes, place: str) -> bytes:
-    """Join the files of two shards of one run; raise ``RecordError`` as ``unpack`` does."""
+    """Join the files of two shards (parts of one run); raise ``RecordError`` as ``unpack`` does."""
     if one == other:
         return one
     file = _read(one, place)

@@ -1,10 +1,10 @@
 """Executed work, bytes and launches of a measured case, from Nsight Compute's table.
 
 Nsight Compute (``ncu``) counts the work of each launch of a GPU kernel.  Every launch is in a named
-NVTX range: a case with factors, or a matrix product of known work.  The products calibrate the
-counters: counters are trusted only if they count 2 · M · N · K in the same run.  The table of a
-case contains the launches of its calls, one range per call, and the launches of the products, so
-that the table is sufficient by itself.
+NVTX range: one call of a case (a combination of factors, such as a batch size and a layer), or a
+matrix product of known work.  The products calibrate the counters: counters are trusted only if
+they count 2 · M · N · K in the same run.  The table of a case contains the launches of its calls,
+one range per call, and the launches of the products, so that the table is sufficient by itself.
 """
 
 import re
@@ -30,9 +30,9 @@ CASE_PREFIX: Final = "ridgepoint case "
 PRODUCT_PREFIX: Final = "ridgepoint product "
 #: Depth (K) of the products of known work.
 _PRODUCT_DEPTH: Final = 8192
-#: Largest relative error of counted work.  Work on an output after its sum adds little: on an H100
-#: a product split into 4 parts along the depth scales the parts (4 FLOP) and adds three parts to
-#: the first (6 FLOP), 10 / (2 · 8192) of the work.
+#: Largest relative error of counted work.  After the dot product of an output, kernels execute a
+#: few FLOP that are counted, too.  On an H100 a dot product split into 4 parts has 10 more FLOP per
+#: output (4 to scale the parts, 6 to join them) than the 2 · 8192 of the dot product.
 TOLERANCE: Final = 1e-3
 
 #: Float32 instruction of the CUDA cores → name of its count in records.
@@ -121,14 +121,14 @@ def quantities(rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> dict[
 
 
 def _flops(rows: Sequence[KernelRow], terms: Sequence[ncu_metrics.CountedTerm]) -> int | None:
-    """Sum the FLOPs that ``terms`` count; None without terms or if a value is missing."""
+    """Sum the FLOPs that ``terms`` count; return None without terms or if a value is missing."""
     if not terms:
         return None
     return _weighted_sum(rows, {term.metric: term.factor for term in terms})
 
 
 def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int | None:
-    """Sum metrics times factors over ``rows``; None if a value is missing."""
+    """Sum metrics times factors over ``rows``; return None if a value is missing."""
     total = 0
     for row in rows:
         for metric, factor in factors.items():
@@ -166,7 +166,7 @@ def _unit(product: Product) -> ncu_metrics.ComputeUnit:
 
 
 def _ratio(product: Product, rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> float:
-    """Return the counted work of a product divided by the true work; infinite without a count."""
+    """Return a product's counted work divided by its true work; infinity if it was not counted."""
     launches = [row for row in rows if row.range == product.range]
     terms = [term for term in plan.terms if term.unit == _unit(product)]
     if product.precision == "fp32":
@@ -213,8 +213,8 @@ class CaseLog:
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     """Read the table in the logs of a case.
 
-    Raises ``RecordError`` that begins with ``place`` for a missing or damaged table, or a table
-    without a launch of the case.  The same holds for a GPU or a version of ncu that cannot count.
+    Raises ``RecordError``, with a message that begins with ``place``, if the table is missing or
+    damaged or has no launch of the case, and if the GPU or this version of ncu cannot count work.
     """
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")

@@ -144,8 +144,9 @@ def _cuda_core_terms(available: frozenset[str], missing: dict[str, str]) -> list
         if listed:
             metric = f"{listed[0]}.sum"
             terms.append(CountedTerm(metric, factor, "cuda_core", precision, operation))
-        elif name in _INSTRUCTIONS:
+        elif name not in _PACKED_INSTRUCTIONS:  # GPUs without packed instructions list none
             missing.setdefault(precision, f"this ncu lists no smsp__{suffix}")
+    # If one instruction of a precision cannot be counted, no instruction of this precision is.
     return [term for term in terms if term.precision not in missing]
 
 
@@ -165,7 +166,7 @@ def _tensor_terms(available: frozenset[str], version: tuple[int, int]) -> list[C
     for path in paths:
         if any(other is not path and _includes(other, path) for other in paths):
             continue
-        # On Turing, the only path has three names of types, and is in half precision.
+        # Before Ampere, the only path lists three types of sources, but computes in fp16.
         precision = "fp16" if version < (8, 0) else path["src"]
         terms.append(CountedTerm(f"{path[0]}.sum", 1, "tensor_core", precision, "matrix"))
     volta = "sm__inst_executed_pipe_tensor"

@@ -52,7 +52,7 @@ _ERROR: Final = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 
 def explain_error(text: str) -> str | None:
-    """Explain the error in ncu's output ``text``, with a remedy; None without an error."""
+    """Explain the error in ncu's output, with a remedy; return None if there is no error."""
     for pattern, reason in _EXPLANATIONS.items():
         if re.search(pattern, text):
             return reason
@@ -65,7 +65,7 @@ def explain_error(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A launch of a kernel: NVTX range around the launch, and metric → count (None if unknown)."""
+    """A launch of a kernel: NVTX range around it, and metric → count (None if not counted)."""
 
     kernel: str
     range: str | None
@@ -191,7 +191,7 @@ def _row(header: Sequence[str], row: Sequence[str], counts: Sequence[str]) -> Ke
 
 
 def _range_of(cells: Mapping[str, str]) -> str | None:
-    """Return the name of our NVTX range around a launch, if any."""
+    """Return the name of our NVTX range around a launch, or None if there is no such range."""
     for column, cell in cells.items():
         if "_Range:" in column and (match := _RANGE_NAME.search(cell)):
             return match[0]
@@ -199,7 +199,7 @@ def _range_of(cells: Mapping[str, str]) -> str | None:
 
 
 def _number(cell: str, metric: str) -> int | None:
-    """Parse a count; None if ncu could not count."""
+    """Parse a count; return None if ncu could not count."""
     if cell.strip().lower() in _NO_VALUE:
         return None
     match = _NUMBER.fullmatch(cell)

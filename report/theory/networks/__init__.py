@@ -44,7 +44,7 @@ class Variant(NamedTuple):
     """Settings of an inference: memory layout, and the precision that autocast uses.
 
     ``change`` names a change of the network's memory (``experiments.networks.catalogue``), such as
-    operators in place; empty if unchanged.
+    in-place operators; it is empty for the unchanged network.
     """
 
     layout: Layout = "contiguous"
@@ -213,7 +213,7 @@ def load_capture(
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
 
-    The capture must have as many parameters and multiply-adds as the layers ``like``, if given.
+    If ``like`` contains layers, the capture must have as many parameters and multiply-adds.
     """
     capture = _cached_capture(network, image, variant)
     if capture is None:
