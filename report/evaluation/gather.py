@@ -57,7 +57,7 @@ _REPORT: Final = _ROOT / "report"
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 #: The remedy for a study that fails only with some records.
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
-#: Message on an edited record, whose file is to be inserted.
+#: Message on an edited record, with a gap (``{}``) for the record's file.
 _EDITED: Final = (
     f"data/{{}}: {store.EDITED}, so it was edited after it was measured; restore it with git, run "
     f"the experiment again, or name it in data/{EDITIONS} to use it as it is."
@@ -109,7 +109,7 @@ class Chosen:
 
     @property
     def files(self) -> tuple[store.Stored | store.StoredImport, ...]:
-        """All used records, one per file (a run that was measured in shards has several)."""
+        """All used records, one per file; a run that was measured in parts (shards) has several."""
         records: list[store.Stored | store.StoredImport] = []
         for stored in self.inputs.records:
             for run in stored.runs:
@@ -360,8 +360,8 @@ def _joined_attachments(
 ) -> dict[str, bytes | Missing]:
     """Join the attachments of a run's shards (``files``).
 
-    Logs of counters, which every shard may have, are joined; if one is missing, all are.  Any other
-    attachment belongs to one case, and so to one shard.
+    Logs of counters, which every shard may have, are joined; if one is missing, so is the joined
+    log.  Any other attachment belongs to one case, and so to one shard.
     """
     joined: dict[str, bytes | Missing] = {}
     for file in files:
@@ -414,8 +414,8 @@ def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     """Make the ``requested`` records the edition of a paper, in ``editions.yaml``.
 
-    The edition names a machine by its key, so that a later run on the machine changes the paper; it
-    names files if they are requested and not only the machine's newest suitable run.  Returns the
+    The edition names a machine by its key, so that a later run on the machine changes the paper.
+    It names files only if a requested file is not the machine's newest suitable run.  Returns the
     written file.  Raises ``RecordError`` as ``choose_records`` does, and for a quick or custom run
     that would replace a full run.
     """

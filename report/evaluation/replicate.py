@@ -66,7 +66,7 @@ def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tupl
 def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[str, Any]:
     """Evaluate a paper's claims on every machine of ``data``, for the site's page "Atlas".
 
-    Returns an empty dictionary if no record is usable, else:
+    Returns {} if no record is usable, else a dictionary:
 
     - ``machines``: labels of the machines;
     - ``claims``: title of each claim, and one letter per machine (``replicas.AGREEMENTS``; empty if

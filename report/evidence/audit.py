@@ -49,7 +49,7 @@ class Printed:
 
     @property
     def text(self) -> str:
-        """The number as text, with the printed decimals; without if it is exact or an integer."""
+        """The number as text, with its printed decimals; exact numbers and integers have none."""
         places = 0 if isinstance(self.number, int) or self.decimals is None else self.decimals
         return f"{self.number:,.{places}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -168,7 +168,7 @@ class Check:
 
     @property
     def known_factor(self) -> KnownFactor | None:
-        """Known factor that explains a difference exactly, or else to 1 %, or None."""
+        """Known factor that explains a difference exactly or to 1 %; None if no factor does."""
         if self.verdict != "differs" or self.possible.low <= 0:
             return None
         unit = self.derived.unit
@@ -253,7 +253,7 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     return Check(derived, printed_formula, inputs_in_order, result.value, result.interval)
 
 
-# Formulas for ``check``, also the functions below.
+# These names, and the functions below, are formulas for ``check``.
 ratio = operator.truediv
 difference = operator.sub
 

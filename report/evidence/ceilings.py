@@ -1,8 +1,8 @@
 """The ceilings of a device: its best measured rates of arithmetic and of memory.
 
 A ceiling is the best rate of several instruments, since no instrument is best on every processor.
-Bandwidth is measured over working sets larger than the caches.  Records of the first edition state
-neither instruments nor working sets: there, matrix products measured arithmetic, and copies memory.
+Bandwidth is measured over working sets larger than the caches.  Old records state neither
+instruments nor working sets: there, matrix products measured arithmetic, and copies memory.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class MeasuredDevice:
         """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
         The quantity is absent, with a reason, if no ceiling was measured.  The ceiling is the
-        best rate over all instruments and sizes, before and after the series; only for
+        best rate over all instruments and sizes, before and after the cases; only for
         ``page_mapping`` it is the median rate.  ``copy`` includes all memory transfers, and on a
         CPU ``matrix_product`` includes all arithmetic in ``dtype``.
         """

@@ -33,7 +33,7 @@ def count_by_level(run: Run, cases: Mapping[Key, CaseFactors]) -> dict[Key, tupl
 
     ``cases`` are in ascending order of the levels; cases without a count are omitted.  The second
     call is used if it was counted, since it creates no kernel.  Otherwise the first call is used;
-    the part that creates a kernel is then taken from the largest level with both calls.
+    the part that creates a kernel is then taken from the largest level with counts of both calls.
     """
     calls: dict[Key, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0

@@ -268,7 +268,7 @@ def _process_medians(processes: Iterable[Process]) -> list[float]:
 def _processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """Yield the samples of each process of one run.
 
-    Samples that no process recorded by itself count as those of one process without a number.
+    Samples that the record assigns to no process count as those of one process without a number.
     """
     rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
     for number, round_ in _rounds_by_number(rounds).items():

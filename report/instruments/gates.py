@@ -159,8 +159,7 @@ class CopyDetector:
     - its commit or its hash of the measuring code consists of zeros;
     - all samples of its times equal those of an earlier record;
     - all samples of its ceilings, or its end time, equal those of another machine's earlier record;
-    - or its median times are those of an earlier record times one factor: the ratio of most of at
-      least ``_FEWEST_SERIES`` shared medians is the same.
+    - or most of at least ``_FEWEST_SERIES`` median times have one ratio to an earlier record's.
     """
 
     def __init__(self) -> None:
@@ -284,7 +283,8 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
 def rate(ceiling: Ceiling) -> float:
     """Return work divided by time (FLOP/s, B/s or pages/s).
 
-    With a named instrument the time is the shortest, as in STREAM (McCalpin 1995), else the median.
+    If the ceiling names its instrument, the time is the shortest, as in STREAM (McCalpin 1995),
+    else the median.
     """
     times = [float(sample) for sample in ceiling.samples]
     time = median(times) if ceiling.instrument is None else min(times)

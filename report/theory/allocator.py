@@ -42,8 +42,7 @@ from report.theory.work import round_up
 MIB: Final = 2**20
 #: Every block is a multiple of this many bytes (``kMinBlockSize``).
 ROUNDING: Final = 512
-#: Largest request of the small pool, and largest rest of a large block that is not split off
-#: (``kSmallSize``).
+#: Largest request of the small pool, and largest unsplit rest of a large block (``kSmallSize``).
 SMALL_REQUEST: Final = MIB
 #: Size of a segment of the small pool (``kSmallBuffer``).
 SMALL_SEGMENT: Final = 2 * MIB

@@ -303,8 +303,7 @@ def _is_output_copy_largest(layer: Convolution, threads: int) -> bool:
     """Return whether the copy of the output is at least as large as all unfolded inputs.
 
     A thread unfolds at most one image at a time; cache sizes decide how many positions.  The output
-    is copied once the unfolded inputs are freed, so that a larger copy alone determines the
-    workspace.
+    is copied after unfolded inputs are freed, so a larger copy alone determines the workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
     unfolded = taps * elements(layer.output_shape[2:]) * element_bytes(layer)

@@ -86,8 +86,7 @@ def mapping_end(image: Layer, trimming: int) -> float:
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the pages that glibc returns and maps again in each call of a network.
 
-    The largest output sets the trimming threshold.  glibc returns the memory of each layer that
-    frees at least this threshold, minus the reserve, at once.
+    The largest output sets the trimming threshold.  A layer that frees more returns its memory.
     """
     trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)
     freed = map(freed_bytes, layers)

@@ -70,7 +70,7 @@ def kind_of(operator: Operator) -> Kind | None:
 def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Return the tensors read by an operator and the tensors written, without repetitions.
 
-    The table of an embedding or an index is among the tensors read.
+    The tensors read include the table of an embedding, and a tensor that is read by index.
     """
     written = [*operator.writes]
     for name in operator.updates:

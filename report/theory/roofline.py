@@ -33,7 +33,7 @@ class Roof:
     source: str = ""
 
     def least_time(self, flops: int, bytes: int) -> float:
-        """Return the least time (s) for work (FLOP) and traffic (B): the longer of both times."""
+        """Return the least time (s): the longer of the times for work (FLOP) and traffic (B)."""
         return max(flops / self.peak.value, bytes / self.bandwidth.value)
 
 

@@ -57,7 +57,7 @@ def read_transformer(path: Path) -> Transformer:
 
 
 def _field(content: dict[str, Any], *names: str, default: int | None = None) -> int:
-    """Return the first field of ``names`` with a value, else ``default`` if there is one."""
+    """Return the first field of ``names`` with a value, else ``default``, else raise KeyError."""
     for name in names:
         if content.get(name) is not None:
             return int(content[name])

@@ -136,10 +136,7 @@ def _as_layer(operator: Operator) -> Convolution | None:
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """Tell whether PyTorch calls a tensor channels-last (``is_channels_last_strides_2d``).
-
-    Unlike in ``_is_packed``, there may be gaps between elements.
-    """
+    """Apply PyTorch's rule ``is_channels_last_strides_2d``, which allows gaps between elements."""
     if len(tensor.shape) != 4:
         return False
     least_stride = 0

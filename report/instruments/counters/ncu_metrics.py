@@ -73,7 +73,7 @@ _INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "hmul": ("fp16", "multiply", 2),
     "hfma": ("fp16", "multiply_add", 4),
 }
-#: The same for instructions on pairs of float32 numbers, which only Blackwell has.
+#: Instruction on pairs of float32 numbers, only on Blackwell → precision, operation and FLOPs.
 _PACKED_INSTRUCTIONS: Final[dict[str, tuple[str, Instruction, int]]] = {
     "fadd2": ("fp32", "add", 2),
     "fmul2": ("fp32", "multiply", 2),

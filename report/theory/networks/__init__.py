@@ -213,7 +213,7 @@ def load_capture(
 ) -> CapturedNetwork | Missing:
     """Return a captured network, or the reason why it is missing.
 
-    If ``like`` contains layers, the capture must have as many parameters and multiply-adds.
+    If ``like`` contains layers, the capture must have their number of parameters and multiply-adds.
     """
     capture = _cached_capture(network, image, variant)
     if capture is None:
