@@ -451,8 +451,8 @@ def compared_case(
 
 
 def test_functions_without_a_common_process_are_in_one_group() -> None:
-    fast = compared_case("fast.py:solve", [3.0] * PAIRS)
-    slow = compared_case("slow.py:solve", [0.5] * PAIRS)
+    fast = compared_case("fast.py:solve", np.full(PAIRS, 3.0))
+    slow = compared_case("slow.py:solve", np.full(PAIRS, 0.5))
     rounds = [msgspec.structs.replace(item, process=item.process + PAIRS) for item in slow.rounds]
     slow = msgspec.structs.replace(slow, rounds=tuple(rounds))
     (group,) = comparison.groups(factory.record([fast, slow], study="compare"))
