@@ -1,6 +1,5 @@
 """Compare counted work of a layer with theory.
 
-A case is a measured combination of factors; one factor, the level, tells the compared cases apart.
 On a CPU valgrind's tool lackey counts the executed operations, on a GPU Nvidia's profiler ncu does.
 A library may create (just-in-time compile) a kernel in the first call; this work is counted, too.
 """
@@ -24,7 +23,7 @@ FIRST_CALL: Final = "lackey_multiply_adds_first"
 #: Name of the term for the work of creating a kernel in the first call.
 KERNEL_CREATION: Final = "Kernel made in the first call"
 
-#: Type of the level: a batch size or the name of a layer.
+#: Type of the level that tells measured cases apart: a batch size or the name of a layer.
 Key = TypeVar("Key", int, str)
 
 

@@ -1,6 +1,5 @@
 """The file beside a record with the operators of a case, for cases without described layers.
 
-
 The operators of one call are captured on tensors that have shapes but no memory.  The file contains
 each distinct operator once, with shapes and number of calls, then all calls in order with their
 storages.  If no operators were captured, the file contains the reason.  ``report.theory.network``

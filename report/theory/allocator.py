@@ -196,7 +196,7 @@ class Snapshot:
         return replace(self, segments=segments)
 
     def segment_number(self, owner: str) -> int | None:
-        """Return the position of the segment with the block of ``owner``, or None."""
+        """Return the position of the segment with the block of ``owner``; None if none has it."""
         for number, segment in enumerate(self.segments):
             if owner in segment.positions:
                 return number
@@ -296,7 +296,7 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
 def _allocate_block(
     segment: Segment, position: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """Allocate the free block at ``position`` to a request; split off the rest if allowed."""
+    """Allocate the free block at ``position`` to a request; split off a sufficient rest."""
     block = segment.blocks[position]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:

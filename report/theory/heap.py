@@ -86,7 +86,8 @@ def mapping_end(image: Layer, trimming: int) -> float:
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the pages that glibc returns and maps again in each call of a network.
 
-    The largest output sets the trimming threshold.  A layer that frees more returns its memory.
+    glibc returns the memory that a layer frees if this memory and the reserve reach the trimming
+    threshold, which the largest output sets.
     """
     trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)
     freed = map(freed_bytes, layers)

@@ -186,7 +186,7 @@ class Theory:
     def peak(self) -> LiveBytes | None:
         """Live memory at the first operator with the most live bytes.
 
-        None if the network has no operators, or if ``unlike_gpu`` has any.
+        None if the network has no operators, or if a GPU runs others (``unlike_gpu``).
         """
         if self.unlike_gpu:
             return None
@@ -194,7 +194,7 @@ class Theory:
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """Maxima of the GPU allocator's sums (B); None on a CPU or if ``unlike_gpu`` has any."""
+        """Maxima of the GPU allocator's sums (B); None on a CPU or if ``unlike_gpu`` lists any."""
         options = self.conditions.allocator
         if options is None or self.unlike_gpu:
             return None
@@ -202,7 +202,7 @@ class Theory:
 
     @property
     def unlike_gpu(self) -> tuple[str, ...]:
-        """Modules and operators for which a GPU runs others than the captured; empty on a CPU."""
+        """Modules and operators for which a GPU runs other operators, or () on a CPU."""
         if self.conditions.allocator is None:
             return ()
         base_names = dict.fromkeys(operator.base_name for operator in self.network.operators)
@@ -330,12 +330,12 @@ def bytes_of(text: str) -> int:
 
 @dataclass(frozen=True)
 class Fits:
-    """Largest batch that fits into ``limit`` bytes.
+    """Result of the search for the largest batch that fits into ``limit`` bytes.
 
-    ``predicted`` maps each batch that the search tried to its prediction.
-    ``largest`` is the largest batch that may fit: 0 if no batch fits, ``LARGEST_BATCH`` if the
-    search found no batch above the limit.  ``certain`` is the largest batch that is known to fit.
-    Batches between ``certain`` and ``largest`` are undecided.
+    ``predicted`` maps each batch that the search tried to its prediction.  ``largest`` is the
+    largest batch that may fit: 0 if no batch fits, ``LARGEST_BATCH`` if no tried batch exceeds the
+    limit.  ``certain`` is the largest batch that is known to fit.  The prediction does not decide
+    whether batches between ``certain`` and ``largest`` fit.
     """
 
     limit: int
@@ -345,7 +345,7 @@ class Fits:
 
     @property
     def bracket(self) -> dict[int, Theory]:
-        """Predictions for ``certain``, ``largest`` and ``largest`` + 1, as far as they exist."""
+        """Those predictions for ``certain``, ``largest`` and ``largest`` + 1 that were computed."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
@@ -375,7 +375,7 @@ class SearchResult(NamedTuple):
 
 
 def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> SearchResult:
-    """Find the largest batch of at most ``limit`` bytes; try batch 1, then ``guess`` if given."""
+    """Find the largest batch of at most ``limit`` bytes; try batch 1 first, then any ``guess``."""
     sizes: dict[int, int] = {}
     low, high, batch = 0, LARGEST_BATCH + 1, 1
     previous, previous_size = 0, 0

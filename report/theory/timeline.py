@@ -47,7 +47,7 @@ class LiveBytes:
 
     @property
     def total(self) -> int:
-        """Live bytes of all categories, and of the workspace as far as it is known."""
+        """Live bytes of all categories, and the known bytes of the workspace."""
         return sum(self.alive.values()) + self.workspace.amount
 
 

@@ -175,7 +175,7 @@ def _workspace_of_arithmetic(operator: Operator, conditions: Conditions) -> Work
 
 
 def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: a scale and a shift per channel in float32; it is unknown in training."""
+    """Workspace: scale and shift per channel; unknown if training updates running statistics."""
     if operator.settings.get("training") and operator.tensor("running_mean"):
         return UNKNOWN_WORKSPACE
     channels = operator.reads["input"][0].shape[1]

@@ -105,7 +105,7 @@ def products(compute_capability: str) -> tuple[Product, ...]:
 
 
 def quantities(rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> dict[str, int]:
-    """Compute a call's quantities from its launches (``rows``), as far as ncu counted them."""
+    """Compute a call's quantities from its launches (``rows``); omit those that have no count."""
     counts: dict[str, int | None] = {}
     for unit, name in _FLOPS_QUANTITIES.items():
         counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
@@ -121,7 +121,7 @@ def quantities(rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> dict[
 
 
 def _flops(rows: Sequence[KernelRow], terms: Sequence[ncu_metrics.CountedTerm]) -> int | None:
-    """Sum the FLOPs that ``terms`` count; return None without terms or if a value is missing."""
+    """Sum the FLOPs of ``terms``; return None if there are no terms or a value is missing."""
     if not terms:
         return None
     return _weighted_sum(rows, {term.metric: term.factor for term in terms})
