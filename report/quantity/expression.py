@@ -27,7 +27,8 @@ from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 _LIBRARY: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _LIBRARY + "studies/"
 
-#: Precedence of the parts of a formula, lowest first: lists, sums, products, names.
+#: Precedence of the parts of a formula, lowest first: lists, sums, products, and names, numbers
+#: and function calls, which need no brackets.
 LIST, SUM, PRODUCT, NAME = range(4)
 #: A value with its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]
@@ -313,8 +314,11 @@ class Operation:
     ``unit`` computes the unit of the result, or raises ``UnitError``.  ``value`` computes the value
     from numbers, ``bounds`` from intervals: the bounds hold if all intervals hold.  Both raise
     ``ArithmeticError`` if there is no result.  ``text`` writes the formula, and ``precedence``
-    determines its brackets.  ``widens_bounds``: the results of ``bounds`` are wider than the values
-    in single processes, so that no interval may be computed from these values.
+    determines its brackets.
+
+    ``widens_bounds``: for operations such as a range over several quantities.  Their result covers
+    all operands, and its value (that of one operand) does not show how far the operands differ.
+    Its interval is therefore computed by ``bounds``, never from the values of single processes.
     """
 
     name: str
@@ -352,7 +356,10 @@ class Derived(Quantity):
 
     @cached_property
     def cached_value(self) -> list[float]:
-        """Cache of the value if it depends on no series: a list with at most one element."""
+        """The value of an expression without measured series, as a list that is empty at first.
+
+        Evaluation appends the value; a list, because attributes of frozen instances cannot be set.
+        """
         return []
 
     @property
@@ -472,7 +479,7 @@ def _is_library_code(file: str) -> bool:
 def _needs_brackets(whole: Derived, operand: Quantity, index: int) -> bool:
     """Tell whether operand ``index`` of a formula needs brackets, such as a sum after a minus."""
     precedence = whole.operation.precedence
-    if precedence == NAME:
+    if precedence == NAME:  # a function call, which has its own brackets
         return False
     if whole.operation in (SUBTRACT, DIVIDE) and index > 0:
         return operand.precedence <= precedence

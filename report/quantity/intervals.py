@@ -45,12 +45,13 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
 
 
 def inflation(samples: Sequence[float]) -> float:
-    """Return the factor by which autocorrelation raises the variance of a median's rank.
+    """Return the factor by which autocorrelation raises the variance of the true median's rank.
 
-    The factor is at least 1.  The model is a stationary Gaussian process of first order with
-    autocorrelation ρ: the signs of samples at distance k correlate with ``2/π · asin(ρ^k)`` (Kedem
-    1980).  ρ follows from Spearman's rank correlation of neighbouring samples, corrected for the
-    bias ``(1 + 4ρ)/n`` (Marriott and Pope 1954).
+    The rank counts the samples below the true median.  The factor is at least 1.  The model is a
+    stationary Gaussian process of first order with autocorrelation ρ: the signs of samples at
+    distance k correlate with ``2/π · asin(ρ^k)`` (Kedem 1980).  ρ follows from Spearman's rank
+    correlation of neighbouring samples, corrected for the bias ``(1 + 4ρ)/n`` (Marriott and Pope
+    1954).
     """
     n = len(samples)
     if n < _FEWEST_SAMPLES:

@@ -34,7 +34,7 @@ _CONVOLUTION: Final = re.compile(
 _ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
 _PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
-_MOVED_BYTES: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
+_BYTES_PER_ELEMENT: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
 #: Quantity in bytes → quantities that it cannot exceed in the same call, such as
 #: ``allocated_before`` → ``allocated_peak`` and ``reserved_before``.
 _LIMITS: Final = defaultdict[str, list[str]](list)
@@ -243,7 +243,7 @@ def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
     if match := _ELEMENTS.fullmatch(ceiling.size):
         elements, per_thread = match.groups()
         arrays = threads if per_thread else 1
-        moved_bytes = int(elements) * arrays * _MOVED_BYTES.get(ceiling.operation, 0)
+        moved_bytes = int(elements) * arrays * _BYTES_PER_ELEMENT.get(ceiling.operation, 0)
         if moved_bytes == 0 or ceiling.working_set not in (None, moved_bytes):
             return False
         # A small working set is moved several times in one repetition.

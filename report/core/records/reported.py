@@ -24,7 +24,7 @@ Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_]+$")]
 CitationKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
 Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
 
-_REMEDY: Final = "fix the file by the source, or restore it with git"
+_REMEDY: Final = "correct the file from the source, or restore it with git"
 
 
 class ReportedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -27,7 +27,8 @@ from typing import Any, Final
 
 from report.core.errors import RenderError
 
-#: The guard: waits until its input is closed, then kills its own process group.
+#: Command of a guard: it waits until its input is closed, also when this program crashes, and
+#: then kills its own process group.  The program that it guards joins this group.
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 #: Required version of pandoc; other versions write different bytes for the same paper.
 PANDOC_VERSION: Final = "3.9"
@@ -75,9 +76,11 @@ def managed_process(command: Sequence[str], **settings: Any) -> Iterator[subproc
             _GUARD, stdin=pipe, stdout=null, stderr=null, cwd="/", env={}, process_group=0
         )
         cleanup.enter_context(guard)
+        # Ends the guard if the command cannot be started.
         cleanup.callback(_kill, guard.pid)
         process = subprocess.Popen(command, process_group=guard.pid, **settings)
         cleanup.enter_context(process)
+        # Callbacks run in reverse order: kill the group before waiting for the process.
         cleanup.callback(_kill, guard.pid)
         yield process
 
