@@ -45,17 +45,17 @@ class Run(any_study.Run):
         return self._of_steps(network, files, mean_over_total, "1", "mean over total rate") - 1
 
     def _of_steps(
-        self, network: str, files: str, of: Callable[[Sequence[float]], float], unit: str, name: str
+        self, network: str, files: str, statistic: Callable[..., float], unit: str, name: str
     ) -> Quantity:
-        """Apply the function ``of`` to the times (s) of the steps of each process."""
+        """Apply a statistic to the times (s) of the steps of each process."""
         size = {"image": subject.LOADED_SIDE, "batch": subject.LOADED_BATCH}
         case = {"network": network, "files": files}
         processes = self.by_process("time", {"subject": "loading", **case, **size})
         name = series_name(name, case)
         if isinstance(processes, Missing):
             return absent(name, unit, processes.reason)
-        statistics = [replace(process, samples=(of(process.samples),)) for process in processes]
-        return self.series_from(name, unit, statistics)
+        results = [replace(process, samples=(statistic(process.samples),)) for process in processes]
+        return self.series_from(name, unit, results)
 
 
 def mean_over_total(times: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import chain, pairwise, product
+from itertools import pairwise, product
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -199,10 +199,9 @@ class Source:
         return self.steady_cases(device, network)[-1]
 
 
-def audit(source: Source) -> tuple[Check, ...]:
+def audit(s: Source) -> tuple[Check, ...]:
     """Check all printed numbers: of devices, networks and cases, and in the text."""
-    checks = _check_devices, _check_networks, _check_cases, _check_text
-    return tuple(chain.from_iterable(check_part(source) for check_part in checks))
+    return (*_check_devices(s), *_check_networks(s), *_check_cases(s), *_check_text(s))
 
 
 def _check_devices(s: Source) -> Iterator[Check]:
@@ -269,37 +268,37 @@ def _measured_steps(images: Fraction, warmup: Fraction) -> Fraction:
 
 def _check_text(s: Source) -> Iterator[Check]:
     """Check averages, ratios and ranges in the text that follow from the tables."""
-    of, images = partial(printed_value, s.reported), partial(_printed_throughput, s)
+    # Numbers of the source's text by id, and printed throughputs by device, network and batch.
+    text, rate = partial(printed_value, s.reported), partial(_printed_throughput, s)
     efficiencies = []
     for device, prefix in _PREFIXES.items():
         rows = [row for row in s.rows("achieved") if row.cell("environment") == device]
         averaged = [row.printed("efficiency") for row in rows]
         efficiencies += averaged
         for id in (f"{prefix}_efficiency", f"summary_{prefix}_efficiency"):
-            yield check(of(id), f"mean of the {len(rows)} efficiencies", audits.mean, *averaged)
+            yield check(text(id), f"mean of the {len(rows)} efficiencies", audits.mean, *averaged)
         peak, bandwidth = (s.device_cell(device, key) for key in ("peak", "bandwidth"))
-        ridge = of(f"{prefix}_ridge")
+        ridge = text(f"{prefix}_ridge")
         yield check_formula(ridge, "1000 * peak / bandwidth", peak=peak, bandwidth=bandwidth)
-        gpu, cpu = images(device, RESNET18, SOURCE_BATCH), of("cpu_throughput")
-        yield check_formula(of(f"{prefix}_over_cpu"), "GPU / CPU", GPU=gpu, CPU=cpu)
+        gpu, cpu = rate(device, RESNET18, SOURCE_BATCH), text("cpu_throughput")
+        yield check_formula(text(f"{prefix}_over_cpu"), "GPU / CPU", GPU=gpu, CPU=cpu)
     laptop, t4 = (s.device_cell(device, "peak") for device in GPUS)
-    best, worst = (images(RTX, RESNET50, batch) for batch in (64, 128))
-    collapsed_row = s.find_row("achieved", environment=RTX, network=RESNET50, batch=128)
-    collapsed = collapsed_row.printed("rate")
+    best, worst = (rate(RTX, RESNET50, batch) for batch in (64, 128))
+    collapsed = s.find_row("achieved", environment=RTX, network=RESNET50, batch=128).printed("rate")
     intensity = s.rows("intensity")[0].printed("intensity")
     for id, formula, inputs in (
         ("peak_ratio", "laptop / T4", {"laptop": laptop, "T4": t4}),
-        ("paradox", "T4 / laptop", {"T4": of("t4_efficiency"), "laptop": of("rtx_efficiency")}),
-        ("above_ridge", "intensity / ridge", {"intensity": intensity, "ridge": of("t4_ridge")}),
+        ("paradox", "T4 / laptop", {"T4": text("t4_efficiency"), "laptop": text("rtx_efficiency")}),
+        ("above_ridge", "intensity / ridge", {"intensity": intensity, "ridge": text("t4_ridge")}),
         ("collapse_factor", "best / worst", {"best": best, "worst": worst}),
-        ("collapse_to_t4", "T4 / laptop", {"T4": images(T4, RESNET50, 128), "laptop": worst}),
+        ("collapse_to_t4", "T4 / laptop", {"T4": rate(T4, RESNET50, 128), "laptop": worst}),
         ("collapse_efficiency", "100 * rate / peak", {"rate": collapsed, "peak": laptop}),
     ):
-        yield check_formula(of(id), formula, **inputs)
+        yield check_formula(text(id), formula, **inputs)
     speedups = [row.printed("speedup") for row in s.rows("throughput")]
-    gains = [speedup for speedup in speedups if speedup.number > 1]
+    above_one = [speedup for speedup in speedups if speedup.number > 1]
     for id in ("summary_speedup", "range"):
-        yield check(of(f"{id}_low"), "least speed-up above 1", min, *gains)
-        yield check(of(f"{id}_high"), "largest speed-up", max, *gains)
-    yield check(of("efficiency_low"), "lowest efficiency", min, *efficiencies)
-    yield check(of("efficiency_high"), "highest efficiency", max, *efficiencies)
+        yield check(text(f"{id}_low"), "least speed-up above 1", min, *above_one)
+        yield check(text(f"{id}_high"), "largest speed-up", max, *above_one)
+    yield check(text("efficiency_low"), "lowest efficiency", min, *efficiencies)
+    yield check(text("efficiency_high"), "highest efficiency", max, *efficiencies)

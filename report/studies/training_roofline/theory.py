@@ -70,14 +70,14 @@ def least_time(
     return time, memory_seconds / seconds
 
 
-def two_point_excess(mean: Quantity, deviation: Quantity, end: Quantity) -> Quantity:
-    """Return the excess (see ``excess``) of steps that have two lengths (s), one of them ``end``.
+def two_point_excess(mean: Quantity, deviation: Quantity, step: Quantity) -> Quantity:
+    """Return the excess (see ``excess``) of steps that have two lengths (s), one of them ``step``.
 
-    Of all distributions with this mean and standard deviation, it is the largest if ``end`` is the
-    shortest step, and the smallest if it is the longest; the paper's supplement proves it.
+    Among distributions with this mean and standard deviation, the excess is largest if ``step`` is
+    the shortest step, and smallest if it is the longest; the paper's supplement proves it.
     """
-    other = mean + deviation * deviation / (mean - end)
-    return deviation * deviation / (end * other)
+    other_step = mean + deviation * deviation / (mean - step)
+    return deviation * deviation / (step * other_step)
 
 
 def excess(loader: Quantity, step: Quantity) -> Quantity:
