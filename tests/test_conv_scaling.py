@@ -344,9 +344,9 @@ def test_changed_pages_refute_claims_about_thresholds() -> None:
 def test_processes_map_pages_as_the_text_states() -> None:
     """By default no process maps pages up to 4 images, and all do from 8 on."""
     paper = Paper(committed_inputs(STUDY))
-    for run in paper.both:
-        shares = {b: point(Calls(run, run.factors(b)).share) for b in run.powers}
-        assert shares == {batch: int(batch >= 8) for batch in run.powers}
+    for run in paper.cpus:
+        shares = {b: point(Calls(run, run.factors(b)).share) for b in run.powers_of_two}
+        assert shares == {batch: int(batch >= 8) for batch in run.powers_of_two}
     *_, large_outputs = start_rows(paper.cliffs or [])
     assert [point(large_outputs[name]) for name in ("At start", "Of")] == [7, 7]  # type: ignore[arg-type]
     assert paper.cpu
@@ -356,7 +356,7 @@ def test_processes_map_pages_as_the_text_states() -> None:
 
 
 def test_one_image_before_the_start_lacks_less_than_a_page_in_one_setting() -> None:
-    rows = start_rows(Paper(committed_inputs(STUDY)).starts or [])
+    rows = start_rows(Paper(committed_inputs(STUDY)).convolution_cliffs or [])
     least, *others = sorted(point(row["Missing (B)"]) for row in rows)  # type: ignore[type-var, arg-type]
     assert least < 4096 and min(others) > 4 * 4096  # type: ignore[operator, type-var]
 
@@ -367,7 +367,7 @@ def test_the_free_top_of_the_heap_consists_of_known_blocks() -> None:
     The rest is less than a few pages.  In 45 of 206 processes the top is near the threshold.
     """
     near_threshold, rests, with_weights = 0, [], 0
-    for calls in Paper(committed_inputs(STUDY)).processes or ():
+    for calls in Paper(committed_inputs(STUDY)).heap_tops or ():
         for top in calls.medians("free_top"):
             near_threshold += abs(top / calls.threshold - 1) < 0.01
             rest = top - 2**17 - 2 * OUTPUT_BYTES * calls.batch
@@ -468,7 +468,7 @@ def test_paired_and_unpaired_ratios_agree_in_printed_digits() -> None:
 
 
 def test_all_processes_map_pages_from_seven_images_on() -> None:
-    for run in Paper(committed_inputs(STUDY)).both:
+    for run in Paper(committed_inputs(STUDY)).cpus:
         for share in (Calls(run, run.factors(batch)).share for batch in run.timed if batch >= 7):
             assert point(share) == 1
 
@@ -558,7 +558,7 @@ def test_between_start_and_end_half_of_the_processes_stay_fast_in_one_run() -> N
     from_start = {key: share for key, share in shares.items() if key[1] >= 168}
     assert from_start == {("sweep", 192): 1, ("sweep", 256): 1, ("top", 168): 0.5,
                           ("top", 178): 0.5, ("top", 192): 0.5, ("top", 217): 1}  # fmt: skip
-    *_, drawn = moved_cliffs(Paper(committed_inputs(STUDY)).settings or [])
+    *_, drawn = moved_cliffs(Paper(committed_inputs(STUDY)).drawn_calls or [])
     freed = [y for points in drawn.points if points.label != "No tensor freed" for y in points.y]
     assert sorted(freed) == approx(sorted(times))
 

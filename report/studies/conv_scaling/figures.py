@@ -10,11 +10,10 @@ from report.paper.plots import points
 from report.studies.conv_scaling import subject, theory
 from report.studies.conv_scaling.results import first_batches
 from report.studies.conv_scaling.runs import Calls, Run
-from report.studies.conv_scaling.subject import LAYER
 from report.theory import heap
 from report.theory.work import input_bytes, output_bytes
 
-#: Memory policy → name of its line, and number of the colour.
+#: Memory policy → name of its line in a figure, and number of the colour.
 _POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
     "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
 }  # fmt: skip
@@ -28,24 +27,24 @@ def hollow_points(groups: Mapping[str, Sequence[tuple[float, float]]]) -> Iterat
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw the throughput (thousand images/s) of each run over the batch size."""
+    """Draw the throughput (thousand images/s, unit ``k1/s``) of each run over the batch size."""
     for run in runs:
         lines: tuple[Points, ...] = ()
         policies = {run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES
         for policy, (name, colour) in policies.items():
             measured = run.under_policy(policy)
-            throughputs = {batch: measured.throughput(batch) for batch in measured.powers}
+            throughputs = {b: measured.throughput(b) for b in measured.powers_of_two}
             lines += points(name, throughputs, "k1/s", style_number=colour, joined=True)
         drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short_label)
         yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 
 
-def rule(run: Run) -> Iterator[Bars]:
-    """Draw the predicted free bytes at the heap's top after calls around start and end."""
+def free_at_heap_top(run: Run) -> Iterator[Bars]:
+    """Draw predicted free bytes at the heap's top around the start and the end of page mapping."""
     threshold = subject.LEAST_SET_THRESHOLD
     start, end = theory.mapping_start("layer", threshold), theory.mapping_end("layer", threshold)
-    outputs, copy = 2 * output_bytes(LAYER) / 1e6, input_bytes(LAYER) / 1e6
-    # Call → images, and 1 if the input's copy is at the top of the heap, -1 if it is lower.
+    outputs_mb, copy_mb = 2 * output_bytes(subject.LAYER) / 1e6, input_bytes(subject.LAYER) / 1e6
+    # Call → images, and 1 for an input's copy at the top, or -1 for a lower copy, drawn below zero.
     calls = {
         f"{start - 1} images": (start - 1, 1),
         f"{start} images: start": (start, 1),
@@ -53,8 +52,8 @@ def rule(run: Run) -> Iterator[Bars]:
         f"{end} images: end": (end, -1),
     }
     stacked = (
-        BarSeries("Two outputs", tuple(images * outputs for images, _ in calls.values()), 3),
-        BarSeries("Copy of the input", tuple(n * side * copy for n, side in calls.values()), 4),
+        BarSeries("Two outputs", tuple(n * outputs_mb for n, _ in calls.values()), 3),
+        BarSeries("Copy of the input", tuple(n * sign * copy_mb for n, sign in calls.values()), 4),
         BarSeries("Reserve", (heap.RESERVE / 1e6,) * len(calls), 5),
     )
     label = "Address above the start of the top (MB)"
@@ -62,18 +61,18 @@ def rule(run: Run) -> Iterator[Bars]:
 
 
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw errors of predicted starts of page mapping, and the layer's time in each process."""
+    """Draw errors of predicted starts (first batch that maps pages), and times in each process."""
     with_start = list[Calls]()
     times: dict[str, list[tuple[float, float]]] = {}
     for case in calls:
         kind = case.factors["subject"]
         if kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
-            # In other cases an output has its own pages before the top reaches the threshold.
+            # Otherwise an output has its own pages before the heap's top reaches the threshold.
             if case.missing_bytes(case.start) <= 0:
                 with_start.append(case)
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
-            order = "first" if kind == "sweep" else "second"
-            group = f"Tensor freed, {order} run" if case.freed else "No tensor freed"
+            run_number = "first" if kind == "sweep" else "second"
+            group = f"Tensor freed, {run_number} run" if case.freed else "No tensor freed"
             for time in case.medians("time"):
                 times.setdefault(group, []).append((case.batch, 1e6 * time / case.batch))
     errors: dict[str, list[tuple[float, float]]] = {}
@@ -99,16 +98,17 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw pages and time per image over the heap's free bytes, a mark for each process."""
+    # Quantity, label of the axis, size of its unit, and whether the panel has the legend.
     panels = (("page_faults", "Pages/image", 1.0, True), ("time", "µs/image", 1e-6, False))
     for quantity, label, unit, legend in panels:
         # Place of the input's copy → (free bytes over threshold, value per image) by process.
         groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
-            bytes_with_copy = heap.freed_bytes(LAYER) * case.batch
+            bytes_with_copy = heap.freed_bytes(subject.LAYER) * case.batch
             for top, value in zip(case.medians("free_top"), case.medians(quantity), strict=False):
-                place = "at the top" if top > bytes_with_copy else "lower"
+                position = "at the top" if top > bytes_with_copy else "lower"
                 mark = (top / case.threshold, value / unit / case.batch)
-                groups.setdefault(f"Input's copy {place}", []).append(mark)
+                groups.setdefault(f"Input's copy {position}", []).append(mark)
         if groups:
             marks = tuple(hollow_points(groups))
             highest = 1.1 * max(max(mark.y) for mark in marks)

@@ -14,34 +14,35 @@ from report.theory.reconciliation import Reconciliation
 
 
 def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[Statement]:
-    """State that the terms of each reconciliation sum to the measured count, to the unit."""
+    """State that the terms of each reconciliation add up exactly to the measured count."""
     for item in items:
         if not isinstance(item.measured, Missing):
+            # An id ends in a pass or device, and a batch size: ``…-forward_backward-64``.
             name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
-            residual = item.measured.amount - item.end
+            residual = item.measured.amount - item.end  # the end is the sum of all terms
             yield exact(f"residual({name})", item.unit, residual, source).exactly(0)
 
 
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
-    """Return a number about calls as a quantity of the record of the first."""
+    """Return a number about calls as a quantity of the first call's record."""
     return exact(name, unit, number, calls[0].run.file)
 
 
 def decimals(ratios: Iterable[Quantity]) -> str:
-    """Print ratios to two decimals, separated by commas."""
+    """Format ratios with two decimals, separated by commas."""
     values = map(point, ratios)
     return ", ".join(MISSING if isinstance(v, Missing) else f"{v:.2f}" for v in values)
 
 
 def thousands(pages: Sequence[float]) -> str:
-    """Print the smallest and the largest number of pages, in thousands."""
+    """Format the smallest and the largest number of pages, in thousands."""
     ends = (min(pages), max(pages)) if pages else ()
     texts = [f"{end / 1000:.{1 if end < 10_000 else 0}f}" for end in ends]
     return " to ".join(dict.fromkeys(texts)) or MISSING
 
 
 def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:
-    """Return layer → predicted start → first batch size at which a process maps pages."""
+    """Return layer → predicted start of mapping → first measured batch size with mapped pages."""
     first: dict[str, dict[int, int]] = {}
     for case in sorted(calls, key=attrgetter("batch")):
         if any(case.maps_pages):
@@ -49,24 +50,24 @@ def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:
     return first
 
 
-def settings(calls: Sequence[Calls], early: int | None = None) -> Quantity:
-    """Count the settings whose pages begin ``early`` images before the start, or all for None."""
+def count_settings(calls: Sequence[Calls], early: int | None = None) -> Quantity:
+    """Count pairs (layer, start) whose first batch with pages is start − ``early``; None: all."""
     images_early = list[int]()
-    for batches in first_batches(calls).values():
-        images_early += [start - first for start, first in batches.items()]
+    for first_batch_of_start in first_batches(calls).values():
+        images_early += [start - first for start, first in first_batch_of_start.items()]
     number = len(images_early) if early is None else images_early.count(early)
     return count("settings", number, calls)
 
 
-def least_missing(calls: Sequence[Calls]) -> Quantity:
-    """Return the fewest bytes that one image below a predicted start lacks to the threshold."""
+def least_missing_bytes(calls: Sequence[Calls]) -> Quantity:
+    """Return the fewest bytes by which calls on one image below the start miss the threshold."""
     missing = min(case.missing_bytes(case.start - 1) for case in calls)
     return count("missing bytes", missing, calls, "B")
 
 
-def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
-    """Tabulate how many processes map pages around the predicted start and end of each setting."""
-    in_order = sorted(starts, key=attrgetter("name", "threshold", "batch"))
+def start_rows(cliffs: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
+    """Tabulate processes that map pages around start and end, a row per layer and threshold."""
+    in_order = sorted(cliffs, key=attrgetter("name", "threshold", "batch"))
     for (layer, threshold), cases in groupby(in_order, attrgetter("name", "threshold")):
         sweep = list(cases)
         start, end = sweep[0].start, sweep[0].end
@@ -76,7 +77,7 @@ def start_rows(starts: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
             "T in MiB": count("threshold in MiB", threshold >> 20, sweep),
             "Start": count("predicted start", start, sweep),
             "End": count("predicted end", end, sweep),
-            "Missing (B)": least_missing(sweep),
+            "Missing (B)": least_missing_bytes(sweep),
             "Before": mapping_processes(sweep, start - 1),
             "At start": mapping_processes(sweep, start),
             "At end": mapping_processes(sweep, end),
@@ -92,20 +93,21 @@ def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
     return absent("processes", "1", "not measured")
 
 
-def process_calls(calls: Sequence[Calls]) -> Quantity:
+def count_processes(calls: Sequence[Calls]) -> Quantity:
     """Count the processes, over all cases, that read the free bytes at the heap's top."""
     return count("calls", sum(len(case.medians("free_top")) for case in calls), calls)
 
 
 def least_slowdown(calls: Sequence[Calls]) -> Quantity:
-    """Return the least ratio of times with and without pages, between processes of one case."""
+    """Return the least ratio of times of two processes of one case, with and without mapping."""
     # Threshold and batch size → whether the process maps pages → times (s).
     times: dict[tuple[int, int], dict[bool, list[float]]] = {}
     for case in calls:
         by_mapping = times.setdefault((case.threshold, case.batch), {})
         for maps_pages, time in zip(case.maps_pages, case.medians("time"), strict=False):
             by_mapping.setdefault(maps_pages, []).append(time)
-    ratios = [min(both[True]) / max(both[False]) for both in times.values() if len(both) == 2]
+    mixed = (by_mapping for by_mapping in times.values() if len(by_mapping) == 2)
+    ratios = [min(by_mapping[True]) / max(by_mapping[False]) for by_mapping in mixed]
     if not ratios:
         return absent("slowdown", "1", "no batch size has processes of both kinds")
     return count("slowdown", min(ratios), calls)

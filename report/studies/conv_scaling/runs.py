@@ -1,4 +1,4 @@
-"""One record of the study: calls of the layer, and calls after a change to the heap."""
+"""One record of the study: calls of the layer, and calls with a changed heap or threshold."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -9,7 +9,6 @@ from report.core.missing import Missing
 from report.core.records.record import PASSES, Level, Pass, Policy
 from report.evidence import executed as evidence
 from report.evidence import runs as any_study
-from report.evidence.runs import CaseFactors
 from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact, named, recorded
 from report.quantity.operations import geometric_mean
@@ -39,7 +38,7 @@ class Run(any_study.Run):
         return tuple(batch for batch in self.batches if not self.time(batch).missing)
 
     @cached_property
-    def powers(self) -> tuple[int, ...]:
+    def powers_of_two(self) -> tuple[int, ...]:
         """The timed batch sizes that are powers of two."""
         return tuple(batch for batch in self.timed if not batch & (batch - 1))
 
@@ -57,10 +56,10 @@ class Run(any_study.Run):
 
     def best_batch(self) -> Quantity:
         """Return the power of two with the highest throughput, by medians."""
-        if not self.powers:
+        if not self.powers_of_two:
             return absent("best batch", "1", f"not timed on {self.label}")
-        rates = [float(point(self.throughput(batch))) for batch in self.powers]  # type: ignore[arg-type]
-        return exact("best batch", "1", self.powers[rates.index(max(rates))], self.file)
+        rates = [float(point(self.throughput(batch))) for batch in self.powers_of_two]  # type: ignore[arg-type]
+        return exact("best batch", "1", self.powers_of_two[rates.index(max(rates))], self.file)
 
     @cached_property
     def compared(self) -> tuple[int, ...]:
@@ -68,7 +67,7 @@ class Run(any_study.Run):
         if not {"retained", "default"} <= {*self.policies}:
             return ()
         compared, returned = [], self.under_policy("default")
-        for batch in self.powers:
+        for batch in self.powers_of_two:
             pages = point(returned.series("page_faults", self.factors(batch)))
             if not isinstance(pages, Missing) and pages > 0 and batch <= subject.LARGE_BATCH:
                 compared.append(batch)
@@ -78,28 +77,25 @@ class Run(any_study.Run):
         """Return the geometric mean of ratios: time under ``policy`` over time with memory kept."""
         if not self.compared:
             return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
-        other = self.under_policy(policy)
-        slowdowns = (other.time(batch) / self.time(batch) for batch in self.compared)
+        slower = self.under_policy(policy)
+        slowdowns = (slower.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Subtract predicted pages, with the weights' copy if it fits better, from the median."""
+        """Subtract predicted from mapped pages, with the weights' copy if that is nearer."""
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
         predicted = theory.pages(batch)
         # Pages of the batches ``compared`` were counted.
         excess = float(point(pages - predicted))  # type: ignore[arg-type]
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
-        with_weights = f"{'with' if weights else 'without'} the weights' copy"
-        name = (
-            f"pages beyond those(batch {batch}: {point(predicted + weights):,.0f} {with_weights})"
-        )
+        pages_in_name = f"{point(predicted + weights):,.0f} {'with' if weights else 'without'}"
+        name = f"pages beyond those(batch {batch}: {pages_in_name} the weights' copy)"
         return exact(name, "1", excess - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide a call's time with freed memory returned by its time with memory kept."""
-        return named(
-            "slowdown", self.under_policy("default").time(batch, pass_) / self.time(batch, pass_)
-        )
+        returned = self.under_policy("default")
+        return named("slowdown", returned.time(batch, pass_) / self.time(batch, pass_))
 
     def timed_processes(self) -> Quantity:
         """Count the processes that timed a single image with memory returned."""
@@ -107,24 +103,22 @@ class Run(any_study.Run):
         return exact("processes", "1", len(medians), self.file)
 
     def first_threshold(self) -> Quantity:
-        """Return the trimming threshold (B) of a first call, which the smallest batch retains."""
-        mapping = self.under_policy("traced").fixed_quantity(
-            "mmap_threshold", self.factors(self.timed[0])
-        )
-        return named("trimming threshold", 2 * mapping)
+        """Return the trimming threshold (B) at the smallest batch: twice the mapping threshold."""
+        factors, traced = self.factors(self.timed[0]), self.under_policy("traced")
+        return named("trimming threshold", 2 * traced.fixed_quantity("mmap_threshold", factors))
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
-        """Return the first batch size whose bytes and the reserve reach the first threshold."""
+        """Return the first batch size whose bytes and the reserve reach ``first_threshold``."""
         images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
         batch = images if isinstance(images, Missing) else ceil(images)
         return recorded("first batch that reaches the threshold", "1", batch, self.file)
 
     def start(self) -> Quantity:
-        """Predict the first batch size that may map pages: outputs and input's copy suffice."""
+        """Predict the first batch size whose outputs and copy of the input reach the threshold."""
         return self._first_reaching(theory.freed_bytes(1))
 
     def end(self) -> Quantity:
-        """Predict the batch size from which all calls map pages: the outputs alone suffice."""
+        """Predict the first batch size whose two outputs alone reach the threshold."""
         return self._first_reaching(2 * theory.output_bytes(1))
 
     def predicted_top(self, fewer: int = 0) -> Quantity:
@@ -132,38 +126,33 @@ class Run(any_study.Run):
         return (self.start() - fewer) * theory.freed_bytes(1) + theory.RESERVE
 
     def executed(self) -> Iterator[Reconciliation]:
-        """Reconcile theory with the multiply-adds that Valgrind's lackey counted, in each pass."""
+        """Reconcile theory with the multiply-adds that Valgrind's Lackey counted, in each pass."""
         for pass_ in PASSES:
             cases = {batch: self.factors(batch, pass_) for batch in self.batches}
             for batch, count in evidence.count_by_level(self, cases).items():
                 forward = theory_macs(mnist_conv2(batch))
                 # A backward pass adds two gradients of equal work.
                 amount = forward.amount * (1 if pass_ == "forward" else 3)
-                yield evidence.reconcile_executed(
-                    f"executed-{self.key}-{pass_}-{batch}",
-                    f"Executed multiply-adds on {self.label} at batch {batch}",
-                    replace(forward, amount=amount),
-                    *count,
-                )
+                id = f"executed-{self.key}-{pass_}-{batch}"
+                title = f"Executed multiply-adds on {self.label} at batch {batch}"
+                expected = replace(forward, amount=amount)
+                yield evidence.reconcile_executed(id, title, expected, *count)
 
     def device_work(self) -> Iterator[Reconciliation]:
         """Reconcile the work of forward calls with the float32 counts of a GPU's CUDA cores."""
         for batch in self.batches:
-            reconciled = evidence.reconcile_gpu_work(
-                self,
-                self.factors(batch),
-                mnist_conv2(batch),
-                f"device-work-{self.key}-{batch}",
-                f"Operations of the CUDA cores on {self.label} at batch {batch}",
-            )
-            if reconciled is not None:
-                yield reconciled
+            factors, layer = self.factors(batch), mnist_conv2(batch)
+            id = f"device-work-{self.key}-{batch}"
+            title = f"Operations of the CUDA cores on {self.label} at batch {batch}"
+            work = evidence.reconcile_gpu_work(self, factors, layer, id, title)
+            if work is not None:
+                yield work
 
 
 class Calls:
-    """Calls in a case, which may free a tensor or small blocks before, or set the threshold."""
+    """Calls in a case; before them the process may free a tensor or blocks, or set a threshold."""
 
-    def __init__(self, run: Run, factors: CaseFactors) -> None:
+    def __init__(self, run: Run, factors: any_study.CaseFactors) -> None:
         self.run, self.factors = run, factors
         #: Name of the layer or network.
         self.name = str(factors.get("network") or factors.get("layer"))
@@ -180,7 +169,7 @@ class Calls:
     @property
     def end(self) -> int:
         """Predicted first batch size at which every process maps pages."""
-        # After small blocks were freed the input's copy is at the top; the network's rule has none.
+        # Freed small blocks move the input's copy to the top; a network's rule has no such copy.
         if "small_blocks" in self.factors or self.name == subject.LARGE_NETWORK:
             return self.start
         return theory.mapping_end(self.name, self.threshold)
@@ -199,7 +188,7 @@ class Calls:
         return exact(name, "1", sum(maps_pages) / len(maps_pages), self.run.file)
 
     def missing_bytes(self, batch: int) -> int:
-        """Return the threshold less the reserve and the blocks of ``batch`` images (B)."""
+        """Return the bytes by which the reserve and ``batch`` images' blocks miss the threshold."""
         return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
@@ -227,7 +216,7 @@ class Calls:
         return Calls(self.run, factors)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
-        """Divide the time without a freed tensor by the time with it, or under a ``policy``."""
+        """Divide the time without a remedy by the time with a freed tensor, or under ``policy``."""
         time_kept = self.without_freed.series("time", policy) if policy else self.series("time")
         return self.without_freed.series("time") / time_kept
 

@@ -5,7 +5,7 @@ from typing import Final
 from report.core.text.escape import markdown
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import constant, largest
+from report.quantity.operations import constant
 from report.studies.conv_scaling import theory
 
 #: Items of the source besides its claims: item, content, and our answer.
@@ -18,8 +18,6 @@ ITEMS: Final = (
     ("Choice of a batch", "balances load and latency", "measured: see the Discussion"),
     ("Memory swapping", "slows down large batches", "outside our runs, which fit the GPU's memory"),
 )
-#: Rows of each table of the source: one for each batch size.
-_ROWS: Final = 5
 
 
 class Source:
@@ -42,11 +40,10 @@ class Source:
             excess = self.operations[batch] - theory.forward_work(batch)
             self.excess[batch] = named("excess", excess)
             self.gap[batch] = theory.memory(batch) - allocated[batch]
-        self.largest_gap = largest(*self.gap.values())
 
     def counts(self, table: str, key: str) -> list[int]:
         """Return a column of whole numbers, one for each batch size."""
-        printed = self.inputs.reported.table(table, _ROWS)
+        printed = self.inputs.reported.table(table, rows=5)  # one row per batch size
         counts = []
         for row, cell in enumerate(printed.column(key), start=1):
             place = f"{printed.place}, row {row}, {key}"
@@ -56,10 +53,8 @@ class Source:
     def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
         """Return a column as exact quantities by batch size."""
         name = f"reported {key.replace('_', ' ')}"
-        column: dict[int, Quantity] = {}
-        for batch, count in zip(self.batches, self.counts(table, key), strict=True):
-            column[batch] = exact(f"{name}({batch})", unit, count, self.file)
-        return column
+        counts = zip(self.batches, self.counts(table, key), strict=True)
+        return {batch: exact(f"{name}({batch})", unit, count, self.file) for batch, count in counts}
 
     def per_output(self, key: str) -> Quantity:
         """Operations per output element in a column of Table III; missing if rows differ."""

@@ -1,4 +1,12 @@
-"""Declarations of conv_scaling: templates print a function's result by the function's name."""
+"""Declarations of conv_scaling: templates print a function's result by the function's name.
+
+glibc returns free memory (policy ``default``) once as many bytes as a threshold lie at the heap's
+top; the next call maps pages anew.  Memory is kept with the policy ``retained``.  Words:
+- start: predicted first batch size at which some processes map pages; end: at which all do;
+- setting: a layer and a trimming threshold, with calls on batch sizes around start and end;
+- freed tensor: a tensor freed before the calls, which raises the threshold;
+- gain: time with memory returned over time with a remedy, such as memory kept.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -16,7 +24,6 @@ from report.quantity.evaluation import ENOUGH_RUNS, point, unpaired
 from report.quantity.expression import Quantity, Statement, exact, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
-from report.studies.conv_scaling.results import count
 from report.studies.conv_scaling.runs import Calls, Run, calls_of, freed_gain
 from report.studies.conv_scaling.source import ITEMS, Source
 from report.studies.conv_scaling.subject import LARGE_BATCH, MARGIN
@@ -25,7 +32,7 @@ from report.theory.reconciliation import Reconciliation
 
 
 class Paper:
-    """Runs in their roles, their calls by subject, and the source; None for what is missing."""
+    """Runs in their roles, their calls by subject, and the source; missing data are None."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
@@ -35,34 +42,34 @@ class Paper:
             by_role[role] = replace(run, label=run.stored.record.environment.label)
         self.runs = tuple(by_role.values())
         roles = ("cpu", "second", "third", "eighth", "gpu")
-        self.counted, other, self.third, self.xeon, self.gpu = map(by_role.get, roles)
+        self.counted, second, self.zen4, self.xeon, self.gpu = map(by_role.get, roles)
         #: The first CPU and, beside it, the second, if they timed calls with memory returned.
         self.cpu = self.counted if self.counted and self.counted.compared else None
-        self.second = other if self.cpu and other and other.compared else None
-        self.both = [run for run in (self.cpu, self.second) if run]
+        self.second = second if self.cpu and second and second.compared else None
+        self.cpus = [run for run in (self.cpu, self.second) if run]
         self.timed_gpu = by_role.get("fifth") or self.gpu
-        self.timed = [*self.both, *([self.timed_gpu] if self.timed_gpu else [])]
+        self.timed_runs = [*self.cpus, *([self.timed_gpu] if self.timed_gpu else [])]
         #: Calls around predicted batch sizes, with a set threshold.
         self.cliffs = calls_of(self.runs, "cliff") or None
-        self.starts = [calls for calls in self.cliffs or () if calls.name != "linear"] or None
-        self.processes = calls_of(self.runs, "top") or None
+        self.convolution_cliffs = [c for c in self.cliffs or () if c.name != "linear"] or None
+        #: Calls whose processes read the free bytes at the top of the heap.
+        self.heap_tops = calls_of(self.runs, "top") or None
         #: Calls on many batch sizes, with and without a freed tensor.
         self.sweep = calls_of(self.runs, "sweep") or None
-        self.settings = [*(self.cliffs or ()), *(self.sweep or ()), *(self.processes or ())] or None
+        drawn = self.cliffs, self.sweep, self.heap_tops
+        self.drawn_calls = [calls for group in drawn for calls in group or ()] or None
         self.networks = [calls for calls in calls_of(self.runs, "cure") if calls.freed] or None
         # The run in role "tenth" has few processes: the table contains it, but no claim.
         judged = [calls for calls in self.networks or () if calls.run is not by_role.get("tenth")]
         inference = [calls for calls in judged if calls.factors["mode"] == "inference"]
-        self.small = next((c for c in inference if c.name == subject.SMALL_NETWORK), None)
-        large = [calls for calls in inference if calls.name == subject.LARGE_NETWORK]
-        #: ResNet-18 on fewer images than the predicted start, and on more.
-        self.fitting = [calls for calls in large if calls.batch < calls.start] or None
-        self.fewest = self.fitting[0] if self.fitting else None
-        self.most = self.fitting[-1] if self.fitting else None
-        self.large = next((calls for calls in large if calls.batch >= calls.start), None)
+        self.mnist_cnn = next((c for c in inference if c.name == subject.SMALL_NETWORK), None)
+        resnets = [calls for calls in inference if calls.name == subject.LARGE_NETWORK]
+        #: ResNet-18 on fewer images than the predicted start, in ascending order, and on more.
+        self.resnets_below_start = [c for c in resnets if c.batch < c.start] or None
+        self.resnet_above_start = next((c for c in resnets if c.batch >= c.start), None)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
-        """Yield comparisons of theory with counts by lackey and by a GPU's counters."""
+        """Yield comparisons of theory with counts by Valgrind's Lackey and by a GPU's counters."""
         if self.counted:
             yield from self.counted.executed()
         if self.gpu:
@@ -71,40 +78,36 @@ class Paper:
 
 #: Definition of the slowdown by returned memory, as printed in reports.
 _GAIN: Final = "geometric mean of a call's time over that with memory kept, where calls map pages"
-study = Study(
-    Paper,
-    subject.check_subject,
-    MachineComparison(Run, "Slowdown", Run.gain, _GAIN, reference=1.0),
-    reconciliations=Paper.reconciliations,
-)
+_SLOWDOWNS: Final = MachineComparison(Run, "Slowdown", Run.gain, _GAIN, reference=1.0)
+study = Study(Paper, subject.check_subject, _SLOWDOWNS, reconciliations=Paper.reconciliations)
 findings = study.findings
-cpu: Part[Run] = study.part("cpu")
-counted: Part[Run] = study.part("counted", "cpu")
-gpu: Part[Run] = study.part("gpu")
 source: Part[Source] = study.part("source")
-second: Part[Run] = study.part("second", "pair")
-pair: Part[list[Run]] = study.part("both", "pair")
-timed: Part[list[Run]] = study.part("timed", "cpu")
-third: Part[Run] = study.part("third", "cpu")
-xeon: Part[Run] = study.part("xeon", "pair")
-cliffs: Part[list[Calls]] = study.part("cliffs", "cpu")
-starts: Part[list[Calls]] = study.part("starts", "cpu")
-processes: Part[list[Calls]] = study.part("processes", "cpu")
-sweep: Part[list[Calls]] = study.part("sweep", "cpu")
-settings: Part[list[Calls]] = study.part("settings", "cpu")
-networks: Part[list[Calls]] = study.part("networks", "cpu")
-small: Part[Calls] = study.part("small", "cpu")
-fitting: Part[list[Calls]] = study.part("fitting", "cpu")
-fewest: Part[Calls] = study.part("fewest", "cpu")
-most: Part[Calls] = study.part("most", "cpu")
-large: Part[Calls] = study.part("large", "cpu")
-timed_gpu: Part[Run] = study.part("timed_gpu", "gpu")
+# Runs: ``counted`` on the first CPU (``cpu`` if it also timed calls), ``second`` on the second.
+cpu: Part[Run] = study.part("cpu")
+counted: Part[Run] = study.part("counted", kind="cpu")
+second: Part[Run] = study.part("second", kind="pair")
+cpus: Part[list[Run]] = study.part("cpus", kind="pair")
+# Further runs: moved cliffs on a Zen 4, networks on a Xeon; the GPU's counts, and its times.
+zen4: Part[Run] = study.part("zen4", kind="cpu")
+xeon: Part[Run] = study.part("xeon", kind="pair")
+gpu: Part[Run] = study.part("gpu")
+timed_gpu: Part[Run] = study.part("timed_gpu", kind="gpu")
+timed_runs: Part[list[Run]] = study.part("timed_runs", kind="cpu")
+# Calls of layers around starts and ends, and all calls that the figure of moved cliffs draws.
+cliffs: Part[list[Calls]] = study.part("cliffs", kind="cpu")
+convolution_cliffs: Part[list[Calls]] = study.part("convolution_cliffs", kind="cpu")
+heap_tops: Part[list[Calls]] = study.part("heap_tops", kind="cpu")
+sweep: Part[list[Calls]] = study.part("sweep", kind="cpu")
+drawn_calls: Part[list[Calls]] = study.part("drawn_calls", kind="cpu")
+# Calls of whole networks after a tensor was freed, and their inference on few and many images.
+networks: Part[list[Calls]] = study.part("networks", kind="cpu")
+mnist_cnn: Part[Calls] = study.part("mnist_cnn", kind="cpu")
+resnets_below_start: Part[list[Calls]] = study.part("resnets_below_start", kind="cpu")
+resnet_above_start: Part[Calls] = study.part("resnet_above_start", kind="cpu")
 
+for _run, _text_id in (counted, "cpu"), (zen4, "third"), (second, "second"), (xeon, "xeon"):
+    _run.texts(**{_text_id: short_name})
 gpu.texts(gpu=short_name)
-counted.texts(cpu=short_name)
-second.texts(second=short_name)
-third.texts(third=short_name)
-xeon.texts(xeon=short_name)
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
 study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 study.constants(
@@ -143,7 +146,7 @@ for _id, _number in _NUMBERS.items():
 source.values(
     adds=partial(Source.per_output, key="add"),
     multiplies=partial(Source.per_output, key="multiply"),
-    memory_gap=attrgetter("largest_gap"),
+    memory_gap=lambda source: largest(*source.gap.values()),
 )
 
 cpu.values(
@@ -169,11 +172,13 @@ second.values(
     second_trained=partial(Run.slowdown, batch=subject.FIRST_WITH_PAGES, pass_="forward_backward"),
     second_trained_large=partial(Run.slowdown, batch=LARGE_BATCH, pass_="forward_backward"),
 )
-cliffs.values(settings=results.settings, settings_at_start=partial(results.settings, early=0))
-starts.values(least_missing=results.least_missing, convolution_settings=results.settings)
-starts.values(convolutions_at_start=partial(results.settings, early=0))
-processes.values(mixed_least=results.least_slowdown, process_calls=results.process_calls)
-small.values(small_gain=Calls.gain)
+_AT_START: Final = partial(results.count_settings, early=0)
+cliffs.values(settings=results.count_settings, settings_at_start=_AT_START)
+convolution_cliffs.values(least_missing=results.least_missing_bytes)
+convolution_cliffs.values(convolution_settings=results.count_settings)
+convolution_cliffs.values(convolutions_at_start=_AT_START)
+heap_tops.values(mixed_least=results.least_slowdown, process_calls=results.count_processes)
+mnist_cnn.values(small_gain=Calls.gain)
 _BEYOND_GAIN: Final = partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH)
 _FIRST: Final = subject.FIRST_WITH_PAGES
 sweep.values(
@@ -184,11 +189,12 @@ sweep.values(
 )
 _KEPT_GAIN: Final = partial(Calls.gain, policy="retained")
 _JEMALLOC_GAIN: Final = partial(Calls.gain, policy="jemalloc")
-large.values(large_gain=Calls.gain, large_kept=_KEPT_GAIN, large_jemalloc=_JEMALLOC_GAIN)
+resnet_above_start.values(large_gain=Calls.gain, large_kept=_KEPT_GAIN)
+resnet_above_start.values(large_jemalloc=_JEMALLOC_GAIN)
 timed_gpu.values(gpu_best=Run.best_batch, gpu_processes=Run.timed_processes)
 timed_gpu.values(gpu_gain=partial(Run.throughput_ratio, batch=subject.LARGEST_BATCH, base=1))
-fewest.values(fewer_gain=Calls.gain)
-most.values(more_gain=Calls.gain)
+resnets_below_start.values(fewer_gain=lambda resnets: resnets[0].gain())
+resnets_below_start.values(more_gain=lambda resnets: resnets[-1].gain())
 
 
 @cpu.claim("No process maps pages before the predicted start, and most do from the end on")
@@ -212,13 +218,13 @@ def pages_follow(run: Run) -> Iterator[Statement]:
             yield run.excess_pages(batch).near(0, within=1)
 
 
-@starts.claim(
+@convolution_cliffs.claim(
     "Some processes of three convolutions map pages from the predicted start on, none where the "
     "blocks lack a page or more to the threshold, and all from the predicted end on",
     numbers=("start_freed", "convolution_settings", "convolutions_at_start"),
 )
-def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
-    for calls in starts:
+def start_predicted(cliffs: list[Calls]) -> Iterator[Statement]:
+    for calls in cliffs:
         yield from calls.as_predicted()
 
 
@@ -227,23 +233,23 @@ def start_predicted(starts: list[Calls]) -> Iterator[Statement]:
     numbers=("settings", "settings_at_start"),
 )
 def starts_within_an_image(cliffs: list[Calls]) -> Iterator[Statement]:
-    within = results.settings(cliffs, early=0) + results.settings(cliffs, early=1)
-    yield named("share of settings", within / results.settings(cliffs)).exactly(1)
+    within = _AT_START(cliffs) + results.count_settings(cliffs, early=1)
+    yield named("share of settings", within / results.count_settings(cliffs)).exactly(1)
 
 
-@processes.claim(
+@heap_tops.claim(
     "In each process a call maps the pages that the free top of its heap announces",
     numbers=("process_calls",),
 )
-def pages_announced(processes: list[Calls]) -> Iterator[Statement]:
-    for case in processes:
-        for pages in case.excess_pages():
-            yield count("pages − predicted pages", pages, processes).near(0, within=1)
+def pages_announced(heap_tops: list[Calls]) -> Iterator[Statement]:
+    for calls in heap_tops:
+        for pages in calls.excess_pages():
+            yield results.count("pages − predicted pages", pages, heap_tops).near(0, within=1)
 
 
-@processes.claim("After small blocks were freed every process maps pages from the start on")
-def small_blocks_join(processes: list[Calls]) -> Iterator[Statement]:
-    for calls in processes:
+@heap_tops.claim("After small blocks were freed every process maps pages from the start on")
+def small_blocks_join(heap_tops: list[Calls]) -> Iterator[Statement]:
+    for calls in heap_tops:
         if "small_blocks" in calls.factors:
             yield from calls.as_predicted()
 
@@ -270,26 +276,28 @@ def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
             yield from calls.as_predicted()
 
 
-@small.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")
-def small_network_gains(network: Calls) -> Iterator[Statement]:
-    return network.keeps_memory()
+@mnist_cnn.claim("One freed tensor ends the pages of the MNIST CNN's inference and speeds it up")
+def small_network_gains(mnist_cnn: Calls) -> Iterator[Statement]:
+    return mnist_cnn.keeps_memory()
 
 
-@fitting.claim(
+@resnets_below_start.claim(
     "Up to the predicted batch a freed tensor ends ResNet-18's pages in inference and speeds it up",
     numbers=("network_to", "fewer_gain", "more_gain"),
 )
-def fitting_network_gains(fitting: list[Calls]) -> Iterator[Statement]:
-    for network in fitting:
-        yield from network.keeps_memory()
+def fitting_network_gains(resnets: list[Calls]) -> Iterator[Statement]:
+    for resnet in resnets:
+        yield from resnet.keeps_memory()
 
 
-@large.claim("Kept memory and jemalloc speed up ResNet-18's inference; one freed tensor does not")
-def large_network_does_not(network: Calls) -> Iterator[Statement]:
-    yield network.series("page_faults") > subject.FEW_PAGES
-    yield network.gain().near(1, within=MARGIN)
+@resnet_above_start.claim(
+    "Kept memory and jemalloc speed up ResNet-18's inference; one freed tensor does not"
+)
+def large_network_does_not(resnet: Calls) -> Iterator[Statement]:
+    yield resnet.series("page_faults") > subject.FEW_PAGES
+    yield resnet.gain().near(1, within=MARGIN)
     for policy in ("retained", "jemalloc"):
-        yield network.gain(policy) > 1 + MARGIN
+        yield resnet.gain(policy) > 1 + MARGIN
 
 
 @source.claim("The source's theoretical work and memory follow from the shapes")
@@ -356,7 +364,7 @@ def executed_exactly(run: Run) -> Iterator[Statement]:
     return results.without_residual(run.executed(), run.file)
 
 
-@pair.claim(
+@cpus.claim(
     "Returning freed memory slows a call by more than a tenth, on both CPUs",
     numbers=("gain", "second_gain", "all_by_default", "large"),
 )
@@ -370,13 +378,12 @@ def slower(run: Run) -> Statement:
     return run.gain() > 1 + MARGIN
 
 
-@pair.claim("Where memory is returned, four images have a higher throughput than larger batches")
+@cpus.claim("Where memory is returned, four images have a higher throughput than larger batches")
 def four_are_best(cpus: list[Run]) -> Iterator[Statement]:
     for run in cpus:
+        returned = run.under_policy("default")
         for batch in run.compared:
-            yield (
-                run.under_policy("default").throughput_ratio(subject.LAST_WITHOUT_PAGES, batch) > 1
-            )
+            yield returned.throughput_ratio(subject.LAST_WITHOUT_PAGES, batch) > 1
 
 
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
@@ -385,11 +392,11 @@ def one_threshold_fails(run: Run) -> Iterator[Statement]:
         yield run.gain(policy) > 1 + MARGIN
 
 
-timed.figure("cliff", height=1.55, wide=True)(figures.throughput)
-settings.figure("effect", key=True, height=3.0, rows=2)(figures.moved_cliffs)
-cpu.figure("rule", height=1.5)(figures.rule)
+timed_runs.figure("cliff", height=1.55, wide=True)(figures.throughput)
+drawn_calls.figure("effect", key=True, height=3.0, rows=2)(figures.moved_cliffs)
+cpu.figure("rule", height=1.5)(figures.free_at_heap_top)
 cliffs.table("starts")(results.start_rows)
-processes.figure("processes", height=2.1, rows=2)(figures.top_and_time)
+heap_tops.figure("processes", height=2.1, rows=2)(figures.top_and_time)
 
 
 @networks.table("networks", wide=True)
@@ -399,17 +406,16 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
     gains |= {"Memory kept": _KEPT_GAIN, "jemalloc": _JEMALLOC_GAIN}
     for network in networks:
         default = network.without_freed
-        processes = len(default.medians("time"))
+        cpu_name = network.run.short_label.removeprefix("AMD EPYC ").removeprefix("Intel ")
+        default_processes = len(default.medians("time"))
         times = network.medians("time"), default.medians("time", "jemalloc")
         yield {
-            "CPU": network.run.short_label.removeprefix("AMD EPYC ")
-            .removeprefix("Intel ")
-            .strip("()"),
+            "CPU": cpu_name.strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
             "1k pages before": results.thousands(default.medians("page_faults")),
             "1k pages after": results.thousands(network.medians("page_faults")),
-            "Pairs": ", ".join(str(min(len(series), processes)) for series in times),
+            "Pairs": ", ".join(str(min(len(series), default_processes)) for series in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
             "Unpaired": results.decimals(unpaired(gain, network) for gain in gains.values()),
         }
@@ -421,7 +427,7 @@ def source_items(p: Paper) -> Iterator[Mapping[str, Content]]:
         yield {"Item": item, "Content": content, "Answered": answer}
 
 
-#: Properties of machines that the paper does not print.
+#: Rows that the table of machines leaves out.
 _OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions", "Memory",
                    "Processes planned", "Samples a case", "Arithmetic")  # fmt: skip
 
@@ -429,5 +435,5 @@ _OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions
 @study.shared_table()
 def machines(p: Paper) -> Table:
     """Describe a run on each machine of the main text."""
-    table = setup([run for run in (p.counted, p.second, p.third, p.xeon, p.gpu) if run])
+    table = setup([run for run in (p.counted, p.second, p.zen4, p.xeon, p.gpu) if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))

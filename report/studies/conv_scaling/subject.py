@@ -24,9 +24,9 @@ LARGE_BATCH: Final = 512
 LARGEST_BATCH: Final = 1024
 #: Smallest batch size for which the copy of the input lies at the top of the heap.
 MANY_IMAGES: Final = 16
-#: Batch sizes up to which no process, and from which every process maps pages by default.
+#: By default no process maps pages up to the first batch size, and all do from the second on.
 LAST_WITHOUT_PAGES, FIRST_WITH_PAGES = 4, 8
-#: Pages of the copy of the weights.
+#: Pages of the copy of the layer's weights.
 WEIGHT_PAGES: Final = 18
 #: Most pages of a call that returns no memory: a forked child copies some pages.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
@@ -36,8 +36,7 @@ FREED_ELEMENTS: Final = 8_000_000
 RAISED_THRESHOLD: Final = heap.threshold_after_freeing(FREED_ELEMENTS)
 #: Least trimming threshold (B) that a case sets.
 LEAST_SET_THRESHOLD: Final = 2 << 20
-SMALL_NETWORK: Final = "MNIST CNN"
-LARGE_NETWORK: Final = "ResNet-18"
+SMALL_NETWORK, LARGE_NETWORK = "MNIST CNN", "ResNet-18"
 #: The paper's layer, on one image.
 LAYER: Final = mnist_conv2(1)
 #: Layers, on one image, whose cases set thresholds; "layer" is the name in other cases.
