@@ -32,7 +32,7 @@ from report.studies.inference_memory.subject import (
     Baseline,
     Limit,
     LimitOfNetwork,
-    OperatorLine,
+    OperatorBytes,
     whole_call,
 )
 from report.theory.conditions import Conditions
@@ -95,8 +95,8 @@ def tables(
             gpu_limits.append(msgspec.structs.replace(limit, **sizes))
     # Fixed bytes and bytes per image, of tensors alone and with workspaces.  The first operator
     # holds the peak of one or two images, the second one that of all larger batches.
-    lines = [OperatorLine(row.network, 20, 40, 200, 40) for row in baselines]
-    lines += [OperatorLine(row.network, 10, 80, 100, 90) for row in baselines]
+    lines = [OperatorBytes(row.network, 20, 40, 200, 40) for row in baselines]
+    lines += [OperatorBytes(row.network, 10, 80, 100, 90) for row in baselines]
     return {
         AVX2.limits: (*limits, LimitOfNetwork("high", "training", 1_000, predicted=10, ran=1)),
         REPEATED_TABLE: (limits[0], msgspec.structs.replace(limits[0], ran=5)),
@@ -231,8 +231,8 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
 def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
     """One of 180 limits differs, since an algorithm's memory is not linear in a small batch."""
     inputs = committed_inputs(STUDY)
-    lines: dict[str, list[OperatorLine]] = {}
-    for row in inputs.table(AVX2.operators, OperatorLine):
+    lines: dict[str, list[OperatorBytes]] = {}
+    for row in inputs.table(AVX2.operators, OperatorBytes):
         lines.setdefault(row.network, []).append(row)
     exceptions = set()
     for limit in inputs.table(AVX2.limits, LimitOfNetwork):
@@ -247,9 +247,9 @@ def test_with_avx512_the_count_fails_where_the_operator_at_the_peak_with_avx2_ha
     """One limit of 54 is an exception, by one image."""
     # Limits by two facts: the operator has a rule, and the count predicts the batch that ran.
     inputs, outcomes = committed_inputs(STUDY), Counter[tuple[bool, bool]]()
-    lines: dict[tuple[str, str], list[OperatorLine]] = {}
+    lines: dict[tuple[str, str], list[OperatorBytes]] = {}
     for table in (AVX2.operators, AVX512.operators):
-        for row in inputs.table(table, OperatorLine):
+        for row in inputs.table(table, OperatorBytes):
             lines.setdefault((table, row.network), []).append(row)
     for limit in inputs.table(AVX512.limits, LimitOfNetwork):
         at_peak = theory.operator_at_peak(lines[AVX2.operators, limit.network], limit.ran)

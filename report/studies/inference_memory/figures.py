@@ -5,7 +5,7 @@ from typing import Final
 
 from figures.panels import Band, Curve, Points, Scaling
 from report.studies.inference_memory.results import RuleComparison
-from report.studies.inference_memory.subject import OperatorLine
+from report.studies.inference_memory.subject import OperatorBytes
 from report.studies.inference_memory.theory import RULES, BatchRule, operator_at_peak
 
 #: The rules that the figure compares; the table has more.
@@ -18,13 +18,12 @@ _MEGA: Final = 1e6
 
 
 def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
-    """Draw measured peaks of the network where a line fails most, and bytes at two operators."""
-    worst = comparison.worst_line()
-    if worst is None:
+    """Draw the peaks of the network whose line predicts most, and the bytes at two operators."""
+    if (worst := comparison.worst_line()) is None:
         return
     row, promised = worst
-    lines, peaks = comparison.lines[row.network], comparison.baselines[row.network].peaks
-    late, early = operator_at_peak(lines, min(peaks)), operator_at_peak(lines, max(peaks))
+    operators, peaks = comparison.operators[row.network], comparison.baselines[row.network].peaks
+    late, early = (operator_at_peak(operators, n) for n in (min(peaks), max(peaks)))
     end, limit, end_of_line = float(max(peaks)), row.limit / _MEGA, 1.1 * promised
     points = (
         Points("measured peak", tuple(peaks), tuple(peak / _MEGA for peak in peaks.values())),
@@ -47,7 +46,7 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
     )  # fmt: skip
 
 
-def _megabytes(operator: OperatorLine, *batches: float) -> tuple[float, ...]:
+def _megabytes(operator: OperatorBytes, *batches: float) -> tuple[float, ...]:
     return tuple((operator.fixed + batch * operator.per_image) / _MEGA for batch in batches)
 
 

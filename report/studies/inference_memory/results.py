@@ -12,7 +12,7 @@ from report.quantity.evaluation import point
 from report.quantity.expression import Quantity, Statement, absent, exact
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorLine
+from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorBytes
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 
 #: A limit of memory, and the batch that a rule predicts.
@@ -23,7 +23,7 @@ MARGIN: Final = 0.1
 
 
 class LimitKind(NamedTuple):
-    """Limits on one kind of processor: name, tables, rules that apply, and mode of the calls."""
+    """Limits on one kind of processor and for one mode of calls, and the rules that apply."""
 
     name: str
     tables: subject.LimitTables
@@ -53,54 +53,55 @@ class RuleComparison:
     """Predictions of rules beside the batches that ran, under the limits of one kind."""
 
     def __init__(self, inputs: Inputs, kind: LimitKind) -> None:
-        """Apply every rule to every limit, except limits of networks of our ``own`` studies."""
+        """Apply every rule to every limit; limits of our studies' networks stay apart."""
         self._kind, tables = kind, kind.tables
         self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
-        self.lines: dict[str, list[OperatorLine]] = defaultdict(list)
-        for line in inputs.table(tables.operators, OperatorLine):
-            self.lines[line.network].append(line)
+        self.operators: dict[str, list[OperatorBytes]] = defaultdict(list)
+        for operator in inputs.table(tables.operators, OperatorBytes):
+            self.operators[operator.network].append(operator)
         self.predictions: dict[BatchRule, list[Prediction]] = defaultdict(list)
-        self.own: list[LimitOfNetwork] = []
+        self.limits_of_our_networks: list[LimitOfNetwork] = []
         for row in inputs.table(tables.limits, LimitOfNetwork):
-            lines, baseline = self.lines[row.network], self.baselines.get(row.network)
-            if row.mode == kind.mode and row.network.startswith(subject.STUDY_PREFIX):
-                self.own.append(row)
+            operators, baseline = self.operators[row.network], self.baselines.get(row.network)
+            if row.mode == kind.mode and row.network.startswith(subject.OUR_NETWORKS_PREFIX):
+                self.limits_of_our_networks.append(row)
             elif row.mode == kind.mode and baseline:
-                batches = theory.batches_by_rule(baseline, lines, row.limit, row.predicted)
+                batches = theory.batches_by_rule(baseline, operators, row.limit, row.predicted)
                 for rule in batches.keys() & kind.rules:
                     self.predictions[rule].append((row, batches[rule]))
         self.limits = [row for row, _ in self.predictions["count"]]
 
     def ratios(self, rule: BatchRule) -> list[float]:
-        """Return the predicted over the largest batch that ran under each limit, sorted."""
+        """Return predicted ÷ largest run batch for each limit, sorted."""
         return sorted(batch / row.ran for row, batch in self.predictions[rule])
 
     def test_runs(self) -> dict[Search, list[int]]:
-        """Count the test runs of every search under each limit; a missing line counts as right."""
+        """Count every search's test runs under each limit; lines without a batch count as right."""
         runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
-        lines = [dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES]
+        predictions = [dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES]
         for row in self.limits:
-            batches_of_lines = [line.get(row, row.ran) for line in lines]
-            counts = theory.runs_of_searches(row.ran, row.predicted, *batches_of_lines)
+            batches = [predicted_batch.get(row, row.ran) for predicted_batch in predictions]
+            counts = theory.runs_of_searches(row.ran, row.predicted, *batches)
             for search, count in counts.items():
                 runs[search].append(count)
         return runs
 
     def _explain_line(self) -> Counter[str]:
-        """Count predictions by the line through 2 and 4 images whose peaks the operators explain.
+        """Count the lines through 2 and 4 images, by whether they predict too much (``over``).
 
-        ``changed``: another operator has the peak at the batch that ran.
+        ``explained``: sums by operator reproduce both peaks exactly.  ``changed``: among these, the
+        largest batch that ran has its peak at another operator than 2 images.
         """
         counts = Counter(explained_over=0, changed_over=0, explained_right=0, changed_right=0)
         for row, batch in self.predictions["line"]:
-            lines, peaks = self.lines[row.network], self.baselines[row.network].peaks
-            if not lines:
+            operators, peaks = self.operators[row.network], self.baselines[row.network].peaks
+            if not operators:
                 continue
-            at_2, at_4, at_ran = (theory.operator_at_peak(lines, n) for n in (2, 4, row.ran))
-            if at_2.total(2) == peaks[2] and at_4.total(4) == peaks[4]:
+            of_2, of_4, of_ran = (theory.operator_at_peak(operators, n) for n in (2, 4, row.ran))
+            if of_2.total(2) == peaks[2] and of_4.total(4) == peaks[4]:
                 outcome = "over" if batch > row.ran else "right"
                 counts[f"explained_{outcome}"] += 1
-                counts[f"changed_{outcome}"] += at_2 is not at_ran
+                counts[f"changed_{outcome}"] += of_2 is not of_ran
         return counts
 
     def counts(self) -> Iterator[tuple[str, float]]:
@@ -131,18 +132,18 @@ class RuleComparison:
             yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
 
     def gaps(self) -> dict[str, Quantity]:
-        """Return shares of limits on a GPU for the batch that ran: workspaces, unused bytes."""
+        """Return shares of GPU limits for the workspaces of the batch that ran, and unused."""
         workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
         unfilled = [1 - row.peak / row.limit for row in self.limits]
         gaps = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
         return {f"gpu_{self._kind.mode}_{key}": self.number(key, gap) for key, gap in gaps.items()}
 
     def _counts_of_line(self) -> Iterator[tuple[str, float]]:
-        """Yield counts of explained predictions of a line, and of right counts by groups."""
+        """Yield the counts of ``_explain_line``, and right predictions by the count in groups."""
         yield from self._explain_line().items()
         seen = {f"timm:{name}" for name in subject.SURVEYED}
         groups = {"unseen": [row for row in self.limits if row.network not in seen]}
-        groups["with_own"] = self.limits + self.own
+        groups["with_own"] = self.limits + self.limits_of_our_networks
         for verdict in ("fits", "undecided"):
             groups[verdict] = [row for row in self.limits if row.verdict == verdict]
         for name, rows in groups.items():
@@ -151,19 +152,19 @@ class RuleComparison:
 
     def share_right(self, rule: BatchRule) -> Quantity:
         """Return the share of limits under which a rule predicts the largest batch that ran."""
-        share = self.ratios(rule).count(1) / max(1, len(self.limits))
-        return self.number(f"{rule}_share", share)
+        return self.number(f"{rule}_share", self.ratios(rule).count(1) / max(1, len(self.limits)))
 
     def numbers(self, prefix: str) -> dict[str, Quantity]:
         """Return ``counts`` as values of the paper, with names that begin with ``prefix``."""
         return {f"{prefix}_{name}": self.number(name, value) for name, value in self.counts()}
 
     def number(self, name: str, value: float) -> Quantity:
+        """Return a number from the tables of these limits; absent without limits."""
         return _table_number(name, value, bool(self.limits), *self._kind.tables)
 
     def worst_line(self) -> Prediction | None:
-        """Return the limit and batch where the line through 2 and 4 images exceeds it most."""
-        predictions = [item for item in self.predictions["line"] if self.lines[item[0].network]]
+        """Return limit and predicted batch where the line exceeds the batch that ran by most."""
+        predictions = [item for item in self.predictions["line"] if self.operators[item[0].network]]
         return max(predictions, key=lambda item: item[1] / item[0].ran, default=None)
 
 
@@ -175,7 +176,7 @@ def repeated_same(inputs: Inputs) -> dict[str, Quantity]:
 
 
 def held_out_residuals(run: Run) -> list[Quantity]:
-    """Return measured minus predicted peaks (B) in float32 of networks that gave no rule."""
+    """Return measured − predicted peaks (B) of float32 networks from which no rule was inferred."""
     calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
     residuals = [run.residual(call) for call in calls if call.precision == "float32"]
     return [residual for residual in residuals if not residual.missing]
@@ -188,18 +189,18 @@ def count_held_out(run: Run) -> Quantity:
 
 def alexnet_by_line(run: Run) -> Quantity:
     """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
-    two, four = (run.peak(subject.whole_call("AlexNet", batch)) for batch in (2, 4))
-    return 2 + 2 * (exact("limit", "B", 384 * 2**20) - two) / (four - two)
+    peak_of_2, peak_of_4 = (run.peak(subject.whole_call("AlexNet", batch)) for batch in (2, 4))
+    return 2 + 2 * (exact("limit", "B", 384 * 2**20) - peak_of_2) / (peak_of_4 - peak_of_2)
 
 
-def count_limits(run: Run, more: int | None = None) -> Quantity:
-    """Count the limits under which ``more`` images ran than predicted, or all limits for None."""
-    excess = [limit.ran - predicted.largest for limit, predicted in run.limits]
-    return exact("limits", "1", len(excess) if more is None else excess.count(more), run.file)
+def count_limits(run: Run, extra_images: int | None = None) -> Quantity:
+    """Count limits under which so many more images ran than predicted, or all limits for None."""
+    count = sum(extra_images in (None, limit.ran - batch.largest) for limit, batch in run.limits)
+    return exact("limits", "1", count, run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
-    """State that predicted batches ran; if more images ran, they exceed by at most the slack."""
+    """State that predicted batches ran, larger ones only within ``SLACK_BYTES`` of limits."""
     for limit, predicted in run.limits:
         yield exact("images off", "1", limit.ran - predicted.largest, run.file) > -1
         if limit.ran > predicted.largest and limit.ran in predicted.sizes:
@@ -207,7 +208,7 @@ def limits_within(run: Run) -> Iterator[Statement]:
             yield exact("excess", "B", excess, run.file) < subject.SLACK_BYTES + 1
 
 
-def over_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Quantity:
+def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Quantity:
     """Divide a quantity of a call by that of the plain call: whole contiguous maps in float32."""
     plain = replace(call, execution="eager", tile=None, layout="contiguous", precision="float32")
     return quantity_of(call) / quantity_of(plain)
@@ -235,4 +236,4 @@ class MeasuredPeaks:
 
     def ratio(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""
-        return over_plain(self.peak, call)
+        return relative_to_plain(self.peak, call)

@@ -41,13 +41,13 @@ class Run(any_study.Run):
     def library_workspace(self, call: Call) -> Quantity:
         """Return the bytes that cuBLAS requests in the first call on a GPU and keeps."""
         series = ("memory_events_before", "memory_events")
-        before, second_call = (self.samples(name, call.factors) for name in series)
-        if not (isinstance(before, Missing) or isinstance(second_call, Missing)):
-            # The events before are of building the network and images, then of the first call.
-            # This call begins with the events of the second call, and frees all its tensors.
-            for start in range(len(before)):
-                if before[start : start + 2] == second_call[:2]:
-                    return exact("library workspace", "B", sum(before[start:]), self.file)
+        first_events, second_call = (self.samples(name, call.factors) for name in series)
+        if not (isinstance(first_events, Missing) or isinstance(second_call, Missing)):
+            # The first events are of building network and images, then of the first call, which
+            # begins like the second call and frees all its tensors; the rest is the workspace.
+            for start in range(len(first_events)):
+                if first_events[start : start + 2] == second_call[:2]:
+                    return exact("library workspace", "B", sum(first_events[start:]), self.file)
         return absent("library workspace", "B", f"no requests recorded on {self.label}")
 
     @cached

@@ -1,4 +1,12 @@
-"""Declarations of inference_memory: templates print a function's result by the function's name."""
+"""Numbers, claims and tables of inference_memory; the template prints each by its function's name.
+
+- Count: our rule; a peak is the largest sum of tensors and workspaces alive at one operator.
+- Line: extrapolates two peaks to the limit; the line near the limit uses the last two that fit.
+- Slack: bytes by which a call may exceed a limit of address space, which counts whole pages.
+- Nested stages: as in torchvision, the call of a stage holds the stage's input until it ends.
+- Tiles: parts into which maps are cut, so that only one part is in memory at a time.
+- Names of values begin with ``rule`` for AVX2, ``wide`` for AVX-512, ``gpu`` or ``training``.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,14 +25,7 @@ from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
 from report.studies.inference_memory.results import KINDS, MeasuredPeaks, RuleComparison
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import (
-    BFLOAT16,
-    CHANNELS_LAST,
-    CIFAR,
-    RESNET_20,
-    whole_call,
-)
-from report.studies.inference_memory.theory import RULES
+from report.studies.inference_memory.subject import BFLOAT16, CHANNELS_LAST, RESNET_20, whole_call
 from report.theory.conditions import Layout
 
 
@@ -37,7 +38,7 @@ class Paper:
         on_cpus = {role: run for role, run in by_role.items() if not run.on_gpu}
         self.cpu, self.second = on_cpus.get("cpu"), on_cpus.get("second")
         self.gpu = next((run for run in self.runs if run.on_gpu), None)
-        #: Run on a CPU that combines layouts with precisions, and has tiles.
+        #: Run on a CPU whose calls combine layouts with precisions, or compute in tiles.
         self.settings_run = self.second or self.cpu
         #: First run that compares the largest batches with and without nested stages.
         self.limits_run = next((run for run in self.runs if run.batch_ratios("nested")), None)
@@ -48,14 +49,17 @@ class Paper:
 
 study = Study(Paper, subject.check_subject)
 findings = study.findings
+#: All data of the paper; our record of a CPU; our records with most settings and with limits.
 paper: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
 settings_run: Part[Run] = study.part("settings_run", "cpu")
 limits_run: Part[Run] = study.part("limits_run", "cpu")
+#: Rules under limits on tensor bytes: with AVX2, with AVX-512, of all kinds; and the tables.
 avx2: Part[RuleComparison] = study.part("avx2", "tables")
 avx512: Part[RuleComparison] = study.part("avx512", "tables")
-bounds: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
+comparisons: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
 tables: Part[Inputs] = study.part("inputs", "tables")
+#: Our record of another CPU, our first record of a GPU, and the peaks of all records of GPUs.
 second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
 on_gpus: Part[MeasuredPeaks] = study.part("on_gpus", "gpu")
@@ -85,7 +89,7 @@ gpu.texts(gpu=device)
 tables.mapping()(results.repeated_same)
 
 
-@bounds.mapping()
+@comparisons.mapping()
 def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     numbers: dict[str, Quantity] = {}
     for prefix, comparison in comparisons.items():
@@ -95,10 +99,10 @@ def _numbers(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     return numbers
 
 
-@bounds.mapping("percent")
+@comparisons.mapping("percent")
 def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     shares: dict[str, Quantity] = {}
-    for prefix, rule in product(("rule", "wide"), RULES):
+    for prefix, rule in product(("rule", "wide"), theory.RULES):
         shares[f"{prefix}_{rule}_share"] = comparisons[prefix].share_right(rule)
     return shares | comparisons["gpu"].gaps() | comparisons["gpu_training"].gaps()
 
@@ -130,8 +134,8 @@ def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
 def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("count"):
         yield exact("least predicted over run", "1", ratios[0]) > 1 - 1e-9
-        more = comparison.ratios("doubled").count(1) - ratios.count(1)
-        yield exact("more limits by the line", "1", more) > 0
+        further_right = comparison.ratios("doubled").count(1) - ratios.count(1)
+        yield exact("more limits by the line", "1", further_right) > 0
 
 
 @avx512.claim(
@@ -145,33 +149,33 @@ def rules_smaller(comparison: RuleComparison) -> Iterator[Statement]:
         yield exact("images more", "1", max(differences)) < 2
 
 
-@bounds.claim(
+@comparisons.claim(
     "On a GPU the counted batch never runs, but over three quarters of it do, nine tenths in most",
     numbers=("gpu_all_limits", "gpu_all_three_quarters", "gpu_count_most", "gpu_count_median"),
 )
 def rules_gpu(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
-    for kind in ("gpu", "gpu_training"):
-        if shares := [1 / ratio for ratio in comparisons[kind].ratios("count")]:
+    for prefix in ("gpu", "gpu_training"):
+        if shares := [1 / ratio for ratio in comparisons[prefix].ratios("count")]:
             yield exact("least share", "1", min(shares)) > 3 / 4
             yield exact("median share", "1", median(shares)) > 0.9
             yield exact("most of the prediction", "1", max(shares)) < 1
 
 
-@bounds.claim(
-    "In inference a search from the count takes fewer runs than doubling, on a CPU than lines too",
+@comparisons.claim(
+    "In inference a search from the count takes fewer runs than doubling, on a CPU also than lines",
     numbers=("wide_runs_count_median", "wide_runs_later_median"),
 )
 def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
-    for kind in ("rule", "wide", "gpu"):
-        runs = comparisons[kind].test_runs()
+    for prefix in ("rule", "wide", "gpu"):
+        runs = comparisons[prefix].test_runs()
         for count, bisection in zip(runs["count"], runs["bisection"], strict=True):
             yield exact("runs more by bisection", "1", bisection - count) > 0
-        if kind != "gpu" and runs["count"]:
+        if prefix != "gpu" and runs["count"]:
             best_line = min(median(runs[rule]) for rule in theory.LINE_SEARCHES)
             yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
-@bounds.table("bounds", wide=True, digits={"Count ÷ run, most": 3})
+@comparisons.table("bounds", wide=True, digits={"Count ÷ run, most": 3})
 def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     missing = Missing("memory of small batches was not measured")
     for key, kind in KINDS.items():
@@ -193,7 +197,7 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
 @study.table("rules", wide=True)
 def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
     avx2, avx512 = dict(p.avx2.counts()), dict(p.avx512.counts())
-    for rule, name in RULES.items():
+    for rule, name in theory.RULES.items():
         if ratios := p.avx2.ratios(rule):
             yield {
                 "Rule": name,
@@ -212,28 +216,27 @@ avx2.figure(height=2.1)(figures.crossing)
 cpu.values(held_exact=results.count_held_out, alexnet_line=results.alexnet_by_line)
 limits_run.values(
     limits=results.count_limits,
-    limits_met=partial(results.count_limits, more=0),
-    limits_more=partial(results.count_limits, more=1),
+    limits_met=partial(results.count_limits, extra_images=0),
+    limits_more=partial(results.count_limits, extra_images=1),
 )
 
 
-@cpu.claim("Peaks on a CPU of networks that gave no rule are the predicted ones to the byte")
+@cpu.claim("Peaks on a CPU are predicted to the byte for networks from which no rule was inferred")
 def peaks_exact(run: Run) -> Iterator[Statement]:
     return (residual.exactly(0) for residual in results.held_out_residuals(run))
 
 
 limits_run.claim(
-    "Limits of address space meet the prediction within the slack", numbers=("limits_met", "limits")
+    "Under limits of address space predicted batches run, larger ones only by a slack of 128 KiB",
+    numbers=("limits_met", "limits"),
 )(results.limits_within)
 
 
-@limits_run.claim("ReLU in place raises the largest batch of AlexNet in channels last alone")
+@limits_run.claim("ReLU in place raises the largest batch only of AlexNet in channels last")
 def in_place(run: Run) -> Iterator[Statement]:
     for limit, ratio in run.batch_ratios("in_place").items():
-        if (limit.network, limit.layout) == ("AlexNet", CHANNELS_LAST):
-            yield ratio > 1
-        else:
-            yield (ratio * limit.ran - limit.ran).near(0, 1)
+        grows = (limit.network, limit.layout) == ("AlexNet", CHANNELS_LAST)
+        yield ratio > 1 if grows else (ratio * limit.ran - limit.ran).near(0, 1)
 
 
 @limits_run.claim("Nested stages cost a residual network a sixth to a quarter of its largest batch")
@@ -250,14 +253,14 @@ def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
     headings = product(("flat", *subject.CHANGES.values()), ("count", "ran"))
     empty = dict.fromkeys(map(", ".join, headings), Missing("the network has no stages"))
     for limit, predicted in run.limits:
-        words = subject.CHANGES.get(limit.change, "flat")
-        names: dict[str, Content] = {
+        change = subject.CHANGES.get(limit.change, "flat")
+        setting: dict[str, Content] = {
             "Network": limit.network,
             "Layout": limit.layout.replace("_", " "),
             "Limit, MiB": limit.mebibytes,
         }
-        row = rows.setdefault(limit.setting, {**names, **empty})
-        row |= {f"{words}, count": predicted.largest, f"{words}, ran": limit.ran}
+        row = rows.setdefault(limit.setting, {**setting, **empty})
+        row |= {f"{change}, count": predicted.largest, f"{change}, ran": limit.ran}
     yield from rows.values()
 
 
@@ -266,17 +269,16 @@ def saved(
 ) -> Quantity:
     """Return the share of a network's peak that a precision and a layout save."""
     call = whole_call(network, subject.SHOWN_BATCH, precision, layout)
-    return 1 - results.over_plain(run.peak, call)
+    return 1 - results.relative_to_plain(run.peak, call)
 
 
-@settings_run.value("percent")
-def saved_by_both(run: Run) -> Quantity:
-    return saved(run, RESNET_20, BFLOAT16, CHANNELS_LAST)
+_saved_by_both = partial(saved, network=RESNET_20, precision=BFLOAT16, layout=CHANNELS_LAST)
+settings_run.values("percent", saved_by_both=_saved_by_both)
 
 
 @settings_run.value("percent")
 def bfloat16_cost(run: Run) -> Quantity:
-    return results.over_plain(run.peak, whole_call("AlexNet", 8, BFLOAT16)) - 1
+    return results.relative_to_plain(run.peak, whole_call("AlexNet", 8, BFLOAT16)) - 1
 
 
 @settings_run.claim(
@@ -285,15 +287,15 @@ def bfloat16_cost(run: Run) -> Quantity:
 def both_save(run: Run) -> Iterator[Statement]:
     for network in subject.RESNETS:
         name = f"{network} at {subject.SHOWN_BATCH} images: bytes saved by both"
-        both = named(name, saved(run, network, BFLOAT16, CHANNELS_LAST))
-        layout = named("those by layout", saved(run, network, "float32", CHANNELS_LAST))
-        precision = named("those by precision", saved(run, network, BFLOAT16))
-        yield both / layout > 1 + results.MARGIN
-        yield both / precision > 1 + results.MARGIN
+        by_both = named(name, saved(run, network, BFLOAT16, CHANNELS_LAST))
+        by_layout = named("those by layout", saved(run, network, "float32", CHANNELS_LAST))
+        by_precision = named("those by precision", saved(run, network, BFLOAT16))
+        yield by_both / by_layout > 1 + results.MARGIN
+        yield by_both / by_precision > 1 + results.MARGIN
 
 
 def time_of_tiles(run: Run, side: int) -> Quantity:
-    return results.over_plain(run.time, replace(subject.TILED_CALL, tile=side))
+    return results.relative_to_plain(run.time, replace(subject.TILED_CALL, tile=side))
 
 
 settings_run.values(**{f"tiles_{side}": partial(time_of_tiles, side=side) for side in (8, 64)})
@@ -303,14 +305,15 @@ settings_run.values(**{f"tiles_{side}": partial(time_of_tiles, side=side) for si
     "Tiles through a stage save over a third of the peak, smaller ones more, and cost more time"
 )
 def tiles_save(run: Run) -> Iterator[Statement]:
-    call = subject.TILED_CALL
-    yield results.over_plain(run.peak, call) < 2 / 3
-    yield results.over_plain(run.time, call) > 1
-    yield run.peak(replace(call, tile=8)) / run.peak(call) < 1
-    yield run.time(replace(call, tile=8)) / run.time(call) > 1
+    large_tiles, small_tiles = subject.TILED_CALL, replace(subject.TILED_CALL, tile=8)
+    yield results.relative_to_plain(run.peak, large_tiles) < 2 / 3
+    yield results.relative_to_plain(run.time, large_tiles) > 1
+    yield run.peak(small_tiles) / run.peak(large_tiles) < 1
+    yield run.time(small_tiles) / run.time(large_tiles) > 1
 
 
-on_gpus.values(cifar_float16=partial(MeasuredPeaks.ratio, call=whole_call(CIFAR, 1024, "float16")))
+_cifar_ratio = partial(MeasuredPeaks.ratio, call=whole_call(subject.CIFAR, 1024, "float16"))
+on_gpus.values(cifar_float16=_cifar_ratio)
 
 
 @on_gpus.claim("On a GPU half precision can cost memory")
@@ -321,18 +324,16 @@ def precision_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
 
 @on_gpus.claim("On a GPU float16 triples the peak of CIFAR at 1,024 images, bfloat16 halves it")
 def float16_triples(peaks: MeasuredPeaks) -> Iterator[Statement]:
-    """Test the bounds that were set when the workspace that cuBLAS keeps was counted, too."""
-    yield peaks.ratio(whole_call(CIFAR, 1024, "float16")).near(3, results.MARGIN)
-    yield peaks.ratio(whole_call(CIFAR, 1024, BFLOAT16)).near(1 / 2, results.MARGIN)
+    """Test bounds that were set when peaks still contained the workspace that cuBLAS keeps."""
+    yield peaks.ratio(whole_call(subject.CIFAR, 1024, "float16")).near(3, results.MARGIN)
+    yield peaks.ratio(whole_call(subject.CIFAR, 1024, BFLOAT16)).near(1 / 2, results.MARGIN)
 
 
 @on_gpus.claim("On a GPU channels last can more than double ResNet-20's peak, and halve it")
 def layout_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
-    calls = (
-        whole_call(RESNET_20, batch, layout=CHANNELS_LAST) for batch in (128, 512, 1024, 16_384)
-    )
-    *doubled, halved = map(peaks.ratio, calls)
-    return (ratio > 2 for ratio in (*doubled, 1 / halved))
+    for batch in (128, 512, 1024):
+        yield peaks.ratio(whole_call(RESNET_20, batch, layout=CHANNELS_LAST)) > 2
+    yield 1 / peaks.ratio(whole_call(RESNET_20, 16_384, layout=CHANNELS_LAST)) > 2
 
 
 @on_gpus.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
@@ -351,12 +352,13 @@ def peaks_repeat(peaks: MeasuredPeaks) -> Iterator[Statement]:
 def settings(p: Paper) -> Iterator[Mapping[str, Content]]:
     on_cpu = MeasuredPeaks([p.settings_run] if p.settings_run else [])
     for device, measured in (("CPU", on_cpu), ("GPU", p.on_gpus)):
-        for shown in sorted({(call.network, call.batch) for call in measured.peaks}):
-            calls = {name: whole_call(*shown, *levels) for name, levels in subject.SETTINGS.items()}
-            ratios = {name: measured.ratio(call) for name, call in calls.items()}
-            costs = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
-            if costs or shown in subject.COMPARED_CALLS:
-                yield {"On": device, "Network": shown[0], "Images": shown[1], **ratios}
+        for network, batch in sorted({(call.network, call.batch) for call in measured.peaks}):
+            ratios = {}
+            for name, levels in subject.SETTINGS.items():
+                ratios[name] = measured.ratio(whole_call(network, batch, *levels))
+            costs_memory = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
+            if costs_memory or (network, batch) in subject.COMPARED_CALLS:
+                yield {"On": device, "Network": network, "Images": batch, **ratios}
 
 
 @study.table("source", wide=True)

@@ -122,12 +122,12 @@ def call_of(case: Case) -> Call | None:
 
 def limit_of(case: Case) -> Limit | None:
     """Return the outcome of a case under a limit; None for other cases or if no batch failed."""
-    tried = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
-    if case.factors.get("subject") != "limit" or 0 not in tried.values():
+    ran_by_batch = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
+    if case.factors.get("subject") != "limit" or 0 not in ran_by_batch.values():
         return None
-    ran = max((int(batch) for batch, ran in tried.items() if ran), default=0)
-    named = [case.factors[name] for name in (*_NETWORK, "memory_limit")]
-    return Limit(*named, ran, str(case.factors.get("change", "")))  # type: ignore[arg-type,call-arg]
+    ran = max((int(batch) for batch, ran in ran_by_batch.items() if ran), default=0)
+    levels = [case.factors[name] for name in (*_NETWORK, "memory_limit")]
+    return Limit(*levels, ran, str(case.factors.get("change", "")))  # type: ignore[arg-type,call-arg]
 
 
 def check_subject(stored: Stored) -> None:
@@ -153,7 +153,7 @@ ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
 #: Limits on a GPU: bytes beyond the predicted peak of two images.
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
 #: Prefix of networks of our studies; rules of workspaces were inferred from two of them.
-STUDY_PREFIX: Final = "study:"
+OUR_NETWORKS_PREFIX: Final = "study:"
 #: Networks of timm whose peaks were measured before the rules of workspaces were last corrected.
 SURVEYED: Final = (
     "edgenext_xx_small", "ghostnet_050", "hardcorenas_b", "hrnet_w18_small", "mobileone_s0"
@@ -218,7 +218,7 @@ class Baseline(msgspec.Struct, frozen=True):
         return {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
 
 
-class OperatorLine(msgspec.Struct, frozen=True):
+class OperatorBytes(msgspec.Struct, frozen=True):
     """Bytes alive at an operator: a fixed part and a part per image; also without workspace."""
 
     network: str

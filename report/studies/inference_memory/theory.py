@@ -5,7 +5,7 @@ from functools import cache, partial
 from typing import Final, Literal, TypeAlias, get_args
 
 from report.core.missing import Missing
-from report.studies.inference_memory.subject import Baseline, Limit, OperatorLine
+from report.studies.inference_memory.subject import Baseline, Limit, OperatorBytes
 from report.theory.conditions import Conditions
 from report.theory.network import SearchResult, largest_batch_by_tensors, search
 from report.theory.networks import Variant, load_capture
@@ -36,10 +36,8 @@ RULES: Final[dict[BatchRule, str]] = {
 
 def runs_before(rule: BatchRule, largest: int) -> int:
     """Count the test runs that a rule needs; ``largest``: the largest batch that runs."""
-    doublings = _doublings(largest)
-    return {"doubled": doublings, "smaller": doublings, "later": 2, "line": 2, "sum": 1}.get(
-        rule, 0
-    )
+    trials = _doublings(largest)
+    return {"doubled": trials, "smaller": trials, "later": 2, "line": 2, "sum": 1}.get(rule, 0)
 
 
 def _doublings(largest: int) -> int:
@@ -114,11 +112,11 @@ def batch_on_last_line(peaks: Mapping[int, int], limit: int) -> int | None:
 
 
 def batches_by_rule(
-    baseline: Baseline, lines: Sequence[OperatorLine], limit: int, count: int
+    baseline: Baseline, operators: Sequence[OperatorBytes], limit: int, count: int
 ) -> dict[BatchRule, int]:
     """Predict the largest batch under a limit (B) by every rule that has an answer."""
     last_line = batch_on_last_line(baseline.peaks, limit)
-    growing = [row for row in lines if row.tensors_per_image]
+    growing = [operator for operator in operators if operator.tensors_per_image]
     tensors = ((limit - row.tensors_fixed) // row.tensors_per_image for row in growing)
     predicted: dict[BatchRule, int | None] = {
         "count": count,
@@ -134,6 +132,6 @@ def batches_by_rule(
     return {rule: max(0, batch) for rule, batch in predicted.items() if batch is not None}
 
 
-def operator_at_peak(lines: Sequence[OperatorLine], batch: int) -> OperatorLine:
+def operator_at_peak(operators: Sequence[OperatorBytes], batch: int) -> OperatorBytes:
     """Return the operator at which most bytes are alive at a batch."""
-    return max(lines, key=lambda line: line.total(batch))
+    return max(operators, key=lambda operator: operator.total(batch))
