@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from report.core.system.streams import check_output, open_streams, require_packages
+from report.core.system.streams import check_output_written, open_streams, require_packages
 
 require_packages()
 
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         options = parse(arguments)
         code = run_command(options)
         if options.action in _PRINTING_COMMANDS:
-            check_output()
+            check_output_written()
         return code
     except RidgepointError as error:
         if "--debug" in arguments and not isinstance(error, UsageError):

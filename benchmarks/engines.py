@@ -1,7 +1,7 @@
-"""Time the engines and matplotlib alone for all papers, in a plain pool of workers.
+"""Time pandoc, Typst, latexmk and matplotlib without ridgepoint, in a plain pool of workers.
 
-The workers run pandoc, Typst and latexmk on sources that exist already, and draw figures whose data
-are already computed.  The time until all have finished is the baseline for ridgepoint's builds.
+For all papers, the workers run the programs on sources that exist already, and draw figures whose
+data are already computed.  The total time is the baseline for ridgepoint's builds.
 """
 
 import shutil
@@ -17,11 +17,10 @@ from typing import Final, TypeAlias
 
 from benchmarks.project import CORES, ROOT, Sample, run_python
 
-#: Programs in the order of their tasks, longest first, so that all cores finish at about the same
-#: time.
+#: Kinds of task, longest first, so that all cores finish at about the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
 
-#: Program of a task (one of ``ORDER``), and a function that runs it and raises its error.
+#: Kind of a task (one of ``ORDER``), and a function that runs it and raises its error.
 EngineTask: TypeAlias = tuple[str, Callable[[], object]]
 
 
@@ -47,11 +46,13 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
     paper = read_source(source, study)
     page = page_format(paper, Publication(Settings()))
     formats = (page, latex_format(paper), typst_format(paper))
-    convert_all = partial(convert, paper, formats, (str(paper.front["title"]),))
+    titles = (str(paper.front["title"]),)  # builds also convert the title to plain words
+    convert_all = partial(convert, paper, formats, titles)
     text_by_format, _ = convert_all()
     write_latex(paper, tex, text_by_format["latex"])
     yield "pandoc", convert_all
-    yield "typst", partial(render_typst, paper, text_by_format["typst-citations"])
+    text = text_by_format["typst-citations"]  # the citations are formatted by Typst
+    yield "typst", partial(render_typst, paper, text)
     yield "latexmk", partial(_latexmk, tex)
     for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
         yield "figure", partial(render, drawing, salt=f"{study}/fig-{name}")

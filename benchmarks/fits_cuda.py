@@ -1,8 +1,9 @@
-"""Test the predictions of ``theory --fits`` on a GPU: ``python -m benchmarks.fits_cuda``.
+"""Test ``theory --fits`` on a GPU: ``python -m benchmarks.fits_cuda``.
 
-Takes some minutes.  PyTorch's allocator enforces the limit, so that eight processes can share one
-GPU.  Writes the table ``data/inference_memory/limits-cuda.csv`` and the page ``fits_cuda.md``;
-without a GPU, only the page, from the table.
+``theory --fits`` predicts the largest batch that fits into a limit of memory; here the batches run.
+PyTorch's allocator enforces the limit, far below the GPU's memory, so that eight processes can
+share one GPU.  Takes some minutes.  Writes the table ``data/inference_memory/limits-cuda.csv`` and
+the page ``fits_cuda.md``; without a GPU, only the page, from the table.
 """
 
 import csv
@@ -23,21 +24,28 @@ from report.theory.network import PROBE_BATCH, least_bytes
 
 HERE: Final = Path(__file__).resolve()
 TABLE: Final = DATA / "limits-cuda.csv"
-#: ``reserved``: bytes that the predicted batch reserves by the model of the allocator.  ``least``
-#: and ``peak``: predicted and measured peak (B) at the largest batch that ``ran``.
-COLUMNS: Final = ("network", "mode", "limit", "predicted", "reserved", "ran", "least", "peak")
+COLUMNS: Final = (
+    "network",
+    "mode",  # inference or training
+    "limit",  # of memory (B)
+    "predicted",  # largest batch that fits, by the theory
+    "reserved",  # bytes that the allocator reserves for the predicted batch, by our model of it
+    "ran",  # largest batch that ran
+    "least",  # predicted peak memory of this batch (B), a lower bound
+    "peak",  # measured peak memory of this batch (B)
+)
 
 
 def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
-    """Return a row per limit: the prediction, and the largest batch that ran with its peak."""
+    """Return a row of ``COLUMNS`` per limit, for the network ``name`` and a mode."""
     torch.set_num_threads(1)
-    policy = CapturePolicy(update="foreach")
-    step, channels, theory, theory_at = prepare(name, mode, policy, Options())
+    policy, allocator = CapturePolicy(update="foreach"), Options()
+    step, channels, theory, theory_at = prepare(name, mode, policy, allocator)
     shape, rows = (channels, IMAGE_SIDE, IMAGE_SIDE), []
     step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
     # Memory (B) that libraries such as cuBLAS keep.
-    library_bytes = torch.cuda.memory_allocated() - sum(map(Options().rounded, state_bytes(step)))
+    library_bytes = torch.cuda.memory_allocated() - sum(map(allocator.rounded, state_bytes(step)))
 
     def peak(batch: int, limit: int) -> int | None:
         """Return the peak (B) of a call without the libraries' memory, or None if it failed."""
@@ -56,23 +64,23 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
         finally:
             torch.cuda.set_per_process_memory_fraction(1.0)
 
-    for free_bytes in ROOM_ON_GPU:
+    for free_bytes in ROOM_ON_GPU:  # beyond the peak of the smallest batch
         limit = least_bytes(theory_at(PROBE_BATCH)) + free_bytes
         predicted = theory.fits(limit).largest
         # Some networks cannot train on one image; ``PROBE_BATCH`` images fit into every limit.
         peaks = {batch: peak(batch, limit) for batch in (PROBE_BATCH, predicted, predicted + 1)}
-        ran = max(batch for batch in peaks if peaks[batch] is not None)
+        largest_run = max(batch for batch in peaks if peaks[batch] is not None)
         smallest_failed = predicted
-        while smallest_failed - ran > 1:  # bisect, unless the predicted batch ran
-            middle = (ran + smallest_failed) // 2
+        while smallest_failed - largest_run > 1:  # bisect, unless the predicted batch ran
+            middle = (largest_run + smallest_failed) // 2
             peaks[middle] = peak(middle, limit)
             if peaks[middle] is None:
                 smallest_failed = middle
             else:
-                ran = middle
+                largest_run = middle
         reserved = (theory_at(predicted).cuda or {}).get("reserved")
-        predicted_peak = least_bytes(theory_at(ran))
-        rows.append((name, mode, limit, predicted, reserved, ran, predicted_peak, peaks[ran]))
+        peaks_of_run = least_bytes(theory_at(largest_run)), peaks[largest_run]
+        rows.append((name, mode, limit, predicted, reserved, largest_run, *peaks_of_run))
     return rows
 
 

@@ -31,7 +31,7 @@ from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import close, run
 from experiments.importers.command import import_files
-from experiments.machine.processor import pin_to_one_kind
+from experiments.machine.processor import pin_to_one_kind_of_core
 from experiments.machine.runtime import INSTALL_BY_PACKAGE, INSTALL_COMMAND
 from experiments.theory.command import OPTIONS as THEORY
 from experiments.theory.command import theory
@@ -39,7 +39,7 @@ from report.core.errors import RidgepointError, UsageError
 from report.core.records.record import Address, Licence, Revision, Slug
 from report.core.records.store import read_record
 from report.core.system.commandline import Parser
-from report.core.system.streams import check_output, open_streams
+from report.core.system.streams import check_output_written, open_streams
 
 # The texts below are tables of options; ``report.core.system.commandline`` describes their form:
 # a line per option with its name («!»: required), its value («–»: none), [default] and help.
@@ -126,7 +126,7 @@ def _parse_shard(text: str) -> tuple[int, int]:
     shard = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
     if shard and 1 <= int(shard[1]) <= int(shard[2]):
         return int(shard[1]), int(shard[2])
-    raise ArgumentTypeError(f"{text!r} is no shard; write 1/4 for the first of four")
+    raise ArgumentTypeError(f"{text!r} is not a shard; write 1/4 for the first of four parts")
 
 
 def _parse_share(text: str) -> float:
@@ -144,14 +144,14 @@ def _parse_label(text: str) -> str:
 
 #: Options that name a file or folder to write.
 _OUTPUT_OPTIONS: Final = ("figures", "export_sbatch", "into", "notes", "records")
-#: Value's name in the tables of options → parser of the value; other values are parsed by argparse.
+#: Placeholder of a value in the tables of options above → its parser; argparse parses the rest.
 _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "N": int,
     "MIN": _parser_of(Annotated[float, Meta(gt=0, le=1e6)], "a number of minutes above 0"),
     "I/N": _parse_shard,
     "NAME": _parse_label,
     "STUDY": _parser_of(Slug, "a name of a study"),
-    "ID": _parser_of(Licence, "a licence of SPDX"),
+    "ID": _parser_of(Licence, "an SPDX licence identifier, such as MIT"),
     "URL": _parser_of(Address, "a web address"),
     "PLACE": _parser_of(Annotated[str, Meta(pattern=r"\.py:\w+$")], "of the form FILE.py:FUNCTION"),
     "SHARE": _parse_share,
@@ -173,7 +173,7 @@ def _run(options: Namespace) -> int:
     if options.study is None:
         raise UsageError("Name the study to run, or give --all; run --help lists all options.")
     request = request_of(options)
-    if pinned := pin_to_one_kind():
+    if pinned := pin_to_one_kind_of_core():
         observer.note(pinned)
     if options.dry_run or not (options.resume or options.if_missing):
         request, seconds = forecast(request, observer.note)
@@ -238,7 +238,7 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Namespace], int], str]]] = {
     ),
     "doctor": ("say what this machine can measure, and what disturbs it", doctor, _RECORDS),
     "status": ("list measured and missing shards of a study", status, _STUDY + _RECORDS),
-    "close": ("make records of unfinished runs whose machines are gone", _close, _STUDY + _RECORDS),
+    "close": ("turn unfinished runs of lost machines into records", _close, _STUDY + _RECORDS),
 }
 
 
@@ -249,7 +249,7 @@ def parser(chosen: str = "") -> Parser:
     for name, (description, _, options) in _COMMANDS.items():
         command = commands.add_parser(name, help=description)
         command.add_options(f"--debug  –  show tracebacks\n{options}", _PARSERS)
-        if name == "audit" == chosen:
+        if name == chosen == "audit":  # its epilog reads a file, so build it only if needed
             command.epilog = epilog()
         elif name == "run":
             command.epilog = _EXAMPLES
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str]) -> int:
         parser(*arguments[:1]).parse_args(arguments, options)
         _, run_command, _ = _COMMANDS[options.command]
         code = run_command(options)
-        check_output()
+        check_output_written()
         return code
     except KeyboardInterrupt as interrupt:
         print("Interrupted.", file=sys.stderr)

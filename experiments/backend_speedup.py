@@ -59,7 +59,7 @@ from experiments.harness.study import (
     Policies,
     Session,
 )
-from experiments.harness.timing import Workload, collector_off, cpu_clock, repeat_calls
+from experiments.harness.timing import Workload, cpu_clock, garbage_collection_off, repeat_calls
 from report.core.records.layers import DType, Layer
 from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Factors, Protocol, SeriesByQuantity
@@ -199,7 +199,7 @@ def time_iteration(training: Training, protocol: Protocol) -> SeriesByQuantity:
     first = cpu_clock(workload)
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
-    with collector_off():
+    with garbage_collection_off():
         series = repeat_calls(workload, protocol, cpu_clock)
     return {"first_call_time": (first.wall,), **series}
 
@@ -244,7 +244,7 @@ def time_parts(training: Training, protocol: Protocol) -> SeriesByQuantity:
 
     for time_once in time_passes, time_operations, time_tiny_calls:
         time_once()
-        with collector_off():
+        with garbage_collection_off():
             repeat_calls(Workload(time_once), protocol, cpu_clock)
     # In the order of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
@@ -280,7 +280,7 @@ def time_with_calls(training: Training, calls: int, protocol: Protocol) -> Serie
         time_pair()
     series.clear()
     protocol_of_pairs = msgspec.structs.replace(protocol, maximum_samples=_MOST_PAIRS)
-    with collector_off():
+    with garbage_collection_off():
         repeat_calls(Workload(time_pair), protocol_of_pairs, cpu_clock)
     return {name: tuple(series[name]) for name in workloads}
 

@@ -19,11 +19,12 @@ has returned to the system:
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
   program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
 - ``cure``: a whole ``network`` on a few images, for ``inference`` or ``training`` (``mode``), with
-  and without a tensor of ``freed`` elements that is freed beforehand.
+  and without a tensor of ``freed`` elements that is freed beforehand.  Freeing it is meant to cure
+  the repeated page faults, since glibc then keeps more memory.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
   such a tensor.
-- ``top``: time and pages of the layer around such a batch size, and the bytes at the top of the
-  heap in the same process; in some cases ``small_blocks`` are freed beforehand.
+- ``top``: time and pages of the layer around the start of page mapping, and the bytes at the top of
+  the heap in the same process; in some cases ``small_blocks`` are freed beforehand.
 """
 
 import ctypes
@@ -59,8 +60,8 @@ from report.theory.work import mnist_conv2, square_convolution
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
 #: Batch sizes at which executed work is counted; lackey needs half a second for each image.
 _COUNTED_BATCHES: Final = frozenset({1, 2, 8, *range(16, 257)})
-#: Subjects that are measured only with ``--set``.
-_ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
+#: Subjects that are measured only with ``--set`` (see the module's docstring).
+_SUBJECTS_ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
 
 #: Layers of the subject ``cliff``, described for one image.  Each layer's output is larger than the
 #: input.  The predicted start of "1x1" is above 16 images: with fewer images, PyTorch computes 1×1
@@ -75,8 +76,8 @@ LAYERS: Final[dict[str, Convolution | Linear]] = {
 }
 #: Trimming thresholds to set (MiB).
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
-#: Elements (of 4 B) of the tensor that is freed instead, which raises glibc's thresholds.
-FREED: Final = 8_000_000
+#: Number of float32 numbers in a tensor; freeing it before the calls raises glibc's thresholds.
+FREED_FLOATS: Final = 8_000_000
 #: Batch sizes of whole networks.  A freed tensor was predicted, and seen, to end the pages of
 #: ResNet-18's inference up to 6 images (``SWEPT_NETWORK``).  Predicted for times before they were
 #: measured: at 4 and 6 images inference gains more than a tenth, and at 8 images it gains nothing.
@@ -86,7 +87,7 @@ NETWORK_BATCHES: Final = {"MNIST CNN": (8,), "ResNet-18": (4, 6, 8)}
 #: calls map pages from 8 images on.  With the tensor, calls map no pages up to 160 images, since
 #: glibc keeps two outputs and a copy of the input of 167 images, and map pages again at 256 images,
 #: where glibc maps each output separately.
-SWEPT_LAYER: Final = dict.fromkeys((0, FREED), (4, 8, 16, 64, 128, 160, 192, 256))
+SWEPT_LAYER: Final = dict.fromkeys((0, FREED_FLOATS), (4, 8, 16, 64, 128, 160, 192, 256))
 #: The same for ResNet-18.  Predicted: calls map pages from 4, 5, 5 and 7 images on, where three
 #: outputs of the first convolution exceed the raised threshold less the reserve
 #: (``heap.network_mapping_start``).  Trials on a busy machine had shown this for 4, 6 and 8 million
@@ -95,7 +96,7 @@ SWEPT_NETWORK: Final = {
     0: (4, 8),
     4_000_000: (3, 4),
     **dict.fromkeys((5_000_000, 6_000_000), (4, 5)),
-    FREED: (6, 7, 8),
+    FREED_FLOATS: (6, 7, 8),
 }
 #: Number of small blocks to allocate before the first call, equally many of each size.  Every
 #: second block is freed, so that blocks that oneDNN keeps after a call fit below the input's copy.
@@ -113,8 +114,8 @@ _WITH_SMALL_BLOCKS: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
 #:    than each process that maps none.
 TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
     ({}, (150, 168, 192)),
-    ({"freed": FREED}, (150, 164, 167, 168, 178, 192, 217)),
-    ({"freed": FREED, **_WITH_SMALL_BLOCKS}, (167, 168, 178)),
+    ({"freed": FREED_FLOATS}, (150, 164, 167, 168, 178, 192, 217)),
+    ({"freed": FREED_FLOATS, **_WITH_SMALL_BLOCKS}, (167, 168, 178)),
     ({"threshold": 8}, (19, 21, 22, 24, 28, 33)),
     ({"threshold": 8, **_WITH_SMALL_BLOCKS}, (21, 22, 24)),
     ({"threshold": 2, **_WITH_SMALL_BLOCKS}, (5, 6)),
@@ -254,7 +255,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 
     The subject ``top`` also returns the bytes at the top of the heap after each warm-up call.
     """
-    if factors["subject"] not in _ON_REQUEST:
+    if factors["subject"] not in _SUBJECTS_ON_REQUEST:
         return measure_time(STUDY, factors, session)
     prepare_heap(factors)
     workload = build_workload(STUDY, factors, session.device)
@@ -301,7 +302,7 @@ def prepare_heap(factors: Factors) -> None:
         for size in _SMALL_SIZES:
             blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(count)]
             for block in blocks:
-                ctypes.memset(block, 0, size)  # else calls would touch these pages first
+                ctypes.memset(block, 0, size)  # so that page faults happen here, not in calls
             for block in blocks[::2]:
                 library.free(block)
 
@@ -332,10 +333,10 @@ def free_top(output: Any) -> int:
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Select the memory policies under which a case is timed; with gradients, none."""
-    if factors["subject"] == "cure" and "freed" not in factors:
+    """Select the memory policies under which a case is timed; calls with gradients are untimed."""
+    if factors["subject"] == "cure" and "freed" not in factors:  # compared with a freed tensor
         return ("default", "retained", "jemalloc")
-    if factors["subject"] in _ON_REQUEST:
+    if factors["subject"] in _SUBJECTS_ON_REQUEST:
         return ("default",)
     return "every" if factors["pass"] == "forward" else "none"
 
@@ -350,7 +351,7 @@ _FACTORS: Final = (
     Factor("pass", levels=("forward", "forward_backward")),
     Factor("layer", levels=tuple(LAYERS)),
     Factor("threshold", levels=THRESHOLDS),
-    Factor("freed", levels=(FREED,), any_count=True),
+    Factor("freed", levels=(FREED_FLOATS,), any_count=True),
     Factor("network", levels=("MNIST CNN", "ResNet-18")),
     Factor("mode", levels=("inference", "training")),
 )
@@ -362,7 +363,7 @@ _PROCESSES: Final = {
 }
 _ON_CPU: Final = Experiment(
     subject=subject,
-    factors=(Factor("subject", levels=("layer",), on_request=_ON_REQUEST), *_FACTORS),
+    factors=(Factor("subject", levels=("layer",), on_request=_SUBJECTS_ON_REQUEST), *_FACTORS),
     cases=cases,
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",

@@ -188,7 +188,7 @@ def subject(factors: Factors) -> Subject:
         torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
-        executed=tile if "tile" in factors else None,
+        convert=tile if "tile" in factors else None,
     )
 
 

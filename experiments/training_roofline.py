@@ -189,7 +189,7 @@ def time_layers(factors: Factors, session: Session) -> SeriesByQuantity:
     durations_by_direction = _add_timing_hooks(module, names)
     count = session.protocol.minimum_samples
     short_protocol = msgspec.structs.replace(session.protocol, maximum_samples=count)
-    with timing.collector_off():
+    with timing.garbage_collection_off():
         series = timing.repeat_calls(step, short_protocol, timing.cpu_clock)
     for direction, durations in durations_by_direction.items():
         for name in names:

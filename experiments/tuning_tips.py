@@ -1,10 +1,10 @@
 """Which CPU tuning tips of PyTorch survive?
 
-A case applies a tip of PyTorch's performance tuning guide to a network at a batch size.  As in
-``python -m experiments compare``, one process times two further processes: the network with the
-tip, and the network without the tip.  The tip ``control`` changes nothing; ``exchanged`` changes
-nothing either, and exchanges the two processes.  Factor ``memory``: freed memory is ``returned`` to
-the system, or ``kept`` in both processes.
+A case applies a tip of PyTorch's performance tuning guide to a network at a batch size.  The
+measuring process starts two others, one with the tip and one without, and times their calls
+alternately, as ``python -m experiments compare`` does.  Two tips are checks that change nothing:
+``control``, and ``exchanged``, where the two processes swap their roles.  Factor ``memory``: in
+both processes, freed memory is ``returned`` to the system, or ``kept``.
 """
 
 from __future__ import annotations
@@ -39,11 +39,24 @@ if TYPE_CHECKING:
 
 #: Channels, height and width of an image by network.
 IMAGES: Final = {"MNIST CNN": (1, 28, 28), "ResNet-20": (3, 32, 32), "MobileNetV2": (3, 64, 64)}
+#: Names of the tips in records, each with what the tip changes.
 TIPS: Final = (
-    "control", "exchanged", "no_grad", "inference_mode", "channels_last", "allocator", "threads",
-    "fused", "compiled", "bfloat16", "set_to_none", "in_place", "preallocated", "workers",
-    "flush_denormal",
-)  # fmt: skip
+    "control",  # nothing
+    "exchanged",  # nothing, with the two processes in swapped roles
+    "no_grad",  # no gradients, compared with recorded gradients
+    "inference_mode",  # torch.inference_mode, compared with no_grad
+    "channels_last",  # memory layout of images and weights
+    "allocator",  # glibc keeps freed memory
+    "threads",  # all threads, compared with one
+    "fused",  # batch norms become part of the convolutions before them
+    "compiled",  # torch.compile
+    "bfloat16",  # type of images and weights
+    "set_to_none",  # a training step deletes old gradients, compared with setting them to zero
+    "in_place",  # ReLUs overwrite their inputs
+    "preallocated",  # images are normalised into one buffer, compared with new tensors
+    "workers",  # images are loaded by another process, compared with the same process
+    "flush_denormal",  # denormal numbers count as zero
+)
 #: Tips that are also measured with freed memory kept in both processes.
 KEPT_TIPS: Final = (
     "control", "exchanged", "no_grad", "channels_last", "fused", "compiled", "bfloat16", "in_place",
@@ -54,9 +67,9 @@ TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
 _MEAN, _DEVIATION = 0.1307, 0.3081
 #: Number of random images from which batch norms compute their statistics.
 _STATISTICS_IMAGES: Final = 16
-#: Number of parts in which a loader loads a batch.
+#: A data loader loads each batch in this many parts.
 _LOADED_PARTS: Final = 4
-#: Parameters of mallopt(3), the mapping and trimming thresholds → largest accepted values (B).
+#: Parameters of mallopt(3) for the mapping and trimming thresholds → largest accepted values (B).
 _THRESHOLDS: Final = {-3: 32 * 2**20, -1: 2**31 - 1}
 
 
@@ -101,7 +114,7 @@ def _build_for_inference(name: str) -> nn.Module:
 def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
     """Return a call of a network, with the tip if ``applied``, else the comparison without it.
 
-    Sets what the tip changes in this process and in ``module``.
+    If ``applied``, also changes this process and ``module`` as the tip says.
     """
     import torch
 

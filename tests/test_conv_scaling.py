@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from pytest import approx
 
-from experiments.conv_scaling import FREED, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
+from experiments.conv_scaling import FREED_FLOATS, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as EXPERIMENT
 from experiments.harness import policies
 from report.core.missing import Missing
@@ -174,7 +174,7 @@ def network_cases(batch: int, freed_gain: float | None = None) -> list[Case]:
     plain = factory.case(batch)
     return [
         msgspec.structs.replace(plain, factors=factors, rounds=tuple(before)),
-        msgspec.structs.replace(plain, factors={**factors, "freed": FREED}, rounds=after),
+        msgspec.structs.replace(plain, factors={**factors, "freed": FREED_FLOATS}, rounds=after),
     ]
 
 
@@ -327,10 +327,10 @@ REFUTING_PAGES: Mapping[str, tuple[str, int, dict[str, Any]]] = {
     "start-predicted": ("third", 0, {"layer": "3x3", "threshold": 2, "batch": 6}),
     "pages-announced": ("seventh", 33, {"batch": 167}),
     "small-blocks-join": ("seventh", 33, {"batch": 167, "small_blocks": SMALL_BLOCKS}),
-    "small-network-gains": ("fourth", 33, {"network": "MNIST CNN", "freed": FREED}),
-    "large-network-does-not": ("fourth", 0, {"network": "ResNet-18", "freed": FREED}),
-    "layer-keeps-memory": ("sixth", 33, {"network": "layer", "freed": FREED, "batch": 160}),
-    "network-predicted": ("sixth", 33, {"network": "ResNet-18", "freed": FREED, "batch": 6}),
+    "small-network-gains": ("fourth", 33, {"network": "MNIST CNN", "freed": FREED_FLOATS}),
+    "large-network-does-not": ("fourth", 0, {"network": "ResNet-18", "freed": FREED_FLOATS}),
+    "layer-keeps-memory": ("sixth", 33, {"network": "layer", "freed": FREED_FLOATS, "batch": 160}),
+    "network-predicted": ("sixth", 33, {"network": "ResNet-18", "freed": FREED_FLOATS, "batch": 6}),
 }
 
 
@@ -480,12 +480,12 @@ def test_a_freed_tensor_ends_the_pages_of_the_mnist_cnn_on_a_xeon() -> None:
     """
     for mode in ("inference", "training"):
         case = {"subject": "cure", "network": "MNIST CNN", "mode": mode, "batch": 8}
-        calls = Calls(run_of("823a83fc"), {**case, "freed": FREED})
+        calls = Calls(run_of("823a83fc"), {**case, "freed": FREED_FLOATS})
         assert calls.maps_pages == [False] * 8 and all(calls.without_freed.maps_pages)
         gain = estimate(calls.gain())
         assert not isinstance(gain, Missing) and (gain.low > 1) == (mode == "inference")
     large = {"subject": "cure", "network": "ResNet-18", "mode": "inference", "batch": 8}
-    gain = estimate(Calls(run_of("6afbc6aa"), {**large, "freed": FREED}).gain("retained"))
+    gain = estimate(Calls(run_of("6afbc6aa"), {**large, "freed": FREED_FLOATS}).gain("retained"))
     assert not isinstance(gain, Missing) and 1 < gain.low < 1.1 < gain.value
 
 
@@ -509,7 +509,7 @@ def test_on_a_xeon_one_process_maps_no_pages_at_the_predicted_end() -> None:
 
 def test_two_runs_of_a_xeon_end_the_pages_of_four_and_six_images() -> None:
     """As the text states: the first run has eight processes, the second three times as many."""
-    case = {"subject": "cure", "network": "ResNet-18", "mode": "inference", "freed": FREED}
+    case = {"subject": "cure", "network": "ResNet-18", "mode": "inference", "freed": FREED_FLOATS}
     for digest, processes in (("823a83fc", 8), ("6afbc6aa", 24)):
         for batch in (4, 6, 8):
             calls = Calls(run_of(digest), {**case, "batch": batch})

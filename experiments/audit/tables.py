@@ -32,7 +32,7 @@ _PIPE_TABLE: Final = re.compile(
 _PIPE: Final = re.compile(r"(?<!^)(?<!\\)\|(?!$)")
 #: Beginning of a table in HTML or LaTeX.
 _TABLE_START: Final = re.compile(r"<table\b|\\begin\{(?:tabu|longtabl|tblr)", re.IGNORECASE)
-#: Last cell of a row in HTML, without its end tag.
+#: Last cell of a row in HTML whose end tag is missing; groups: the cell, and its tag's name.
 _OPEN_CELL: Final = re.compile(r"(<(t[dh])\b(?:(?!</?t[dhr]\b)[\s\S])*)(?=</tr)", re.IGNORECASE)
 #: XPath of nested tables and merged cells in HTML.
 _MERGED: Final = (".//table//table", ".//*[@colspan]", ".//*[@rowspan]")
@@ -45,7 +45,7 @@ _ENVIRONMENT: Final = re.compile(
 )
 #: Group in LaTeX with a line break.
 _LINES_IN_CELL: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\\\\(?:[^{}]|\{[^{}]*\})*\}")
-#: Comments, spaces, lines, colours and citations in LaTeX, which are no text of a cell.
+#: Parts of LaTeX to delete, since no cell prints them as text: comments, lines, colours, citations.
 _DECORATION: Final = re.compile(
     r"(?<!\\)%.*|\\addlinespace\b(\[.*?\])?|\\end(first|last)?(head|foot)\b"
     r"|~?\\(cmidrule|cline|rowcolor|cellcolor|h?phantom|cite[pt]?)\b(\(.*?\)|\[.*?\])*\{.*?\}"
@@ -74,7 +74,7 @@ _LARGEST_SHARE: Final = 2
 
 
 class Quantity(ReportedPart, frozen=True):
-    """Quantity of a table; comments in ``data/audit.yaml`` describe the fields."""
+    """Quantity that tables print, such as a rate; ``data/audit.yaml`` describes the fields."""
 
     kind: str
     headings: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def knowledge() -> Knowledge:
 
 
 class Cell(NamedTuple):
-    """Number in units without prefix, size of the printed unit, and text of the cell."""
+    """Number of a cell: for 1.5 kB, ``number`` is 1500, ``scale`` 1000 and ``text`` "1.5 kB"."""
 
     number: Rounded
     scale: Fraction = Fraction(1)
@@ -126,7 +126,10 @@ class Cell(NamedTuple):
 
 
 def read_table(path: Path, number: int = 1) -> TextTable:
-    """Read the ``number``-th table that has rows (from 1); raise ``UsageError`` if that fails."""
+    """Read table ``number`` of a file, counted from 1 among the tables that have rows.
+
+    Raises ``UsageError`` if the table cannot be read.
+    """
     tables = []
     try:
         for rows in _read_tables(path):
@@ -134,7 +137,7 @@ def read_table(path: Path, number: int = 1) -> TextTable:
             if len(table) > 1:
                 tables.append(table)
         if number > len(tables):
-            raise ValueError(f"{len(tables)} tables have rows, so --table {number} is none")
+            raise ValueError(f"{len(tables)} tables have rows, so --table {number} does not exist")
         _require_equal_widths(tables[number - 1])
     except (ValueError, csv.Error, ParseError) as error:  # also UnicodeDecodeError
         raise UsageError(f"{path}: no table can be read: {error}.") from None
@@ -159,7 +162,7 @@ def _read_tables(path: Path) -> Sequence[_Rows]:
         text = _DECORATION.sub("", text).replace("{,}", ",")
         page = _latex_as_html(text)
     elif ending in (".html", ".htm"):
-        page = _OPEN_CELL.sub(r"\1</\2>", text)
+        page = _OPEN_CELL.sub(r"\1</\2>", text)  # add end tags, which HTML lets authors omit
     else:
         raise ValueError("its name must end in .csv, .md, .html or .tex")
     body = fromstring(f"<body>{pandoc(page, '--from=html', '--to=html')}</body>")
@@ -176,8 +179,11 @@ def _read_tables(path: Path) -> Sequence[_Rows]:
 
 
 def _latex_as_html(text: str) -> str:
-    """Convert tables of LaTeX, with unknown commands as text; raises ``ValueError``."""
-    # Definitions of commands, then each table as a simple one with left-aligned columns.
+    """Convert tables from LaTeX to HTML; unknown commands become text.
+
+    Raises ``ValueError`` for a cell of several lines.
+    """
+    # Keep the definitions of commands, and write each table with left-aligned columns only.
     fragments = re.findall(r"\\(?:re)?newcommand\b.*", text)
     for _, rows in _ENVIRONMENT.findall(text):
         if lines := _LINES_IN_CELL.search(rows):

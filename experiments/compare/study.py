@@ -25,7 +25,7 @@ from experiments.harness.study import (
     all_combinations,
 )
 from experiments.machine import runtime
-from experiments.machine.processor import pin_to_one_kind
+from experiments.machine.processor import pin_to_one_kind_of_core
 from report.core.errors import UsageError
 from report.core.records.record import FEWEST_PROCESSES, Factors, Level, SeriesByQuantity
 from report.core.records.store import Stored, digest, read_attachments
@@ -72,7 +72,7 @@ def compare(options: Namespace) -> int:
     """Compare functions and print verdicts, or only a forecast; return 1 if a comparison failed."""
     request = request_of(options)
     observer = Observer(debug=options.debug)
-    if note := pin_to_one_kind():
+    if note := pin_to_one_kind_of_core():
         observer.note(note)
     if not request.resume:
         forecast_comparison(request, observer, may_fail=bool(options.all))
@@ -192,7 +192,7 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     file_name = case_operators.PATTERN.replace("*", stem)
     return (
         CaseFile(f"source-{stem}.py", f"source of {name}", _path(name).read_bytes()),
-        CaseFile(file_name, case_operators.MEANING, case_operators.pack(operators)),
+        CaseFile(file_name, case_operators.FILE_MEANING, case_operators.pack(operators)),
     )
 
 

@@ -126,7 +126,7 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     ceilings: list[Ceiling] = []
     reason = None
     start = quiet.read_counters()
-    with torch.device(device), torch.no_grad(), timing.collector_off():
+    with torch.device(device), torch.no_grad(), timing.garbage_collection_off():
         # Programs are generated one by one, so that only one has its arrays in memory.
         programs = _arithmetic_programs(torch, device, sides, images)
         if moment != "during":

@@ -1,10 +1,10 @@
 """Journal of a run: all results so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
-head of the record, the ceilings (peak rates) before the cases, the memory and files of each case,
-the times of each case in each process, and counts of executed work.  If a run is killed, or power
-fails, at most the case being measured is lost.  The file is hidden, ignored by git, and removed
-once the record is written.
+head of the record (all but its measurements), the ceilings (peak rates) before the cases, the
+memory and files of each case, the times of each case in each process, and counts of executed work.
+If a run is killed, or power fails, at most the case being measured is lost.  The file is hidden,
+ignored by git, and removed once the record is written.
 """
 
 import fcntl
@@ -35,6 +35,7 @@ class Header(
     """First line: the head of the record as known when the run begins, and options of the run."""
 
     counters: CounterChoice = "none"
+    #: Fewest processes under each memory policy that claims compare; 0: as many as the plan says.
     pairs: int = 0
 
     @property
@@ -51,9 +52,10 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 
 
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
-    """Outcome of a case (by its number) apart from times and counts, with the case's files.
+    """Memory, layers and files of a case, which has the number ``case`` in its run.
 
-    ``unfiled`` is the reason if a case that should write files wrote none.
+    ``outcome`` has no times and counts.  ``unfiled`` says why a case that should write files wrote
+    none.
     """
 
     case: int
@@ -115,7 +117,7 @@ class Journal:
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
-        """Open or create the file, and lock it; raises ``MeasurementError`` if it is locked."""
+        """Open or create the file, and lock it; raises ``MeasurementError`` if another run has."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         self._stream = self.path.open("xb" if new else "ab", buffering=0)

@@ -36,7 +36,7 @@ def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
-    """Capture a case's layers on the meta device, without memory; () if one has no description."""
+    """List a case's layers by a run on the meta device; () if one layer is of an unknown kind."""
     if study.plan.layers is not None:
         return study.plan.layers(factors)
     if study.subject is None:
@@ -100,10 +100,10 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
 
 
 def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
-    """Convert the executed module and its inputs to the subject's layout."""
+    """Return the module that runs, and its inputs, in the subject's layout."""
     import torch
 
-    module = subject.executed(subject.module) if subject.executed else subject.module
+    module = subject.convert(subject.module) if subject.convert else subject.module
     if subject.layout == "contiguous":
         return module, subject.inputs
     layout: Any = torch.channels_last
@@ -145,8 +145,8 @@ def refuse_emulated(subject: Subject, device: Device) -> None:
 def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload]:
     """Build the module to train, and a step on images ``(N, 3, H, W)`` that returns the loss.
 
-    A step is one of stochastic gradient descent with momentum and weight decay on the cross
-    entropy.  It drops the old gradients first, which saves memory.  Before each step, the labels
+    The step is stochastic gradient descent with momentum and weight decay on the cross entropy.  It
+    drops the old gradients first, which saves memory.  Before each step, the labels
     become new random numbers: otherwise the network learns the batch by heart within a few steps,
     the gradients vanish, and a device computes faster with zeros than with other numbers.  Weights,
     gradients and momentum are float32 in every precision.

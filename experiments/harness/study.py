@@ -1,4 +1,9 @@
-"""Definition of a study for the harness: factors, plans, and how to measure one case."""
+"""Definition of a study for the harness: factors, plans, and how to measure one case.
+
+A case is a combination of levels (values) of the study's factors, such as the batch size.  A plan
+says how a full and a quick run measure the cases.  Under a memory policy, the C library keeps freed
+memory or returns it to the system.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +34,9 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 #: Size of the operations that measure peak rates (ceilings).
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
-#: Cases whose executed work is counted; ``auto``: those that take a few minutes.
+#: Cases whose executed operations are counted; ``auto``: as many as take a few minutes.
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
-#: Memory policies: all of the plan, its main policy, none, or a list; see ``Experiment.policies``.
+#: Memory policies under which a case is timed: all of the plan, its main policy, none, or a list.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
 #: Levels of each factor.
 Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
@@ -65,7 +70,7 @@ class Factor:
         return (*self.levels, *self.on_request)
 
     def parse(self, text: str) -> Level:
-        """Return the level called ``text``; raises ``UsageError`` with the possible levels."""
+        """Return the level that is written ``text``; raise ``UsageError`` if there is none."""
         for level in self.possible:
             if text == str(level):
                 return level
@@ -135,11 +140,16 @@ Precision: TypeAlias = Literal["float32", "tfloat32", "bfloat16", "float16"]
 class Subject:
     """Computation of one call of a case.
 
-    ``module`` is called with ``inputs``, whose first axis counts images.  The mode is ``forward``
-    under ``torch.no_grad()``; ``forward_backward`` from a fixed random gradient of the output;
-    ``step`` of training by stochastic gradient descent on the cross entropy; or a function that is
-    called instead.  ``executed`` converts ``module`` into the module that runs, for example by
-    compiling; the record contains the layers of ``module``.  A single layer is called ``name``.
+    ``module`` is called with ``inputs``, whose first axis counts images.  The ``mode`` is one of:
+
+    - ``forward``: a forward pass without gradients;
+    - ``forward_backward``: both passes, the second from a fixed random gradient of the output;
+    - ``step``: a training step of stochastic gradient descent on the cross entropy;
+    - a function, which is called instead of the module.
+
+    ``convert`` returns the module that runs in place of ``module``, for example compiled; the
+    record contains the layers of ``module``.  ``name`` is the layer's name in the record if
+    ``module`` is a single layer.
     """
 
     module: nn.Module
@@ -147,7 +157,7 @@ class Subject:
     mode: Mode = "forward"
     layout: Layout = "contiguous"
     precision: Precision = "float32"
-    executed: Callable[[nn.Module], nn.Module] | None = None
+    convert: Callable[[nn.Module], nn.Module] | None = None
     name: str = "layer"
 
 
@@ -161,9 +171,11 @@ def all_combinations(levels: Levels) -> tuple[Factors, ...]:
 class Plan:
     """Measurement settings of a study's cases, where the defaults do not fit.
 
-    - ``quick_claims``: titles of the claims that a quick run can decide.  These claims compare
-      cases under the memory policies of the quick plan.  ``margin`` is the smallest difference
-      (share) that matters to them, for which a full run measures enough pairs of processes.
+    - ``quick_claims``: titles of the claims (statements of the paper that records are tested
+      against) that a quick run can decide.  They compare cases under the memory policies of the
+      quick plan.
+    - ``margin``: smallest relative difference that matters to these claims.  A full run measures as
+      many pairs of processes as are needed to detect this difference.
     - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
       operations that measure peak rates in a full run; a quick run measures small ones, or none.
     - ``timed_under``: memory policies under which cases are timed.  ``is_counted``: whether the
@@ -174,7 +186,8 @@ class Plan:
       ``times`` in each of several processes; an exception becomes the case's outcome.
     - ``layers`` describes the layers of a case in place of its module.
     - ``files`` returns files of a case for the record's folder.
-    - ``images`` is the level of the factor ``dataset`` for the user's images (``--data``).
+    - ``images`` is the level of the factor ``dataset`` that stands for the user's own images, which
+      are given by ``--data``.
     """
 
     quick_claims: tuple[str, ...] = ()
@@ -199,8 +212,8 @@ class Experiment:
     ``subject`` builds the computation of a case; it is None if functions of ``plan`` measure.  The
     harness sets torch's seed and default device first: the measured device, or the meta device to
     capture layers.  ``cases`` selects the combinations of levels to measure, in order; by default
-    all.  ``case_name`` names a case in the progress of a run.  ``on_gpu`` is the study as a GPU
-    measures it, if that differs.
+    all.  ``case_name`` names a case in the progress of a run.  ``on_gpu`` is the form of the study
+    for a GPU, if it differs.
     """
 
     subject: Callable[[Factors], Subject] | None
@@ -227,7 +240,7 @@ class Experiment:
         return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
 
     def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
-        """Return the number of processes per policy: at least ``pairs`` if claims compare it."""
+        """Return the number of processes per policy: at least ``pairs`` under compared policies."""
         processes = dict(protocol.processes)
         for policy in processes.keys() & self.plan.quick.processes:
             processes[policy] = max(processes[policy], pairs)
@@ -251,5 +264,5 @@ class Experiment:
         return levels
 
     def on(self, device: Device) -> Experiment:
-        """Return the study as ``device`` measures it."""
+        """Return the form of the study for ``device``."""
         return self.on_gpu if device == "cuda" and self.on_gpu is not None else self

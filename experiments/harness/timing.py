@@ -24,7 +24,7 @@ WARMUP_SHARE: Final = 0.5
 _ENERGY_S: Final = 0.2
 #: Number of recent calls that must not be faster than the earlier calls.
 _LAST_CALLS: Final = 3
-#: Smallest share by which a recent call is faster in earnest.
+#: Smaller gains in speed (share of the time) count as scatter.
 _GAIN: Final = 0.02
 
 
@@ -74,7 +74,8 @@ def cpu_clock(workload: Workload) -> CallTime:
 def cuda_clock(workload: Workload) -> CallTime:
     """Time one call by the device's clock, from before the first to after the last kernel.
 
-    The time includes gaps between kernels, where the device waits for the host (small batches).
+    The time includes gaps between kernels, where the device waits for the host, as with small
+    batches.
     """
     import torch
 
@@ -96,11 +97,11 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up, then time the samples of a case.
 
-    On a GPU, also returns the GPU's state before the warm-up, before and after the samples.  Where
-    energy is counted, also returns the energy per call.
+    On a GPU, also returns the GPU's state at three moments: before the warm-up, after it, and after
+    the samples.  Where energy is counted, also returns the energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
-    with collector_off():
+    with garbage_collection_off():
         warm_up(lambda: clock(workload).wall, protocol)
         states.append(sensors.read(device))
         energy, start = sensors.read_energy(device), time.monotonic()
@@ -152,7 +153,7 @@ def repeat_calls(
 
 
 @contextmanager
-def collector_off(generation: int = 2) -> Iterator[None]:
+def garbage_collection_off(generation: int = 2) -> Iterator[None]:
     """Collect garbage up to ``generation`` (2 is the oldest); collect none inside the context."""
     gc.collect(generation)
     enabled = gc.isenabled()

@@ -1,9 +1,9 @@
-"""Processor, caches, operating system, and the state of processors that changes times.
+"""Processor, caches, operating system, and the settings of processors that affect measured times.
 
 Linux shows these facts below /proc and /sys; other systems show little more than names.
 
 Cloud processors of several generations have the same name, «AMD EPYC»; family, model, flags and
-caches distinguish the generations.  A fact that the system does not show is null.
+caches distinguish the generations.  A fact that the system does not show is None (null in records).
 """
 
 import os
@@ -221,7 +221,7 @@ def with_throttling(head: AnyHead, count_before: int | None) -> AnyHead:
     return msgspec.structs.replace(head, environment=facts)
 
 
-def pin_to_one_kind(root: Path = _ROOT) -> str | None:
+def pin_to_one_kind_of_core(root: Path = _ROOT) -> str | None:
     """Bind this process and its children to the fastest kind of core, and describe these cores.
 
     Threads on slower cores would delay all other threads at the end of every parallel loop.

@@ -1,6 +1,9 @@
-"""Arguments of a network's capture, and the theory of a captured network.
+"""Capture a network's operators, and compute its theory.
 
-A theory is refused if torch's own FLOP counter disagrees.  Importing this module imports no torch.
+A capture lists the operators that a network calls, with the shapes of their tensors, and runs
+without data or memory for them.  A theory is the work, traffic, memory and least time that follow
+from this list.  A theory is refused if torch's own FLOP counter disagrees.  Importing this module
+imports no torch.
 """
 
 from __future__ import annotations
@@ -31,15 +34,17 @@ Update: TypeAlias = Literal["single", "foreach", "fused"]
 class CapturePolicy:
     """Choices that change the memory of a network; all but ``autocast`` are about training steps.
 
-    - ``autocast``: type in which operators compute if autocast considers this type safe;
+    - ``autocast``: dtype in which operators compute where ``torch.autocast`` considers it safe;
     - ``optimizer``: the optimiser that updates the parameters;
-    - ``update``: how it does so, ``single`` (parameters one by one), ``foreach`` (as lists) or
-      ``fused`` (one kernel); None is PyTorch's default;
+    - ``update``: how the optimiser updates them, ``single`` (parameters one by one), ``foreach``
+      (as lists) or ``fused`` (one kernel); None is PyTorch's default;
     - ``accumulate``: number of batches before an update, 1 to 1000;
     - ``checkpoint``: names of modules whose activations the backward pass computes again;
-    - ``gradients_only``: differentiate the result also by the inputs, without loss and update.
+    - ``gradients_only``: run only a forward and a backward pass, without loss and update; also
+      compute the gradients of the inputs.
 
-    Raises ``UsageError`` if ``accumulate`` is out of range, and for Adafactor's missing ``fused``.
+    Raises ``UsageError`` if ``accumulate`` is out of range, and for ``fused`` with Adafactor, which
+    has no such update.
     """
 
     autocast: str | None = None
@@ -158,7 +163,7 @@ def capture_theory(
 
 
 def agreed_theory(captured: Capture) -> Theory:
-    """Return the theory of a capture, with which torch's own counter agrees.
+    """Return the theory of a capture, checked by torch's own FLOP counter.
 
     Raises ``MeasurementError`` for the first operator whose FLOPs differ from torch's count, and
     for products of complex numbers.

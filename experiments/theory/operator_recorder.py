@@ -65,7 +65,7 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 
 class FakeMode(FakeTensorMode):
-    """PyTorch's mode for fake tensors; also refuses types of elements that real kernels refuse.
+    """PyTorch's mode for fake tensors; also refuses dtypes that real kernels refuse.
 
     ``unseen`` is the name of an operator called in another thread, which no recorder sees; empty if
     there was none.
@@ -83,6 +83,7 @@ class FakeMode(FakeTensorMode):
         # The recorder sees operators in autograd's threads, where a node is being computed.
         if get_ident() != self._thread and torch._C._current_autograd_node() is None:
             self.unseen = str(func)
+        # Most operators that call a function, such as cond, bring their own code for fake tensors.
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         if func is _aten._nnpack_available.default:  # called when PyTorch selects a convolution
@@ -93,11 +94,11 @@ class FakeMode(FakeTensorMode):
             if not _TYPE_CHECKS[func](types_read):
                 names = " with ".join(sorted(map(str, types_read)))
                 raise RuntimeError(
-                    f"{func} cannot compute {names}; convert its tensors to one type of floats."
+                    f"{func} cannot compute {names}; convert its tensors to one float dtype."
                 )
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
-            # PyTorch infers a result in the input's axis order; the CPU kernel returns contiguous.
+            # PyTorch's fake result keeps the input's axis order; the CPU's result is contiguous.
             normalised, *statistics = result
             with torch._C._DisableTorchDispatch():
                 bare = torch.empty(normalised.shape, dtype=normalised.dtype, device="meta")
@@ -156,7 +157,7 @@ def _are_real(types: set[torch.dtype]) -> bool:
     return types.isdisjoint((torch.bool, torch.complex64, torch.complex128))
 
 
-#: Operator → test of the element types that its kernel computes; for fake tensors of other types,
+#: Operator → test of the dtypes that its kernel can compute.  For fake tensors of other dtypes,
 #: PyTorch would infer a result instead of raising an error.
 _TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
     _aten.mm.default: _are_equal,
@@ -186,7 +187,7 @@ class _StorageNumbers:
     references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
-        """Return the number of a tensor's storage; with ``watch``, record when it is freed."""
+        """Return the number of a tensor's storage; with ``watch``, ``freed`` lists it later."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address not in self.numbers:
@@ -194,7 +195,7 @@ class _StorageNumbers:
             self.sizes.append(storage.nbytes())
 
             def note_freed(reference: object) -> None:
-                present_number = self.numbers.pop(address)
+                present_number = self.numbers.pop(address)  # may have changed in ``merge``
                 if watch:
                     self.freed.append((number, present_number))
 
@@ -215,7 +216,10 @@ class _StorageNumbers:
 
 
 class Recorder(TorchDispatchMode):
-    """Dispatch mode that records every operator that ``step`` calls while the mode is active."""
+    """Dispatch mode that records every operator that ``step`` calls while the mode is active.
+
+    A step is one call of a network, or one training step; the same step runs several times.
+    """
 
     supports_higher_order_operators = True
 
@@ -230,13 +234,14 @@ class Recorder(TorchDispatchMode):
         self.flops: dict[int, int] = {}
         #: Number of operators in the forward pass, and the allowed maximum.
         self.forward_count, self.forward_limit = 0, sys.maxsize
-        #: Batch of the inputs if growth with the batch is checked, else 0.
+        #: Batch size with which modules whose sequence axis contains the batch are refused, or 0.
         self.batch = 0
         self._step = step
         self._names = {id(member): name for member, name in module_names(step.module).items()}
         #: Names of the modules that are being called, outermost first.
         self._module_stack: list[str] = []
-        #: Sequence number of autograd's nodes → module called from this number on, ascending.
+        #: Pairs of a sequence number, ascending, and a module: autograd creates the nodes from this
+        #: number on in the module's call.
         self._modules_by_node: list[tuple[int, str]] = []
         self._storages = _StorageNumbers()
         #: Storages that the backward pass allocated.
@@ -244,7 +249,7 @@ class Recorder(TorchDispatchMode):
         self._inputs: tuple[Tensor, ...] = ()
 
     def begin(self, inputs: Sequence[torch.Tensor], *, records: bool = True) -> None:
-        """Number the storages of parameters and buffers (in ``Module.to``'s order), then of inputs.
+        """Assign numbers to storages: parameters and buffers in ``Module.to``'s order, then inputs.
 
         Buffers are watched, since a call that replaces a buffer frees the old one.
         """
@@ -257,9 +262,10 @@ class Recorder(TorchDispatchMode):
     def restart(self, state: Iterable[torch.Tensor]) -> None:
         """Move all operators to the history, and record from here on.
 
-        ``state`` are the tensors that the first step left, such as gradients, which can be freed.
+        ``state``: tensors that remain from the first step, such as gradients; the next step may
+        free them.
         """
-        self._storages.take_freed()
+        self._storages.take_freed()  # forget what the first step freed
         self.history, self.operators = tuple(self.operators), []
         self.flops.clear()
         self.records, self.forward_count = True, 0
@@ -276,14 +282,17 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def tracking_modules(self) -> Iterator[None]:
-        """Track which module is being called; unknown modules count as their caller."""
+        """Track which module is being called.
+
+        Operators of a module that is not part of the network are attributed to its caller.
+        """
 
         def enter(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             name = self._names.get(id(module))
             self._module_stack.append(self._current_module() if name is None else name)
             note_module()
             if self.batch and getattr(module, "batch_first", None) is False:
-                self._refuse_growing_sequence(module, arguments)
+                self._refuse_growing_sequence(module, arguments)  # such as an LSTM
 
         def leave(module: nn.Module, arguments: object, result: object) -> None:
             self._module_stack.pop()
@@ -292,6 +301,7 @@ class Recorder(TorchDispatchMode):
         def note_module() -> None:
             """Remember the module in whose call autograd will create its next nodes."""
             number = torch._C._autograd._get_sequence_nr()
+            # Outside all modules, the loss is being computed.
             module = self._module_stack[-1] if self._module_stack else operations.LOSS
             self._modules_by_node.append((number, module))
 
@@ -322,7 +332,8 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         """Call an operator and record the call.
 
-        Raises ``MeasurementError`` for an operator that calls a function, and above the limit.
+        Raises ``MeasurementError`` for an operator that calls a user's function, and for more
+        forward operators than the limit.
         """
         keywords, phase = kwargs or {}, self._step.phase
         if isinstance(func, HigherOrderOperator) and func.name() not in _FLEX_ATTENTION:
@@ -382,7 +393,7 @@ class Recorder(TorchDispatchMode):
         """Record a call with its arguments and result, and the storages freed before the call."""
         phase = self._step.phase
         schema = () if isinstance(func, HigherOrderOperator) else func._schema.arguments
-        # Without a schema, it is attention, whose first arguments have these names.
+        # An operator without a schema is attention, whose first arguments have these names.
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
@@ -393,7 +404,7 @@ class Recorder(TorchDispatchMode):
                 settings[name] = _convert_setting(value)
                 continue
             reads[name] = tensors
-            # Of a list of tensors and None, also record which items are None.
+            # A list of tensors may contain None; then also record which items are None.
             if isinstance(value, list) and any(item is None for item in value):
                 settings[name] = tuple(None if item is None else True for item in value)
         first_new = len(self._storages.sizes)
@@ -451,9 +462,9 @@ class Recorder(TorchDispatchMode):
         return self._modules_by_node[earlier - 1][1] if earlier else operations.LOSS
 
     def _describe(self, tensor: torch.Tensor, *, watch: bool = True) -> Tensor:
-        """Convert a tensor for the record; with ``watch``, record when its storage is freed.
+        """Describe a tensor for the record; with ``watch``, also note when its storage is freed.
 
-        Raises ``MeasurementError`` for an unknown type of elements and for sparse tensors.
+        Raises ``MeasurementError`` for an unknown dtype and for sparse tensors.
         """
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in ITEM_BYTES or tensor.layout != torch.strided:
@@ -482,7 +493,7 @@ def _operator_name(func: Any) -> str:
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name, or with three names and the number of further ones."""
+    """Return every module with its name; a shared module has up to three names and their number."""
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)

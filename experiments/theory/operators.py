@@ -1,8 +1,9 @@
-"""Capture the operators of any network on tensors without memory; imports torch.
+"""Capture: list the operators that a network calls, with the tensors they read and write.
 
-A network runs on fake tensors (device, shape and layout, but no elements) under a recorder that
-sees every operator.  Python code holds fake tensors as long as it would hold real ones, so the
-recorder sees storages freed between the same operators.  Nothing is computed or allocated.
+The theory of work, traffic and memory is computed from this list.  A network runs on fake tensors
+(device, shape and layout, but no elements) under a recorder that sees every operator.  Python code
+holds fake tensors as long as it would hold real ones, so the recorder sees storages freed between
+the same operators.  Nothing is computed or allocated.
 """
 
 import gzip
@@ -25,7 +26,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from experiments.harness.timing import collector_off
+from experiments.harness.timing import garbage_collection_off
 from experiments.networks.capture import capture_layers
 from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, build_network
 from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
@@ -58,10 +59,10 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: Networks of which papers use the layers, but not the operators.
-_WITHOUT_OPERATORS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
-#: Network → further image sizes (pixels per side) to capture, besides the network's own size.
-_FURTHER_SIZES: Final = {"ResNet-20": (224,), **dict.fromkeys(_WITHOUT_OPERATORS, (64,))}
+#: Networks whose layers appear in papers, but not their operators.
+_LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
+#: Network → image sizes (pixels per side) at which papers use it, besides the network's own size.
+_FURTHER_SIZES: Final = {"ResNet-20": (224,), **dict.fromkeys(_LAYERS_ONLY, (64,))}
 #: A forward pass may call twice as many operators as the probe, plus this number.
 _EXTRA_OPERATORS: Final = 1000
 
@@ -98,6 +99,7 @@ def capture(
         network=recorder.network(),
         conditions=_conditions(allocator),
         history=recorder.history,
+        # Only a capture on a GPU shows which operators recurrent modules call there.
         other_on_gpu=() if device.type == "cuda" else _recurrent_modules(module),
         compiled=compiled,
         classes={name: type(member).__name__ for member, name in module_names(module).items()},
@@ -108,7 +110,7 @@ def capture(
 def _record_step(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
-    """Run a step on fake tensors; return the recorders of the step and of the probe."""
+    """Run a step, and first ``probe`` (a small batch), on fake tensors; return both recorders."""
     mode = FakeMode()
     recorder, probe_recorder, third_recorder = Recorder(step), Recorder(step), Recorder(step)
     try:
@@ -120,7 +122,7 @@ def _record_step(
         with (
             mode,
             torch.compiler.set_stance("force_eager"),
-            collector_off(0),  # tensors are freed with their last reference
+            garbage_collection_off(0),  # tensors are freed with their last reference
             _use_gpu_operators(step.gpu, device),
         ):
             if probe_tensors:
@@ -317,8 +319,8 @@ def build_module(build: Build) -> nn.Module:
 class ReplayedStep:
     """Call of a module in evaluation mode or, if ``trains``, a training step; run repeatedly.
 
-    ``gpu`` selects PyTorch's defaults on a GPU.  ``phase`` is the phase of the present run,
-    ``gradient`` the gradient from which the backward pass begins if there is no loss.
+    ``gpu`` selects PyTorch's defaults on a GPU.  ``phase`` is the pass that runs now, or the
+    update.  ``gradient`` is the gradient from which the backward pass begins if there is no loss.
     """
 
     module: nn.Module
@@ -354,7 +356,10 @@ class ReplayedStep:
         self.run(tensors)
 
     def state(self) -> Iterator[torch.Tensor]:
-        """Yield the tensors of optimiser state and the gradients, except step counts on a CPU."""
+        """Yield the tensors that remain after a step: optimiser state and gradients.
+
+        For a GPU, step counts that PyTorch keeps on the CPU are omitted.
+        """
         for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
                 on_cpu = self.gpu and name == "step" and self.policy.update_on(self.gpu) != "fused"
@@ -365,7 +370,7 @@ class ReplayedStep:
             yield self.gradient
 
     def forward(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Return the result of a call, or the loss of a training step."""
+        """Call the module; return its result, or the loss if there is one."""
         cast: AbstractContextManager[object] = nullcontext()
         if self.policy.autocast is not None:
             dtype = getattr(torch, self.policy.autocast)
@@ -375,7 +380,7 @@ class ReplayedStep:
             return _loss(result) if self.trains and not self.policy.gradients_only else result
 
     def run(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Call the module; or drop gradients, run forward and backward pass, and update."""
+        """Call the module or, if ``trains``, drop gradients, run both passes and update."""
         self.phase = "forward"
         if not self.trains:
             self.forward(tensors)
@@ -395,7 +400,7 @@ class ReplayedStep:
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
     def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run forward, then backward from a gradient of ones, which further runs use again."""
+        """Run both passes; the backward pass begins from ones, which later runs use again."""
         for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())
@@ -424,7 +429,7 @@ def _loss(result: object) -> torch.Tensor:
 
 
 def write_networks() -> None:
-    """Capture the papers' networks into files; raise ``MeasurementError`` if one does not scale."""
+    """Write captures of the papers' networks; raise an error as ``_capture_scalable`` does."""
     layouts: tuple[Layout, ...] = get_args(Layout)
     unchanged_variants = []
     for layout in layouts:
@@ -434,7 +439,7 @@ def write_networks() -> None:
             with torch.device("meta"):
                 inputs = torch.empty((1, channels, size, size))
                 layers = capture_layers(build_network(name).eval(), inputs)
-            variants = [] if name in _WITHOUT_OPERATORS else list(unchanged_variants)
+            variants = [] if name in _LAYERS_ONLY else list(unchanged_variants)
             if size == own_size:
                 for layout, change in product(layouts, CHANGES.get(name, ())):
                     variants.append(Variant(layout, "float32", change))

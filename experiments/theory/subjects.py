@@ -1,4 +1,7 @@
-"""Capture the operators of cases whose layers a record cannot describe, and of users' functions."""
+"""Capture the operators that a measured case or a user's function calls, with their tensors.
+
+Records of most cases describe layers instead; studies whose layers have no description need this.
+"""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +17,13 @@ from experiments.theory.networks import with_layout
 from report.core.errors import MeasurementError, words_of
 from report.core.records.operations import Network
 from report.core.records.record import Factors
-from report.instruments.case_operators import MEANING, NO_TENSORS, CaseOperators, file_name, pack
+from report.instruments.case_operators import (
+    FILE_MEANING,
+    NO_TENSORS,
+    CaseOperators,
+    file_name,
+    pack,
+)
 
 
 def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
@@ -22,7 +31,7 @@ def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
     if result.outcome.status != "ok":
         return result
     content = pack(capture_case(study, result.outcome.factors))
-    file = CaseFile(file_name(result.case), MEANING, content)
+    file = CaseFile(file_name(result.case), FILE_MEANING, content)
     return msgspec.structs.replace(result, files=(*result.files, file))
 
 

@@ -24,7 +24,7 @@ from report.theory.network import Theory
 #: Pattern of the files' names.
 PATTERN: Final = "operators-*.json.gz"
 #: Description of the file in the record.
-MEANING: Final = "operators of one call, captured on tensors without memory"
+FILE_MEANING: Final = "operators of one call, captured on tensors without memory"
 #: Reason why functions of other packages, such as NumPy, have no theory.
 NO_TENSORS: Final = "theory needs a function of PyTorch's tensors"
 _REMEDY: Final = "restore the file with git, or measure again"

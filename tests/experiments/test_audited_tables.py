@@ -259,7 +259,7 @@ def test_tables_of_all_formats_are_read(
             read_table(path)
         return
     assert read_table(path) == [("GPU", "MFU (%)"), ("H200", "21.2"), ("A100, SXM", result)]
-    with pytest.raises(UsageError, match="--table 2 is none"):
+    with pytest.raises(UsageError, match="--table 2 does not exist"):
         read_table(path, 2)
 
 

@@ -197,7 +197,7 @@ def test_a_run_uses_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
         machine.os, "sched_setaffinity", lambda _, cpus: pinned.append(cpus), raising=False
     )
     message = "The processor has cores of 2 kinds; measuring on P: 0-1."
-    assert machine.pin_to_one_kind() == message and pinned == [{0, 1}]
+    assert machine.pin_to_one_kind_of_core() == message and pinned == [{0, 1}]
 
 
 def test_conditions_that_slow_processors_are_recorded_and_reported(

@@ -1,8 +1,8 @@
 """Standard streams that never stop a command, and a check that packages are installed.
 
 Output that cannot be written is dropped, so that a command can finish its work.  A command whose
-result is the output calls ``check_output``, which fails if output was dropped.  Characters outside
-the encoding of a stream are printed as escapes.
+result is the output calls ``check_output_written``, which fails if output was dropped.  Characters
+outside the encoding of a stream are printed as escapes.
 """
 
 import io
@@ -54,7 +54,7 @@ def open_streams() -> None:
         setattr(sys, name, stream)
 
 
-def check_output() -> None:
+def check_output_written() -> None:
     """Raise ``OutputError`` if standard output dropped a part of the output."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
