@@ -149,8 +149,6 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArra
     return scaled
 
 
-# ------------------------------------------------------------------------------- MNIST's own files
-
 #: Magic numbers of IDX files; the last byte of each is the number of sizes in the header.
 _MAGIC: Final = {"labels": 2049, "images": 2051}
 

@@ -294,9 +294,6 @@ def _fill_heap() -> None:
         library.malloc(_MAPPED - 64)  # just below the size that is mapped separately
 
 
-# ------------------------------------------------------------------------------------------ plan
-
-
 _FACTORS: Final = (
     Factor("sweep", levels=tuple(_SWEEPS)),
     Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),

@@ -1,6 +1,7 @@
 """Check a row of a table: recompute the claims, and list changes that explain a difference.
 
-A claim is a number of the row that follows from other numbers of the row.
+A claim is a printed number that other numbers of the same row determine.  Formulas, units and
+possible changes are listed in ``data/audit.yaml``.
 """
 
 import re
@@ -19,16 +20,15 @@ from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
 
-#: Quantities without which a number cannot be computed; an item may name alternatives joined by
-#: "or".
+#: Quantities that must be given before a number can be computed; "a or b" needs only one of both.
 Missing: TypeAlias = tuple[str, ...]
-#: Numbers of a row by quantity, as totals over the row's devices.  Numbers from a data sheet have
-#: the line of the data sheet as text.
+#: Quantity → its number in a row, or what is missing for it.  Numbers are totals over the row's
+#: devices.  The text of a number from a data sheet is the line of the sheet.
 Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
-#: Formulas for the forward operations per token or image; usually not all can be computed.
+#: Formulas for the operations of a forward pass per token or image; a row suits only some.
 _WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
 
@@ -40,7 +40,7 @@ class AuditedRow(NamedTuple):
     known: Known
 
     def operations_per_item(self) -> dict[str, float]:
-        """Return the forward operations per token or image for each possible way of counting."""
+        """Count the operations of a forward pass per token or image, by each possible formula."""
         operations = {}
         for formula in _WAYS_TO_COUNT:
             result = compute(formula, self.known, [])
@@ -50,7 +50,10 @@ class AuditedRow(NamedTuple):
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula, adding its quantities' formulas to ``used``; or return what is missing."""
+    """Compute a formula, or return what is missing.
+
+    Appends the formulas by which its quantities were computed to ``used``.
+    """
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
         value = _quantity(name, known, used)
@@ -62,10 +65,10 @@ def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
 
 
 def _quantity(name: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Return a quantity: the known number, or else by the first formula whose inputs are known.
+    """Return the known number of a quantity, or compute it by the first formula with known inputs.
 
-    If no formula can be computed, return the shortest list of missing quantities.  If one quantity
-    would be enough in several formulas, name these as alternatives.
+    If no formula can be computed, return the shortest list of missing quantities.  If several
+    formulas each lack only one quantity, name these quantities as alternatives.
     """
     known_value = known.get(name)
     if isinstance(known_value, Cell):
@@ -75,7 +78,7 @@ def _quantity(name: str, known: Known, used: list[str]) -> Rounded | Missing:
     for formula in quantity.formulas if quantity else ():
         value = compute(formula, known, used)
         if isinstance(value, Rounded):
-            rating = known.get(formula)  # a formula may be the name of a number of a data sheet
+            rating = known.get(formula)  # the formula may be a data sheet's number
             line = rating.text if isinstance(rating, Cell) else ""
             used.insert(0, f"{name} = {line or formula}")
             return value
@@ -92,7 +95,10 @@ def _quantity(name: str, known: Known, used: list[str]) -> Rounded | Missing:
 def audited_row(
     texts: Mapping[str, str], headings: Mapping[str, str], cells: Mapping[str, str]
 ) -> AuditedRow:
-    """Collect the known numbers of a row: cells, words, data sheets, theory and configuration.
+    """Collect the numbers that are known about a row.
+
+    They come from its cells and words, from data sheets of devices, from the theory of a network,
+    and from the configuration file of a transformer.
 
     ``texts`` and ``headings`` map quantities to texts and headings; ``cells`` maps headings to
     texts.
@@ -134,12 +140,15 @@ def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
     word, words = texts.get(name, "").casefold(), knowledge().quantities[name].words
     if word in words:
         return words[word]
-    return (f"{name} ({word!r} is none of {', '.join(words)})" if word else name,)
+    return (f"{name} ({word!r} is not one of {', '.join(words)})" if word else name,)
 
 
 @cache
 def _multiply_adds(name: str) -> Cell | Missing:
-    """Return the multiply-adds of one image by theory; a table must not run a file of code."""
+    """Compute the multiply-adds of a network for one image.
+
+    Names of Python files are refused, since auditing a table must not run code that it names.
+    """
     from experiments.theory import theory_of
     from experiments.theory.networks import find_network, users_code
 
@@ -157,7 +166,7 @@ def _multiply_adds(name: str) -> Cell | Missing:
 
 
 def _attention(path: Path, sequence: Cell | Missing, causal: bool) -> Cell | Missing:
-    """Return forward operations per token, with attention, from a transformer's configuration."""
+    """Compute a transformer's forward operations per token from its configuration file."""
     if not isinstance(sequence, Cell):
         return sequence
     try:
@@ -184,9 +193,9 @@ def _named_devices(name: str) -> list[DataSheet]:
 
 
 def _rating(device: DataSheet, operation: str) -> Cell | None:
-    """Return a device's peak of an operation, or None if its data sheet states none.
+    """Return a device's peak rate of an operation, or None if its data sheet states none.
 
-    An operation that begins with ``_SPARSE`` has structured sparsity.  NVIDIA's matrix units
+    After the prefix ``_SPARSE``, the rate is that with structured sparsity.  NVIDIA's matrix units
     compute float16 as fast as bfloat16; some data sheets list only bfloat16.  Vendors print the
     capacity of memory in GiB as GB.
     """
@@ -207,7 +216,10 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
 
 
 def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the operation whose peak each quantity ``rated_…`` is, in the row's precision."""
+    """Map each quantity ``rated_…`` to the operation whose peak rate it is.
+
+    ``rated_peak`` and ``rated_sparse`` are for the row's precision.
+    """
     words = knowledge().quantities["precision"].words
     operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
     if isinstance(precision := _meaning("precision", texts), str):
@@ -218,7 +230,7 @@ def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
 def _ratings(
     sheets: Iterable[DataSheet], operation: str
 ) -> dict[str, tuple[DataSheet, Cell | None]]:
-    """Return devices' different peaks by line of the data sheet; the key of no line is empty."""
+    """Return the different peaks of devices, by line of the data sheet ("" without a peak)."""
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
     for sheet in sheets:
         rating = _rating(sheet, operation)
@@ -229,8 +241,8 @@ def _ratings(
 def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
     """Return a peak of a named device with the data sheet's line, or the missing quantity.
 
-    A name that several devices match is ambiguous if their peaks differ.  Devices without this peak
-    count, since the table may mean them.
+    A name is ambiguous if it matches several devices whose peaks differ, or if one of them states
+    no peak, since the table may mean any of them.
     """
     if device is None:
         return ("device",)
@@ -246,9 +258,9 @@ def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
 class ClaimCheck(NamedTuple):
     """Printed claim with the recomputed value and its interval, in units without prefix.
 
-    ``scale`` is the size of the printed unit, ``limit`` the largest possible value, ``factor`` the
-    printed value divided by the recomputed value.  ``missing`` names the quantities without which
-    no value can be recomputed.
+    ``scale`` is the printed unit's factor (1000 for kB), ``limit`` the largest possible value, and
+    ``factor`` the printed value divided by the recomputed value.  ``missing`` names the quantities
+    that must be given before a value can be recomputed.
     """
 
     claim: str
@@ -284,8 +296,8 @@ class ClaimCheck(NamedTuple):
 def checks(row: AuditedRow) -> list[ClaimCheck]:
     """Check the claims of a row.
 
-    A quantity that may also be an input (``quantity.input``) is omitted if it cannot be decided,
-    unless the row has no other claim.
+    Some quantities may be claims or inputs of other claims (``quantity.input``).  If such a
+    quantity cannot be recomputed, it is omitted, unless the row has no other claim.
     """
     results, claims = [], []
     for name, quantity in knowledge().quantities.items():
@@ -311,7 +323,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         verdict="impossible" if is_impossible else "not enough given",
         limit=float(largest.value) if largest else None,
     )
-    without_claim = row._replace(known={**row.known, claim: ()})  # never from the printed claim
+    without_claim = row._replace(known={**row.known, claim: ()})  # else it would prove itself
     formulas = list[str]()
     value: Rounded | Missing = (f"a formula of {claim}",)
     if quantity.formulas:
@@ -331,7 +343,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
 
 
 def _remedy(missing: str, cells: Mapping[str, str]) -> str:
-    """Name a missing quantity, or alternatives, with the options that supply it."""
+    """Name a missing quantity, or alternatives, with the command-line options that supply it."""
     options = []
     for name in missing.split(" or "):
         # Names of models such as LLaMA-7B often contain the number of parameters.
@@ -348,8 +360,8 @@ def _explanations(
 ) -> Iterator[str]:
     """Yield the single changes that reproduce the printed claim, the likeliest first.
 
-    A change applies to all claims, or only to those it names.  It replaces one quantity, or the
-    claim itself.
+    A change, such as "the forward pass alone", applies to all claims, or only to ``change.claims``.
+    It replaces one quantity or, if it names none, the claim itself.
     """
     for change in knowledge().changes:
         if claim not in (change.claims or (claim,)):
@@ -366,7 +378,7 @@ def _explanations(
 def _changed_numbers(
     row: AuditedRow, change: Change, recomputed: Rounded
 ) -> Iterator[tuple[str, Rounded]]:
-    """Yield descriptions of a change, each with the number that replaces the quantity."""
+    """Yield the numbers with which a change replaces its quantity, each with a description."""
     if change.of_other_devices:
         operation = _rated_operations(row.texts).get(change.formula, "")
         for line, (sheet, rating) in _ratings(_known_devices(), operation).items():

@@ -1,4 +1,8 @@
-"""``python -m experiments audit FILE``: verdicts on a table's rows as text, JSON or a page."""
+"""``python -m experiments audit FILE``: check the claims of a published table.
+
+A claim is a printed number that other numbers of its row determine.  The verdicts are printed as
+text or JSON, or written as a page.
+"""
 
 import re
 import subprocess
@@ -90,9 +94,9 @@ def read_rows(
 ) -> Iterator[AuditedRow]:
     """Yield the rows of a table, with the values that hold for all rows.
 
-    The last two arguments are the values of ``--column`` and ``--given``.  ``folder`` contains the
-    configurations of networks.  Numbers per device are multiplied by the number of devices.  Raises
-    ``UsageError`` for an unknown or unreadable value of an option.
+    ``columns`` and ``constants_given`` are the values of ``--column`` and ``--given``.  ``folder``
+    contains the configurations of networks.  Numbers per device are multiplied by the number of
+    devices.  Raises ``UsageError`` for an unknown or unreadable value of an option.
     """
     headings, *rows = table
     positions = tables.find_columns(headings, named_values("--column", columns))
@@ -105,7 +109,7 @@ def read_rows(
         if quantity.words:
             tables.require_known(text.casefold(), f"--given {name}={text}", "value", quantity.words)
         elif quantity.kind != "text" and tables.read_cell(name, text, "") is None:
-            raise UsageError(f"--given {name}={text} is no number with its unit.")
+            raise UsageError(f"--given {name}={text} is not a number with its unit.")
     heading_by_name = {name: headings[position] for name, position in positions.items()}
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
@@ -162,7 +166,7 @@ def _write_source(study: str, table: TextTable) -> None:
 
 
 def _parse_column(heading: str, texts: list[str]) -> tuple[str | None, int | None, list[Any]]:
-    """Return unit, decimals and numbers of a column; None, None and texts if one is no number."""
+    """Return unit, decimals and numbers of a column; None, None and texts if not numeric."""
     missing = {"missing": "the cell is empty"}
     matches = [_NUMBER_AND_UNIT.fullmatch(text) for text in texts if text]
     units = {match and match[2] for match in matches}
@@ -176,7 +180,7 @@ def _parse_column(heading: str, texts: list[str]) -> tuple[str | None, int | Non
 
 
 def _begin_study(study: str, title: str, results: list[tuple[int, ClaimCheck]]) -> None:
-    """Create the files of a new study, with the source's claims as comments in its code."""
+    """Create the files of a new study, with the published claims as comments in its code."""
     command = [sys.executable, str(ROOT / "build.py"), "--new", study, title]
     if subprocess.run(command, check=False).returncode:
         raise UsageError(f"The study {study} was not begun.")

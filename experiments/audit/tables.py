@@ -63,7 +63,7 @@ _MODEL: Final = re.compile(
     r"(?=[a-z]*[A-Z\d-])[a-zA-Z][\w.]*(?:-(?!\d[\d.]*[KMBT]\b)[\w.]+)*?(?:[ -][\d.]+)?"
     r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
 )
-#: Words after which a number is per device, in a heading or unit.
+#: Words in a heading or unit by which a number is per device.
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
 #: Text in round or square brackets.
 IN_BRACKETS: Final = re.compile(r"[(\[](.*?)[)\]]")
@@ -86,7 +86,7 @@ class Quantity(ReportedPart, frozen=True):
 
 
 class Change(ReportedPart, frozen=True):
-    """Change of one quantity that may explain a difference; see ``data/audit.yaml``."""
+    """Change of one quantity that may explain why a claim differs; see ``data/audit.yaml``."""
 
     text: str
     formula: str
@@ -98,7 +98,7 @@ class Change(ReportedPart, frozen=True):
 class Knowledge(ReportedPart, frozen=True):
     """Content of ``data/audit.yaml``.
 
-    ``units`` maps kinds of quantities to units and their sizes; a size is a number or a quotient.
+    ``units`` maps kinds of quantities to units and their factors; a factor is a number or quotient.
     ``prefixes`` maps kinds (or ``all``) to prefixes of units and their factors.
     """
 
@@ -260,7 +260,7 @@ def require_known(word: str, option: str, kind: str, known: Iterable[str]) -> No
 
 
 def _meanings(heading: str) -> list[str]:
-    """Return the quantities that a heading may name by its words outside brackets.
+    """Return the quantities that a heading may mean by its words outside brackets.
 
     If the unit in brackets fits only one of these quantities, return this quantity alone.
     """
@@ -307,10 +307,10 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 
 
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the size of a heading's unit: in brackets or, except for counts, as a word.
+    """Return the factor of a heading's unit (1000 for kB): in brackets or as a word.
 
-    The size is None if the heading has no unit, and 0 if its brackets contain something else
-    although the kind has units.
+    For counts, only brackets are read.  The factor is None if the heading has no unit, and 0 if its
+    brackets contain something else although the kind of quantity has units.
     """
     is_count = kind in knowledge().counts
     in_brackets = IN_BRACKETS.findall(_PER_DEVICE.sub("", heading))
@@ -324,7 +324,7 @@ def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
 
 
 def _scale(unit: str, kind: str) -> Fraction | None:
-    """Return the size of a unit in units without prefix; None for a unit of another kind."""
+    """Return the factor of a unit (1000 for kB); None for a unit of another kind of quantity."""
     prefixes = knowledge().prefixes
     for prefix, factor in {"": 1, **prefixes["all"], **prefixes.get(kind, {})}.items():
         for pattern, size in knowledge().units[kind].items():

@@ -21,7 +21,7 @@ import msgspec
 from experiments.harness.journal import Count
 from experiments.harness.processes import start_worker
 from experiments.harness.study import Experiment
-from experiments.harness.worker import CALLS, Task
+from experiments.harness.worker import PROFILED_CALLS, Task
 from experiments.machine.text import last_line, read_text
 from report.core.errors import MeasurementError, RecordError
 from report.instruments.counters.ncu import QUANTITIES, case_range, logs_of, read_series
@@ -125,7 +125,7 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
     """Profile the cases of ``task`` in one process; return the counts of at least the first case.
 
-    If the process ends early, the running case counts as failed, and later cases are omitted.
+    If the process ends early, the running case is reported as failed; later cases are omitted.
     """
     finished: dict[int, Count] = {}
 
@@ -149,7 +149,7 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
         )
     counts: list[Count] = []
     for case, factors in task.cases:
-        ranges = tuple(case_range(factors, call) for call in range(CALLS))
+        ranges = tuple(case_range(factors, call) for call in range(PROFILED_CALLS))
         if case not in finished:
             reason = reason or "The profiled program ended during this case."
             return [*counts, _uncounted(case, reason)]

@@ -1,12 +1,12 @@
-"""Memory policies: whether the C library keeps freed memory, set before a process starts.
+"""Memory policies: settings of a new process that decide whether freed memory is kept.
 
 By default glibc returns large blocks to the system as soon as they are freed, and the next call of
 a network causes a page fault for each page again.  For a convolution on a processor, these faults
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
-time, and show that the settings work.  glibc maps a block above its mapping threshold separately,
-and returns the free top of its heap above its trimming threshold.  ``mmap_threshold`` and
-``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
+time, and show whether the settings work.  glibc maps a block above its mapping threshold
+separately, and returns the free top of its heap above its trimming threshold.  ``mmap_threshold``
+and ``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
 default policy plus a library (``policies.c``) that records allocated and freed blocks.
 """
 

@@ -1,4 +1,7 @@
-"""Request of a run: the options of the command line, and the plan, cases and shard they select."""
+"""Request of a run: options of the command line, which select the plan, cases and shard.
+
+A shard is one part of a run that is divided; the shards of one run together are a sweep.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,10 +28,10 @@ class Request:
     machine (min).  By default executed work is counted (``auto``) unless ``quick``.  ``shard`` is
     (i, n) for the i-th of n parts of a run, from 1; with ``if_missing`` a measured shard is not
     measured again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of
-    processes under each memory policy that claims compare (default: the plan's number).
+    processes under each memory policy that a paper's claims compare (default: the plan's number).
     ``changes`` replace fields of the plan's protocol, ``levels`` the study's levels.  ``words``
-    begin the command, unless it is ``run STUDY``.  ``typed`` maps words of ``command`` to the words
-    that the user typed.
+    replace ``run STUDY`` at the beginning of the command.  ``typed`` maps words of ``command`` to
+    the words that the user typed.
     """
 
     study: str
@@ -155,7 +158,7 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
 
 
 def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """Reduce a protocol to the memory policies available here; also return why others are missing.
+    """Reduce a protocol to the memory policies available here; also say why others are missing.
 
     If only one policy is available, it gets the largest planned number of processes.
     """

@@ -1,13 +1,15 @@
-"""Times in rounds: in each round, a new process measures all cases in a random order.
+"""Measure times in rounds: in each round, a new process times all cases in a random order.
 
 Calls of one process resemble each other more than calls of several processes, since addresses and
 other random choices are made once per process.  So the process is the unit of statistics, and
-several processes measure every case.  Random orders spread slow changes of the machine over all
+several processes measure every case.  Each round has a memory policy: the C library keeps freed
+memory, or returns it to the system.  Random orders spread slow changes of the machine over all
 cases; rounds under different memory policies alternate.  If other programs disturbed a case and
 time remains, a further process measures the case again; the record contains both rounds.
 
-A claim that compares two policies pairs the processes of equal number, and computes one ratio per
-pair.  The number of pairs is chosen before the first measurement; pairs beyond the plan come last.
+A claim is a statement of a paper that records are tested against.  If it compares two policies, it
+computes one ratio of times per pair: the processes with the same number under both policies.  The
+number of pairs is chosen before the first measurement; pairs beyond the plan come last.
 """
 
 from collections import Counter, defaultdict
@@ -28,13 +30,13 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Largest number of processes per policy that measure disturbed cases again (at most as planned).
+#: Most processes per policy that measure disturbed cases again; never more than were planned.
 MAX_REPEATS: Final = 12
 #: Additional time for measuring disturbed cases again, as a share of the planned time.
 REPEAT_SHARE: Final = 0.25
 #: Share of the progress for the planned processes; the rest is for repeats.
 _PLANNED: Final = 1 / (1 + REPEAT_SHARE)
-#: Largest number of times that ceilings (peak rates) are measured again, since a case was faster.
+#: The ceilings (peak rates) are measured again at most so often because a case was faster.
 _MAX_RECHECKS: Final = 3
 
 
@@ -58,7 +60,7 @@ def plan_rounds(processes: Mapping[Policy, int]) -> tuple[RoundId, ...]:
 
 
 def shuffle_cases(cases: Iterable[int], seed: int, round_id: RoundId) -> tuple[int, ...]:
-    """Return the cases of one round in a random order that the seed reproduces."""
+    """Return a round's cases in a random order, which depends only on seed and round."""
     order = sorted(cases)
     Random(f"{seed} {round_id.policy} {round_id.process}").shuffle(order)
     return tuple(order)
@@ -71,7 +73,7 @@ def affordable_cases(
     rounds_left: int,
     seconds_left: float,
 ) -> set[int]:
-    """Select the cases that a round measures in its share of the remaining time.
+    """Select the cases that a round can measure in its share of the remaining time.
 
     ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
     are always selected; then, while they fit, the cases on which the least time has been spent.  So
@@ -129,7 +131,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         return share * budget - sum(result.seconds for result in journal.rounds)
 
     def run(round_id: RoundId, selected: Iterable[int], start: float, share: float) -> None:
-        """Measure a round, which advances the progress from ``start`` by ``share``."""
+        """Measure a round; meanwhile, the progress bar moves from ``start`` by ``share``."""
         order = shuffle_cases(selected, protocol.seed, round_id)
         round_cases = {case: cases[case] for case in order}
         earlier = len(journal.rounds)
@@ -137,7 +139,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
             observer.progressed(text, start + share * done)
         recheck_ceilings(study, session, journal, journal.rounds[earlier:], observer)
 
-    for number, round_id in enumerate(assigned):
+    for number, round_id in enumerate(assigned):  # the rounds of this shard (part of the run)
         policy, remaining = round_id.policy, assigned[number:]
         eligible = [case for case in cases if policy in study.policies(cases[case], protocol)]
         if round_id in planned:  # rounds for additional pairs come last, in the time that is left
@@ -166,7 +168,7 @@ def recheck_ceilings(
     results: Iterable[RoundResult],
     observer: Observer,
 ) -> None:
-    """Measure the peak rates of arithmetic again if a result is faster than all of them."""
+    """Measure the peak rates of arithmetic again if a result exceeds the highest of them."""
     peak_rate = gates.best_arithmetic_rate(journal.ceilings.ceilings if journal.ceilings else ())
     if peak_rate is None or journal.ceilings_again >= _MAX_RECHECKS:
         return
@@ -184,7 +186,7 @@ def _timed_cases(study: Experiment, journal: Journal) -> dict[int, Factors]:
     """Select the cases to time; skip cases whose memory this run could not measure."""
     cases = {}
     for index, factors in enumerate(journal.header.factors):
-        finished = journal.finished_cases.get(index)  # None: another shard measures its memory
+        finished = journal.finished_cases.get(index)  # None: another part of the run measures it
         can_run = finished is None or finished.status == "ok"
         if can_run and study.policies(factors, journal.header.protocol):
             cases[index] = factors

@@ -1,4 +1,8 @@
-"""Run of a study, from the request to the record on disk; records of unfinished runs."""
+"""Run a study, from the request to the record on disk; also write records of unfinished runs.
+
+A journal is a file with all results so far, from which a run can be continued.  A shard is one of
+several parts of a run, which may run on different machines.
+"""
 
 import shlex
 from collections.abc import Collection
@@ -44,9 +48,9 @@ from report.core.records.store import digest, read_usable_records, write_record
 def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     """Measure, write the record, and return the record with its path.
 
-    With ``if_missing``, an existing record of the shard is returned.  ``observer`` notes how to
-    continue an interrupted run.  Raises ``UsageError`` for wrong options, and ``MeasurementError``
-    if the run is impossible.
+    If ``request.if_missing`` and the shard has a record, measures nothing and returns this record.
+    If the run is interrupted, ``observer`` prints the command that continues it.  Raises
+    ``UsageError`` for wrong options, and ``MeasurementError`` if the run is impossible.
     """
     study, protocol, cases = request.select()
     threads = runtime.checked_threads(request.threads)
@@ -81,7 +85,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
 def _new_header(
     request: Request, planned: Protocol, cases: tuple[Factors, ...], threads: int
 ) -> Header:
-    """Describe the run before its first measurement; import torch and check the device."""
+    """Import torch, check the device, and describe the run before its first measurement."""
     torch = runtime.start_torch(request.device, threads)
     facts = environment.gather(torch, request.device, threads, name=request.label)
     identity, missing = code.identify(request.study)
@@ -163,7 +167,7 @@ def differences(earlier: Header, new: Header) -> tuple[str, ...]:
 
 
 def _identity(header: Header) -> dict[str, object]:
-    """Return the values that must be equal when a run is continued, by name."""
+    """Return by name the values that must stay the same if a run is continued."""
     parts: dict[str, object] = {
         "protocol": header.protocol,
         "shard": header.shard,
@@ -176,7 +180,7 @@ def _identity(header: Header) -> dict[str, object]:
 
 
 def _describe_unfinished(request: Request, journal: Journal) -> str:
-    """Describe the saved cases and how to continue; delete a journal without results."""
+    """Say how many cases are saved and how to continue; delete a journal without results."""
     saved, shard = len(journal.finished_cases), journal.header.shard
     if not saved and not journal.rounds:
         journal.remove()
@@ -191,7 +195,7 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure the cases that the journal lacks, without times and counts; a failure is a result."""
+    """Measure memory, layers and files of cases that the journal lacks; a failure is a result."""
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
@@ -226,7 +230,8 @@ def _write_record(
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
-    ``after`` are the ceilings after all cases; ``uncounted`` says why cases were not counted.
+    ``after`` are the ceilings (peak rates) measured after all cases.  ``uncounted`` says why
+    executed work was not counted, if so.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
     missing = dict(header.environment.missing)
@@ -251,7 +256,7 @@ def _write_record(
         "cases": cases,
         "attachments": tuple(attachments),
     }
-    # Parsed before writing: refuses a record that could not be read again.
+    # Parse before writing, to refuse a record that could not be read again.
     record: Record = parse(encode(Record(**values)), "the new record")
     records = journal.path.parents[1]  # the journal is in the study's folder
     path = write_record(record, records, {file.name: file.content for file in files})
@@ -284,10 +289,10 @@ def _utc(moment: datetime) -> str:
 def close(
     name: str, records: Path, observer: Observer, excluded: Collection[Path] = ()
 ) -> tuple[tuple[Record, Path], ...]:
-    """Write a record of each unfinished run of a study, if the run has measured a case and stopped.
+    """Write a record of each unfinished run of a study that has measured a case and stopped.
 
-    Meant for runs whose machine is gone.  The record's end time is that of the last result.  Runs
-    with ``excluded`` journals get no record.  Raises ``MeasurementError`` without a run to close.
+    This is for runs whose machine is gone.  A record ends at the time of the last result.  Runs
+    with ``excluded`` journals get no record.  Raises ``MeasurementError`` if no run can be closed.
     """
     study = registry.load(name)
     journals, errors = journal_files.unfinished_journals(records / name)

@@ -1,13 +1,13 @@
-"""Worker process: all times, bytes, peaks and counts are measured by this program.
+"""Worker process: this program measures all times, memory, peak rates and operation counts.
 
-``python -m experiments.harness.worker TASK LINES``
+``python -m experiments.harness.worker TASK LINES``: read the task from the file TASK, and append
+messages to the file LINES, one line of JSON each.  Every case has a last message, even if it fails.
 
 The worker imports the libraries of the study and then forks a child for each case; a fork takes
 milliseconds, while a new process takes seconds to import torch.  Every child begins from the same
 state, so that no case finds memory or cached results of another case; a crash ends only one child.
 On a GPU, whose driver does not survive a fork, and on systems other than Linux, the cases run one
-after the other in the worker itself.  Messages are appended to the file LINES, one line of JSON
-each; every case has a last message, even if it fails.
+after the other in the worker itself.
 
 Under lackey, valgrind's tool that counts operations, a case's process forks two children that end
 at once: one after the first call, one after the second call.  A child inherits the counts of its
@@ -55,9 +55,9 @@ from report.instruments.counters.ncu import case_range, products
 
 #: Time limit of a case in one process (s), far above any case's time.
 LIMIT_S: Final = 1800
-#: Profiled calls per case under ncu; papers check that the counts of these calls agree.
-CALLS: Final = 2
-#: Lackey's row of operations with a float32 result: loads, stores, arithmetic (the group).
+#: Calls per case that ncu profiles; papers check that the counts of these calls agree.
+PROFILED_CALLS: Final = 2
+#: Row of lackey's table for float32: loads, stores and arithmetic operations (the group).
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
 _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
@@ -69,10 +69,12 @@ Send: TypeAlias = Callable[[Message], None]
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Task of one process: what to measure (``role``), of which cases, in this order.
+    """Task of one process: measure ``cases`` in this order; ``role`` says what to measure.
 
-    ``module`` contains the study; with ``forks``, each case runs in a separate child.  ``counted``
-    are the quantities that a counting tool counts; ncu needs the GPU's ``compute_capability``.
+    ``module`` is the Python module of the study.  With ``forks``, each case runs in a forked child.
+    ``policy`` is the memory policy, under which the C library keeps freed memory or returns it.
+    ``counted`` are the quantities that a counting tool counts; ncu needs the GPU's
+    ``compute_capability``.  ``ceilings`` are size and moment of the measured peak rates.
     """
 
     role: WorkerRole
@@ -118,14 +120,14 @@ def work(task: Task, send: Send, folder: Path) -> None:
 def _attempt(
     study: Experiment, task: Task, function: CaseFunction, send: Send, case: NumberedCase
 ) -> None:
-    """Measure a case by ``function`` and send its result; an exception is also a result."""
+    """Measure a case by ``function`` and send the result, also if the case raises an exception."""
     start, failure = time.monotonic(), None
     try:
         send(function(study, task, *case))
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
-    _free_memory(task.session.device)  # inside except, the exception's frames would hold tensors
+    _free_memory(task.session.device)  # not inside except: there, the exception still holds tensors
     if failure is not None:
         send(unmeasured(study, task, case, *failure, time.monotonic() - start))
 
@@ -133,7 +135,7 @@ def _attempt(
 def _run_in_children(
     study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
-    """Run each case in a separate child; for lackey as many at once as there are cores."""
+    """Run each case in a separate child: one at a time, but for lackey one per core."""
     at_once = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, NumberedCase] = {}
     start = time.monotonic()
@@ -187,7 +189,7 @@ def unmeasured(
 
 
 def _prepare(study: Experiment, task: Task) -> None:
-    """Import the libraries that all cases need, so that children share them."""
+    """Import the libraries that all cases need, so that forked children share them."""
     session = task.session
     _, first_factors = task.cases[0]
     imports = study.imports(first_factors, session)
@@ -259,7 +261,7 @@ def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors)
 
 
 def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -> RoundResult:
-    """Measure the times of a case in this process, and what disturbed them."""
+    """Measure the times of a case in this process, and note what disturbed them."""
     session = task.session
     start, before = time.monotonic(), quiet.read_counters()
     if task.policy == "traced":
@@ -275,7 +277,7 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
 
 
 def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Factors) -> Count:
-    """Count the float32 operations of a second call."""
+    """Count the float32 operations of a case's second call."""
     workload = measure.build_workload(study, factors, "cpu")
     workload.once()
     first = _float32_operations(folder)
@@ -285,7 +287,7 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Count this process's operations so far: a child inherits the count and logs it at its end."""
+    """Count this process's operations so far, by a child that logs the inherited count and ends."""
     child = fork(lambda: None)
     os.waitpid(child, 0)
     row = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
@@ -295,14 +297,14 @@ def _float32_operations(folder: Path) -> int:
 
 
 def _calibrate(compute_capability: str) -> None:
-    """Profile products of random matrices; papers calibrate the counters by their known work."""
+    """Profile matrix products, by whose known work papers calibrate ncu's counters."""
     torch = runtime.import_torch()
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):
         dtype = dtypes.get(product.precision, torch.float32)
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = product.precision == "tf32"
-        with suppress(Exception):  # without this product, its counter has no calibration
+        with suppress(Exception):  # a product that fails leaves its counter uncalibrated
             left = torch.randn(product.rows, product.depth, device="cuda", dtype=dtype)
             right = torch.randn(product.depth, product.columns, device="cuda", dtype=dtype)
             torch.mm(left, right)  # a warm-up
@@ -315,7 +317,7 @@ def _profile(study: Experiment, task: Task, index: int, factors: Factors) -> Cou
     """Profile calls after a warm-up; ncu prints their counts in its table."""
     workload = measure.build_workload(study, factors, "cuda")
     workload.once()
-    for call in range(CALLS):
+    for call in range(PROFILED_CALLS):
         workload.reset()
         with _profiler_on(case_range(factors, call)):
             workload.call()

@@ -112,9 +112,6 @@ def nest_stages(module: nn.Sequential) -> nn.Sequential:
     return nn.Sequential(children)
 
 
-# ---------------------------------------------------------------------------------------- blocks
-
-
 class Add(nn.Module):
     """Sum of two tensors of the same shape; a module, so that hooks see the addition."""
 

@@ -125,9 +125,6 @@ def _write(path: Path, theory: Theory) -> None:
         oldest.unlink()
 
 
-# ----------------------------------------------------------------------------------------- files
-
-
 @cache
 def _watch_files() -> None:
     """Record every file that is opened for reading from now on."""

@@ -123,9 +123,6 @@ class Capture(NamedTuple):
     probe: tuple[Operator, ...] = ()
 
 
-# ---------------------------------------------------------------------------------------- theory
-
-
 def capture_theory(
     build: Build,
     inputs: Sequence[Input],

@@ -173,9 +173,6 @@ def _declare_torchvision_operators() -> Any:
     return None
 
 
-# ------------------------------------------------------------------------------ roofs and limits
-
-
 class MemoryLimit(NamedTuple):
     """Memory (B) of a device or machine, its name, and whether it is a GPU."""
 

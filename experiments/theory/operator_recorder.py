@@ -170,9 +170,6 @@ _TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
 }
 
 
-# -------------------------------------------------------------------------------------- recorder
-
-
 @dataclass
 class _StorageNumbers:
     """Numbers of storages, which are indices into ``sizes`` (B).

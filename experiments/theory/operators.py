@@ -293,9 +293,6 @@ def _explain(error: Exception) -> str:
     return shorten(" ".join(words.removeprefix(f"{type(error).__name__}: ").split()), 200)
 
 
-# ------------------------------------------------------------------------------------ the module
-
-
 def build_module(build: Build) -> nn.Module:
     """Build the module on the meta device, or in memory if its code needs values.
 
@@ -310,9 +307,6 @@ def build_module(build: Build) -> nn.Module:
         return build()
     except Exception as error:
         raise MeasurementError(f"The network cannot be built: {_explain(error)}") from error
-
-
-# ----------------------------------------------------------------------------------------- calls
 
 
 @dataclass
@@ -423,9 +417,6 @@ def _loss(result: object) -> torch.Tensor:
     if not means:
         raise MeasurementError("The network returns no tensor of floats, so it cannot be trained.")
     return torch.stack(means).sum()
-
-
-# ---------------------------------------------------------------------------- networks of papers
 
 
 def write_networks() -> None:

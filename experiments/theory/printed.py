@@ -154,9 +154,6 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([name.ljust(widths[0]), *cells]).rstrip()
 
 
-# --------------------------------------------------------------------------------------- figures
-
-
 def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
     """Write each drawing as SVG and PDF under its name."""
     from figures.render import render  # imports matplotlib

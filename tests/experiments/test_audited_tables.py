@@ -153,7 +153,7 @@ def test_random_errors_stay_unexplained(tmp_path: Path) -> None:
     ("mfu", "device=T5; precision=bf16; flops=400 TFLOP/s; mfu=40 %", "not enough given",
      "data sheet of T5 with bfloat16"),
     ("mfu", "device=T4; precision=mixed; flops=40 TFLOP/s; mfu=40 %", "not enough given",
-     "'mixed' is none of"),
+     "'mixed' is not one of"),
     ("mfu", "device=T4; precision=fp16; direction=train; network=mine.py:build; mfu=40 %",
      "not enough given", "which no table may run"),
     ("mfu", "device=T4; precision=fp16; direction=train; network=ResNet; mfu=40 %",
