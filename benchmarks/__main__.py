@@ -28,7 +28,7 @@ _REPEATS_OF_NOOP: Final = 7
 
 
 def builds() -> Iterator[tuple[str, str, Sample]]:
-    """Time builds by both engines in every scenario, and the engines alone for the cold one."""
+    """Time builds by Typst and LaTeX in every scenario; for cold builds also the engines alone."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
         projects = [Project(engine, Path(scratch) / engine) for engine in ("Typst", "LaTeX")]
         tasks = engines.prepare(Path(scratch) / "engines", tuple(STUDIES))

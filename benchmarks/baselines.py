@@ -1,4 +1,4 @@
-"""Measure what competing rules need to predict the largest batch of the networks of ``fits``.
+"""Measure the numbers from which other tools' rules predict the largest batch that fits.
 
 ``python -m benchmarks.baselines`` writes ``data/inference_memory/baselines-avx2.csv``, or the table
 of another vector extension.  From the table a paper computes what these rules predict under the
@@ -29,7 +29,7 @@ COLUMNS: Final = (
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
-    """Return a row of a network's peaks (B), and lines fitted to each tool's two estimates."""
+    """Return a network's row: its peaks (B), and per tool the line through two estimates."""
     from kitsune.predict.estimator import predict_memory  # type: ignore[import-not-found]
     from torchinfo import summary  # type: ignore[import-not-found]
 

@@ -1,6 +1,7 @@
-"""Test the predictions of ``theory --fits``: ``python -m benchmarks.fits``.
+"""Test ``theory --fits`` on a CPU: ``python -m benchmarks.fits``.
 
-Takes half an hour on one core.  The predicted largest batch must run, and the next batch must fail.
+For a limit of memory, the command predicts the largest batch that fits.  This batch must run, and
+the next batch must fail.  Takes half an hour on one core.
 Adds missing rows to ``data/inference_memory/limits-avx2.csv``, or to the table of another vector
 extension, and writes ``benchmarks/fits.md``.  A library between PyTorch and glibc (``fits.c``)
 enforces the limit: it refuses tensors beyond the limit.  A row names the machine (by the key of
@@ -46,15 +47,15 @@ DATA: Final = HERE.parents[1] / "data" / "inference_memory"
 #: Vector extension that PyTorch uses, such as ``avx2``.
 CAPABILITY: Final = torch.backends.cpu.get_cpu_capability().lower()
 TABLE: Final = DATA / f"limits-{CAPABILITY}.csv"
-#: ``left``: bytes between the predicted peak and the limit.  ``failed``: operator in which the
-#: smallest batch that failed stopped.  ``told``: whether the prediction names this operator as one
-#: that may allocate more.
+#: ``predicted``: largest batch that fits; ``left``: bytes between its predicted peak and the limit.
+#: ``ran``: largest batch that ran; ``failed``: operator in which the next batch stopped.  ``told``:
+#: whether the prediction names this operator as one that may allocate more.
 COLUMNS: Final = (
     "network", "mode", "limit", "predicted", "verdict", "left", "ran", "failed", "told",
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
-#: Most bytes of oneDNN's descriptions of kernels, as observed.
+#: Most bytes that oneDNN allocated, as observed, to describe its kernels.
 DESCRIPTIONS_B: Final = 34_000
 #: Networks that ``--sample`` selects: every third of the list, from the second on.
 SAMPLE: Final = slice(1, 54, 3)
@@ -136,7 +137,7 @@ def add_rows(name: str, mode: str) -> None:
     """Try one network under every limit, and append the results to the table."""
     step, channels, theory, theory_at = prepare(name, mode)
     rows, row_origin = [], origin()
-    for room in ROOM_FOR_TENSORS:
+    for room in ROOM_FOR_TENSORS:  # bytes beyond the peak of two images
         limit = least_bytes(theory_at(2)) + room
         frontier = theory.fits(limit)
         predicted = frontier.largest

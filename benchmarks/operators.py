@@ -1,4 +1,4 @@
-"""Compute the live bytes at operators where a network's memory can peak, without running networks.
+"""Compute the live bytes at the operators where a network's memory can peak, from theory.
 
 ``python -m benchmarks.operators`` writes ``data/inference_memory/operators-avx2.csv``, or the table
 of another vector extension, for the networks of ``benchmarks.fits``.  The live bytes during an

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-#: Study of which a record is changed.
+#: Study whose record is changed.
 EDITED_STUDY: Final = "conv_scaling"
-#: Paper of which a word is changed.
+#: Paper in which a word is changed.
 EDITED_PAPER: Final = "conv_profiling"
 #: Code to append to figures/bars.py; it changes the background of bars, to another in each turn.
 _DRAW_WRAPPER: Final = """

@@ -119,7 +119,7 @@ def _time_builds(
 
 
 def _base_record() -> Record:
-    """Return the record of the first CPU of the paper."""
+    """Return the record that the paper uses for its first CPU."""
     return choose_records(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
 
 

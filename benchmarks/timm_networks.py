@@ -41,11 +41,11 @@ TABLE: Final = ROOT / "data" / "networks-of-timm.csv"
 
 
 class OperatorCounts(NamedTuple):
-    """Theory's counts of a network on one image, or the reason why theory ``refused`` it.
+    """Counts for one image by theory (from the called operators), or why theory ``refused`` them.
 
-    ``own_parameters`` are counted in the module.  ``torch_multiply_adds`` is half the count of
-    torch's ``FlopCounterMode`` for the same call.  ``uncounted`` names operators that this counter
-    does not know; by theory they have ``uncounted_multiply_adds``.
+    ``own_parameters`` is the module's number of parameters.  ``torch_multiply_adds`` is half the
+    count of torch's ``FlopCounterMode`` for the same call.  ``uncounted`` names operators that this
+    counter does not know; by theory they have ``uncounted_multiply_adds``.
     """
 
     network: str

@@ -1,8 +1,8 @@
 """One network from scratch on several array libraries: how does a speed-up depend on the work?
 
 A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the array API standard
-(``experiments.backends``).  A process that measures a case imports one library only.
-Factors:
+(``experiments.backends``).  A process that measures a case imports one library only.  «The source»
+is the published study that this study repeats.  Factors:
 
 - ``subject``: ``scaling`` repeats and times the first iteration of full-batch gradient descent;
   ``training`` records loss and accuracy before the first and after each of 500 iterations;
@@ -73,16 +73,15 @@ HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Number of training images: four fifths of the digits; 59,000 of MNIST, as in the source study.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Hidden neurons and images of cases with a change: one image, the source study's size, and a wide
-#: network.
+#: Hidden neurons and images of cases with a change: one image, the source's size, a wide network.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
 #: Numbers of images of cases with another number of calls, on the source study's network.
 CALLS_IMAGES: Final = (1, 1_000, 60_000)
-#: Largest number of pairs per process in cases with another number of calls.
+#: In cases with another number of calls, most pairs of a changed and an unchanged iteration.
 _MOST_PAIRS: Final = 101
 #: Largest product of neurons and images; with more work an iteration takes seconds on a core.
 LARGEST: Final = 2_048 * 16_000
-#: Calls in a sample of ``call_time``, which is their mean.
+#: A sample of ``call_time`` is the mean of this many calls on one element.
 _TINY_CALLS: Final = 100
 
 
@@ -91,7 +90,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
-            required = "numpy" if "change" in size else ""
+            required = "numpy" if "change" in size else ""  # "": every library
             if size.get("calls") == MERGED_CALLS:
                 required = "torch"
             for backend in levels["backend"]:
@@ -119,7 +118,7 @@ def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
 
 
 def is_timed(factors: Factors) -> bool:
-    """Return whether a case repeats and times one iteration."""
+    """Return whether a case times repeated iterations, rather than recording a training."""
     return factors["subject"] != "training"
 
 
@@ -130,7 +129,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def load_library(factors: Factors, threads: int) -> Library:
-    """Load the library, and compute a product to start threads and load kernels."""
+    """Load the library; compute a matrix product, so that threads start and kernels are loaded."""
     library = libraries.load(str(factors["backend"]), threads)
     import numpy as np
 
@@ -246,14 +245,14 @@ def time_parts(training: Training, protocol: Protocol) -> SeriesByQuantity:
         time_once()
         with garbage_collection_off():
             repeat_calls(Workload(time_once), protocol, cpu_clock)
-    # In the order of ``QUANTITIES``, not of the calls; the first sample is the warm-up.
+    # Sorted as in ``QUANTITIES``.  The first sample of each series is the warm-up, and is dropped.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
 def time_with_calls(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
-    """Time an iteration with ``calls`` library calls alternately with the unchanged iteration.
+    """Time, alternately, an iteration with ``calls`` library calls and the unchanged iteration.
 
-    Extra calls add two numbers; the iteration does not wait for each extra call.
+    An extra call adds two numbers, and nothing waits for its result.
     """
     xp, one_element = training.library.xp, training.parameters.w1[:1, :1]
 
@@ -296,7 +295,7 @@ _SHARED_SETTINGS: Final[dict[str, Any]] = {
 
 
 def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
-    """Return the study's factors; the subject and factor ``change`` only if there are changes."""
+    """Return the study's factors; without ``changes``, omit the subject and factor ``change``."""
     quick = ("training", "scaling")
     subjects = (*quick, "calls", "change") if changes else (*quick, "calls")
     factors = (
@@ -311,7 +310,7 @@ def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple
 
 
 def timed_under(factors: Factors) -> Policies:
-    """Time a repeated iteration under every policy, a training under no policy."""
+    """Time iterations under every memory policy; a training is not timed."""
     return "every" if is_timed(factors) else "none"
 
 

@@ -3,10 +3,10 @@
 The layer is the second convolution of PyTorch's MNIST example, in the example's shape and in other
 shapes, in float32, with random weights and inputs from a fixed seed.  Factors:
 
-- ``subject``: ``layer`` in a shape from which the rules of ``report.theory.terms`` were derived;
-  ``held_out`` in a shape of which the rules predicted counts and bytes before the measurement;
-  ``changed`` in a held-out shape with other numbers of channels, at or just above a multiple of
-  eight; ``timed``, see below.
+- ``subject``: kind of shape.  The rules of ``report.theory.terms``, which predict counts and bytes,
+  were derived from the shapes of ``layer``.  For ``held_out`` they were applied before the
+  measurement.  ``changed`` is a held-out shape with other numbers of channels, at or just above a
+  multiple of eight.  ``timed``: see below.
 - ``channels``: input and output channels; ``kernel``: side of the kernel; ``input``: side of the
   network's images (the layer's input is two pixels smaller).
 - ``batch``: images per call.
@@ -120,7 +120,7 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List a CPU's cases in float32, and the example's shape in TF32, as ``levels`` selects."""
+    """List a CPU's cases in float32, and those of the example's shape in TF32, if selected."""
     listed: list[Factors] = []
     if "float32" in levels["precision"]:
         listed += cases(levels)
@@ -158,7 +158,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
 def times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time a call in a fresh process, after choosing oneDNN's instructions.
 
-    Raises ``MeasurementError`` if oneDNN ran other code than AVX2 code despite the limit.
+    Raises ``MeasurementError`` if oneDNN ran other code although the case is limited to AVX2.
     """
     is_limited = factors["instructions"] == "AVX2"
     if is_limited:
@@ -215,7 +215,7 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 _INSTRUCTION_LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
 #: Beginning of the names of oneDNN's AVX2 code.
 _AVX2_PREFIX: Final = "jit:avx2"
-#: Wrapper command and environment variables of each process in which oneDNN logs its choices.
+#: Process in which oneDNN logs its choices → wrapper command, environment variables.
 _LOGGING_PROCESSES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
     "native": ((), {}),
     "native, AVX2 at most": ((), {_INSTRUCTION_LIMIT: "AVX2"}),

@@ -1,8 +1,8 @@
 """All measurements on a GPU that papers need, in one command and a given time.
 
-``python -m experiments run --all --device cuda --minutes 14`` measures ``PARTS``, the most valuable
-part first, each part within its share of the time.  A part whose time is over ends with a record of
-the cases measured so far.
+``python -m experiments run --all --device cuda --minutes 14`` measures ``PARTS`` (runs of studies),
+the most valuable part first, each within its share of the time.  A part whose time is over ends
+with a record of the cases measured so far.
 """
 
 import signal
@@ -51,7 +51,7 @@ PARTS: Final = (
 )
 #: Share of a part's time for the timed processes; memory is measured before.
 _TIMED_SHARE: Final = 0.65
-#: Time for timed processes of parts that count work (s): so short that there is only one.
+#: Time for timed processes of parts that count work (s): so short that only one process runs.
 _ONE_PROCESS_S: Final = 0.001
 
 
@@ -77,7 +77,7 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
 
 def request_of(part: Part, seconds: float, records: Path) -> Request:
     """Return the request of a part, with the time for its processes if the part has ``seconds``."""
-    # A part with counters has one timed process, so that the rest of its time is left for ncu.
+    # A part that counts work has one timed process, which leaves the rest of its time to ncu.
     counts_work = part.request.counters != "none"
     timed_s = _ONE_PROCESS_S if counts_work else seconds * _TIMED_SHARE
     changes = {"case_budget_s": part.case_budget_s, "budget_s": timed_s}

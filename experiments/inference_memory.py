@@ -1,16 +1,17 @@
 """Memory of inference: batches that fit, and ways to make larger batches fit.
 
-Networks in evaluation mode with random weights and random images from a fixed seed, under
-``torch.no_grad()``.  ``--set sweep=…`` selects sets of cases; a case in several sets is measured
+Networks run in evaluation mode under ``torch.no_grad()``, with random weights and images from a
+fixed seed.  ``--set sweep=…`` selects sets of cases; a case in several sets is measured
 once.  Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` searches for the largest batch that
-  runs under a real limit of ``memory_limit`` MiB (``largest_batch``).
+  runs under a real limit of memory, ``memory_limit`` MiB (``largest_batch``).
 - ``network``, ``image`` (pixels per side), ``batch``.
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   remain float32 and are cast in every call.
-- ``change``: only with a limit; the changed allocations (``catalogue.build_network``).
+- ``change``: only with a limit; changes of the code by which a network allocates less memory
+  (``catalogue.build_network``).
 - ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``: tile by tile
   with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
 
@@ -62,7 +63,7 @@ BATCHES: Final = tuple(2**n for n in range(11))
 #: Batches on a GPU, which usually has more memory.
 BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
-#: Largest batch for measurements of peaks on a CPU; 256 for all other networks.
+#: Network → largest batch whose peak is measured on a CPU; all other networks: 256.
 LARGEST_BATCH: Final = {"AlexNet": 64, "VGG-16": 8}
 #: Batches at which all precisions are combined with both layouts; the last only on a GPU.
 PRECISION_BATCHES: Final = (64, 256, 1024)
@@ -170,7 +171,7 @@ def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build a network in evaluation mode on random images (a single image for a limit)."""
+    """Build a network in evaluation mode and random images; for a limit, one image."""
     import torch
 
     name = str(factors["network"])

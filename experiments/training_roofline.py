@@ -69,7 +69,7 @@ PROFILE_BATCH: Final = 16
 REFERENCE_BATCH: Final = {"cpu": 32, "cuda": 128}
 #: Timed steps of training on loaded images.
 LOADED_STEPS: Final = 20
-#: Warm-up steps before them.
+#: Warm-up steps before the timed steps on loaded images.
 LOADED_WARMUP: Final = 8
 #: Network, pixels per side of an image, and files (see the module's docstring) of each case with
 #: the subject ``loading``.
@@ -83,8 +83,8 @@ LOADED: Final = (
 def cases(levels: Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
     """List the cases of all subjects in ``levels``.
 
-    ``swept`` are the networks that are trained at all batches; all networks if ``levels`` contains
-    none of them.  Precision and layout vary at the batch nearest to ``reference``.
+    ``swept`` are the networks that are trained at all batches; if ``levels`` contains none of
+    these, all networks are.  Precision and layout vary at the batch nearest to ``reference``.
     """
     images = tuple(map(int, levels["image"]))
     batches = tuple(map(int, levels["batch"]))
@@ -119,7 +119,7 @@ def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
 
 
 def subject(factors: Factors) -> Subject:
-    """Build a training step on random images; for the network ``none``, nothing is called."""
+    """Build a training step on random images; the network ``none`` does nothing."""
     import torch
 
     size, network = int(factors["image"]), str(factors["network"])
@@ -237,7 +237,7 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
-    """Return no series, since this study measures no memory on a CPU."""
+    """Return no series: this function replaces the measurement of memory on a CPU."""
     return {}
 
 

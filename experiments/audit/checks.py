@@ -216,10 +216,7 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
 
 
 def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
-    """Map each quantity ``rated_…`` to the operation whose peak rate it is.
-
-    ``rated_peak`` and ``rated_sparse`` are for the row's precision.
-    """
+    """Map each quantity ``rated_…`` to the operation whose peak rate it is, for a row's texts."""
     words = knowledge().quantities["precision"].words
     operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
     if isinstance(precision := _meaning("precision", texts), str):

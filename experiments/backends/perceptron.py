@@ -125,7 +125,7 @@ class Parameters(NamedTuple):
 
 
 class Activations(NamedTuple):
-    """Weighted sums (z) and activations (a) of both layers."""
+    """Weighted sums (z) and activations (a) of layers 1 and 2."""
 
     z1: LibraryArray
     a1: LibraryArray
@@ -278,7 +278,7 @@ def training_of(library: Library, factors: Factors, train: Split) -> Training:
 
 
 def learning_curve(training: Training, test: Split, count: int) -> SeriesByQuantity:
-    """Compute loss (nats per sample) and accuracy at first and after each of ``count`` steps."""
+    """Compute loss (nats per sample) and accuracy before and after each of ``count`` iterations."""
     test_batch = batch_on_device(training.library, training.dtype, test)
     batches = {"train": training.train, "test": test_batch}
     parameters, xp = training.parameters, training.library.xp

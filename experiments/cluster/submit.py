@@ -93,7 +93,7 @@ class Jobs:
 
 
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
-    """Submit missing shards until all are measured; return the path of the first shard's record.
+    """Submit missing shards (parts of the run) until all are measured; return the first's record.
 
     An interruption cancels the jobs.  Raises ``MeasurementError`` without progress.
     """

@@ -120,7 +120,7 @@ def free_memory(available: int, total: int, limit: int | None = None) -> CheckRe
 
 
 def _present_checks(records: Path) -> Iterator[CheckResult]:
-    """Check for unfinished runs, present disturbances, and tools that count executed work."""
+    """Check for unfinished runs, programs that disturb now, and tools that count executed work."""
     runs = []
     for folder in records.glob("*"):
         journals, errors = unfinished_journals(folder)
@@ -189,7 +189,7 @@ def check_records(options: Namespace) -> int:
 
 
 def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:
-    """Read a record and return it with its checks; an unreadable file gives None and a problem."""
+    """Read a record and return it with its checks; if it is unreadable, None and a problem."""
     # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
     stored: Stored | None = None

@@ -36,11 +36,11 @@ from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Policy, Protocol
 from report.instruments import comparison
 
-#: Longest time for calling the cases of all kinds (s).
+#: Longest time for the trial calls of all cases (s).
 _CALLS_S: Final = 3.0
 #: Time for observing other programs (s).
 _OBSERVATION_S: Final = 0.5
-#: Pairs of child processes that sample the scatter before a run.
+#: Pairs of child processes whose times are compared before a run, to see how they scatter.
 _TRIALS: Final = 6
 #: Time to measure a case of a comparison in a trial (s).
 _COMPARISON_S: Final = 0.2
@@ -61,7 +61,7 @@ _CLAIMS_S: Final = 3.0
 
 
 class CaseTimes(NamedTuple):
-    """Size of a case; times to measure its memory, to time it in one process, to call it once."""
+    """Size of a case, and how long it takes (s): memory, times in one process, and one call."""
 
     size: float
     memory_s: float
@@ -248,7 +248,7 @@ def _time_case(
 
 
 def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
-    """Time a few calls of a case; if the study measures by functions of its own, time these."""
+    """Time a few calls of a case, or the study's own functions that measure it."""
     plan, protocol, start = study.plan, session.protocol, time.monotonic()
     if study.subject is None:
         if plan.memory:
@@ -312,7 +312,7 @@ def _expected_seconds(
 ) -> dict[Stage, float]:
     """Forecast the times (s) of two steps: memory (with all peak rates) and timed processes.
 
-    ``round_s`` is the time of one process that times all cases, ``start_s`` that of its start.
+    ``round_s`` is the time of one process that times all cases, ``start_s`` the time of its start.
     """
     size = study.plan.ceilings
     memory = start_s
@@ -341,7 +341,7 @@ def _choose_pairs(
     start_s: float,
     note: Callable[[str], None],
 ) -> Request:
-    """Choose the pairs of processes with which a full run decides differences of the plan's margin.
+    """Choose how many pairs of processes a full run needs to decide differences of the margin.
 
     Pairs of child processes call the same case, so the true ratio of their times is 1 and the
     sampled ratios show the scatter.  The choice precedes the run, so that no result decides when

@@ -1,4 +1,4 @@
-"""Description of a record: after a run its results, warnings and use; for a review in Markdown."""
+"""Describe a record: after a run, its results, warnings and use by papers; or for a review."""
 
 import os
 import shlex
@@ -71,7 +71,7 @@ def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple
 
 
 def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
-    """Ask the builder how many claims a record confirms; return no lines without a paper."""
+    """Ask the builder which claims of the paper a record confirms; no lines without a paper."""
     if not (ROOT / "report" / "studies" / study / "study.py").is_file():
         return []
     command: list[str | Path] = [sys.executable, ROOT / "build.py", study, "--list"]
@@ -81,7 +81,7 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield the theory of each case with captured operators, whose layers have no description."""
+    """Yield a line of theory (work, traffic, peak) for each case with a file of its operators."""
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
@@ -122,7 +122,7 @@ def instability(cases: Sequence[Case], listed: int = 5) -> str | None:
 
 
 def _instability_of_case(case: Case) -> str | None:
-    """Describe the first sign, under any memory policy, that a case's times are unstable."""
+    """Describe the first sign that a case's times are unstable, under any memory policy."""
     for policy in gates.policies(case):
         rounds = case.rounds_under(policy)
         disturbances = [round_.disturbance for round_ in rounds if round_.disturbance]

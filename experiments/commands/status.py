@@ -1,7 +1,9 @@
-"""State of a study's sweeps (runs that are measured in shards): shards measured, queued, missing.
+"""Print which shards of a study are measured, queued or missing.
+
+A sweep is a run that is divided into parts, the shards.
 
 The comment of a SLURM job is the tag of its sweep and the numbers of the shards in its array, so
-that any login node can read them from the queue.  Many clusters have no accounting to ask.
+that they can be read from the queue on any login node.  Many clusters have no accounting to ask.
 """
 
 import shlex
@@ -30,9 +32,11 @@ class ShardState(NamedTuple):
 
 
 def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]]:
-    """List the sweeps of a study, oldest first: head of one shard's record, and all shards' states.
+    """List the sweeps of a study, oldest first.
 
-    Shards are of one sweep if papers pool them.  Raises ``RecordError`` for an unreadable record.
+    A sweep is the head of one shard's record (all but its measurements), and the states of all
+    shards.  Shards are of one sweep if papers pool them.  Raises ``RecordError`` for an unreadable
+    record.
     """
     listed: list[tuple[Head, dict[int, ShardState]]] = []
 
@@ -115,7 +119,7 @@ def _shard_lines(
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
-    """Return the tag of a shard's sweep, by which jobs are recognised; empty without a shard."""
+    """Return the tag by which jobs of a shard's sweep are recognised; empty without a shard."""
     options = digest(f"{threads} {label}".encode())[:8]  # a label may contain any character
     return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{options}:" if shard else ""
 

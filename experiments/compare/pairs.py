@@ -1,4 +1,4 @@
-"""Time a function and the baseline in two separate processes, and check every result.
+"""Time a function and a baseline, each in its own process, and check every result.
 
 The measuring process imports no code of users.  It shares memory and a socket with each function's
 process.  The functions' processes share no files or memory with each other, and only one of them
@@ -60,7 +60,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _MOST_BLOCKS: Final = 1000
 #: Largest size of these blocks (B); glibc allocates blocks of up to 128 KiB from the heap.
 _LARGEST_BLOCK_B: Final = 100_000
-#: Prefix of failures for which the compared function is not responsible.
+#: Prefix of messages about failures for which the compared function is not responsible.
 _NO_COMPARISON: Final = "no comparison: "
 
 
@@ -239,7 +239,7 @@ def scattered_blocks() -> list[bytearray]:
 def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
     """Load the setup or teardown (``kind``) of the function ``name`` from the function's file.
 
-    It is called ``KIND_FUNCTION`` or ``KIND``; without either, return a function without effect.
+    Its name is ``KIND_FUNCTION`` or ``KIND``; if the file has neither, return an empty function.
     """
     file, colon, function = name.rpartition(":")
     for hook in (f"{kind}_{function}", kind):
@@ -378,9 +378,9 @@ class _Pair:
     result_digests: set[int] = field(default_factory=set)
 
     def call_alternately(self, sides: list[FunctionProcess]) -> int:
-        """Call both functions until the time is spent; return the bytes of one call.
+        """Call both functions until the time is spent; return the bytes of a call's values.
 
-        These are the bytes of its arguments and results.  Raises ``UnavailableError`` as
+        The values are its arguments and results.  Raises ``UnavailableError`` as
         ``measure_pair`` does.
         """
         order, call_bytes = [*sides], list[int]()
@@ -430,7 +430,7 @@ class _Pair:
         self.argument_digests.add(digest)
         self.result_digests.add(_digest(expected, oracle.memory[1]))
         side.memory[0, : content.size] = content
-        # Overwrite the results of the previous call, which a function could return again.  The
+        # Overwrite the previous results, which a function could return again.  The
         # factor 2 is for functions that return a type twice as wide as the oracle's.
         side.memory[1, : 2 * end_of(expected)] = 0xFF
         if self.factors["cold"]:  # empty the caches of all cores
@@ -454,7 +454,7 @@ def _digest(values: Values, memory: Bytes) -> int:
 
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
-    """Explain that a call used more than ``threads`` processors; return None if it did not."""
+    """Explain that calls used more than ``threads`` processors; return None if they did not."""
     if used_s <= (1 + _PROCESSOR_TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"

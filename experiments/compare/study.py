@@ -1,4 +1,4 @@
-"""``python -m experiments compare``: measure functions and a baseline, and print verdicts."""
+"""``python -m experiments compare``: time functions against a baseline, and print verdicts."""
 
 import os
 import re
@@ -69,7 +69,7 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions and print verdicts, or only a forecast; return 1 if a comparison failed."""
+    """Compare functions and print verdicts, or only a forecast; return 1 if one failed, else 0."""
     request = request_of(options)
     observer = Observer(debug=options.debug)
     if note := pin_to_one_kind_of_core():
@@ -142,7 +142,7 @@ def request_of(options: Namespace) -> Request:
 
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
-    """Return a case for each function, with digests of its file and the baseline's file."""
+    """Return a case for each function, with hashes of its file and of the baseline's file."""
     if not levels:  # the study has no functions of its own
         raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
     selected = all_combinations(levels)

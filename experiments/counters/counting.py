@@ -1,4 +1,4 @@
-"""Executed work of the cases, counted in the last step of a run.
+"""Count the executed operations and memory traffic of cases, in the last step of a run.
 
 The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's lackey on a CPU
 (``experiments.counters.lackey``).  Nothing is timed meanwhile.  Each count is in the journal before
@@ -40,7 +40,7 @@ EARLIER: Final = "earlier-counts"
 #: Vector extensions that valgrind executes.
 _EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
-#: Samples of a case, and the name of the record that contains them.
+#: Counts of a case (one per call), and the name of the record that contains them.
 EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
 #: Factors and layers, which are equal for cases that execute the same work.
 CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
@@ -50,9 +50,11 @@ TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 class Selection(NamedTuple):
-    """Cases by number: counted in an earlier record, to count now, and omitted to save time.
+    """Cases by number, to be counted or not.
 
-    ``new`` and ``omitted`` map a case to the predicted time of counting it (s), short times first.
+    ``earlier`` were counted in an earlier record, ``new`` are counted now, and ``omitted`` are left
+    out to save time.  ``new`` and ``omitted`` map a case to the predicted time of counting it (s),
+    short times first.
     """
 
     earlier: dict[int, EarlierCount]

@@ -250,9 +250,10 @@ def read_timm(source: ImportSource) -> Imported:
 
 
 def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
-    """Raise ``RecordError`` if times and rates seem exchanged, which their product cannot show.
+    """Raise ``RecordError`` if the columns of times and rates seem exchanged.
 
-    Then, of eight or more networks, the larger half is faster than the smaller half.
+    The product of time and rate cannot show this.  The sign is that, of eight or more networks, the
+    larger half is faster than the smaller half.
     """
     size_and_rate: list[tuple[Sample, Sample]] = []
     for case in cases:
@@ -284,7 +285,7 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
 
 
 def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
-    """Return the case, unavailable if it has no time; raises if batch, time and rate contradict."""
+    """Return the case, unavailable if it has no time; raise if batch, time and rate contradict."""
     batch = case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if not (times and rates and isinstance(batch, int)):

@@ -31,7 +31,7 @@ from report.theory.network import Theory
 #: (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
-#: Most entries in the folder; the oldest entries are deleted first.
+#: Largest number of entries in the folder; the oldest entries are deleted first.
 _CAPACITY: Final = 200
 #: Start of this program (s since 1970); a file that changes later may differ from imported code.
 _STARTED: Final = time.time()
@@ -53,7 +53,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
-    """Return ``capture_at`` with a disk cache; ``request`` has all else on which it depends."""
+    """Return ``capture_at`` with a disk cache; ``request`` has all options of a capture."""
 
     def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})

@@ -1,4 +1,8 @@
-"""The command ``python -m experiments theory NETWORK``: prints tables or JSON, draws figures."""
+"""``python -m experiments theory NETWORK``: print the theory of a network, and draw figures.
+
+The theory is the work, traffic, memory and least time of one call, computed from the operators that
+the network calls.  A capture lists these operators.
+"""
 
 import argparse
 import os
@@ -29,7 +33,7 @@ from report.theory.network import Theory, fits
 _INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that are fields of ``CapturePolicy``.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
-#: Other options on which a capture depends.
+#: Other options on which the captured operators depend.
 _CAPTURE_OPTIONS: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: Options of ``theory`` in the format of ``report.core.system.commandline``.
@@ -90,7 +94,10 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function of batch and probe that returns the theory of the named network.
+    """Return a function that returns the theory of the named network.
+
+    Its arguments are a batch, and a second batch (the probe) at which the network is called to
+    check that its operators grow with the batch.
 
     Captures are cached on disk; the network is imported only for a capture that is not cached.
     """
@@ -157,9 +164,10 @@ def allocator_options(device: str, text: str | None) -> Options | None:
 
 
 def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input]:
-    """Return the inputs that the command line describes, by default images of the shape ``image``.
+    """Return the inputs that the command line describes, by default images.
 
-    ``image`` (channels, height, width) is the network's own, or empty if unknown.  Raises
+    ``image`` (channels, height, width) is the shape for which the network was made, or empty if
+    unknown.  Raises
     ``UsageError`` if no shape is known, and for an impossible shape or type.
     """
     if not options.input:

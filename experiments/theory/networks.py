@@ -96,7 +96,7 @@ def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
 
 
 def _import_torch_after_checking(*packages: str) -> None:
-    """Import torch; before these seconds, raise ``MeasurementError`` if a package is missing."""
+    """Raise ``MeasurementError`` if a package is missing, before torch is imported (seconds)."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise MeasurementError(
@@ -156,7 +156,7 @@ def import_timm() -> Any:
 
 @cache  # keeps the library alive: its definitions disappear when it is freed
 def _declare_torchvision_operators() -> Any:
-    """Declare two operators of torchvision's compiled library if the library cannot be loaded.
+    """Declare two operators of torchvision if its compiled library cannot be loaded.
 
     ``import torchvision`` fails without these operators, although its networks use neither.  The
     general build of torchvision cannot load its library with a CPU build of torch.
@@ -174,7 +174,7 @@ def _declare_torchvision_operators() -> Any:
 
 
 class MemoryLimit(NamedTuple):
-    """Memory (B) of a device or machine, its name, and whether it is a GPU."""
+    """Memory (B) of a device or machine, with its name; ``gpu`` says whether it is a GPU."""
 
     bytes: int
     name: str

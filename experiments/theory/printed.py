@@ -1,4 +1,4 @@
-"""A network's theory as text (tables and sums, or one JSON object), and as figures."""
+"""Print a network's theory (its work, traffic and memory) as text or JSON, and draw figures."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def _inputs(theory: Theory) -> list[dict[str, Any]]:
 
 
 def _memory(theory: Theory) -> dict[str, Any]:
-    """Return the entries of JSON about memory; those about the peak are None if it is unknown."""
+    """Return the JSON entries about memory; entries about an unknown peak are None."""
     peak = theory.peak
     cuda = theory.cuda
     return {
@@ -75,7 +75,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
 
 
 def _fits_as_json(frontier: Fits, limit: str) -> str:
-    """Write one JSON object: the limit, the largest batches, and predictions next to them."""
+    """Write one JSON object: the limit, the largest batches, and predictions near them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
         | _memory(theory)
@@ -89,7 +89,7 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
 
 
 def _fits_as_text(frontier: Fits, limit: str) -> str:
-    """Write the largest batches (``certain`` fits, ``largest`` may fit), and peaks next to them."""
+    """Write the largest batches (``certain`` fits, ``largest`` may fit), and peaks near them."""
     certain, largest = frontier.certain, frontier.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
     lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors"]

@@ -17,21 +17,17 @@ from experiments.theory.networks import with_layout
 from report.core.errors import MeasurementError, words_of
 from report.core.records.operations import Network
 from report.core.records.record import Factors
-from report.instruments.case_operators import (
-    FILE_MEANING,
-    NO_TENSORS,
-    CaseOperators,
-    file_name,
-    pack,
-)
+from report.instruments import case_operators
+from report.instruments.case_operators import NO_TENSORS, CaseOperators
 
 
 def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
     """Add a file with the operators of a case to its result, if the case was measured."""
     if result.outcome.status != "ok":
         return result
-    content = pack(capture_case(study, result.outcome.factors))
-    file = CaseFile(file_name(result.case), FILE_MEANING, content)
+    content = case_operators.pack(capture_case(study, result.outcome.factors))
+    name = case_operators.file_name(result.case)
+    file = CaseFile(name, case_operators.FILE_MEANING, content)
     return msgspec.structs.replace(result, files=(*result.files, file))
 
 
