@@ -18,7 +18,7 @@ from report.core.statistics.estimates import Estimate
 from report.engine.steps import ROOT
 from report.paper.findings import Findings, Inputs
 from report.quantity.evaluation import point
-from report.studies.conv_profiling.results import COMPARED, WIDER, Paper, mean_ratio
+from report.studies.conv_profiling.results import COMPARED, WIDENED_EXAMPLE, Paper, mean_ratio
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import (
     BASE,
@@ -137,7 +137,7 @@ def test_the_least_time_of_a_gpu_does_not_follow_the_work() -> None:
     """The shapes are 32→64, 33→65 and 8→24, which has 12 / 128 of the first shape's work."""
     gpu = Paper(committed_inputs(STUDY)).gpu
     assert gpu is not None
-    ((wider, base), *_) = WIDER
+    ((wider, base), *_) = WIDENED_EXAMPLE
     shapes = base, wider, Dimensions(8, 24, 3, 28)
     samples = [gpu.samples("time", shape.factors(8)) for shape in shapes]
     least = [min(times) for times in samples if not isinstance(times, Missing)]

@@ -11,7 +11,6 @@ from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.evidence import executed as counted_work
 from report.evidence.audit import Check
-from report.evidence.executed import residual
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate, number, point
 from report.quantity.expression import Quantity, Statement, exact, recorded
@@ -50,12 +49,13 @@ class Paper:
         self.tf32 = next((r for r in self.runs if not r.seen_operations(batch).missing), None)
         #: The first run that timed calls.
         self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
-        self.counts = reconcile_cpu(self.cpu) if self.cpu else {}
-        self.second_counts = reconcile_cpu(self.second) if self.second else self.counts
-        self.changed = select_calls("changed", self.second_counts)
-        self.tiled = reconcile_gpu(inputs, self.gpu) if self.gpu else {}
-        tf32_counts = reconcile_gpu(inputs, self.tf32) if self.tf32 else {}
-        self.held_tiled = select_calls("held_out", tf32_counts)
+        #: Counted operations by call; on a GPU only of calls whose kernel names its tile.
+        self.cpu_counts = reconcile_cpu(self.cpu) if self.cpu else {}
+        self.second_counts = reconcile_cpu(self.second) if self.second else self.cpu_counts
+        self.changed_counts = select_calls("changed", self.second_counts)
+        self.gpu_counts = reconcile_gpu(inputs, self.gpu) if self.gpu else {}
+        counts_with_tf32 = reconcile_gpu(inputs, self.tf32) if self.tf32 else {}
+        self.tf32_counts = select_calls("held_out", counts_with_tf32)
 
     def printed(self, column: str, operator: str = CONVOLUTION) -> Quantity:
         """Return a size of the source's operator table (B)."""
@@ -68,27 +68,23 @@ class Paper:
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield all reconciliations of the paper."""
-        for calls in (self.counts, self.second_counts, self.tiled, self.held_tiled):
-            yield from calls.values()
+        for counts in (self.cpu_counts, self.second_counts, self.gpu_counts, self.tf32_counts):
+            yield from counts.values()
 
 
 def reconcile_cpu(run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Explain the multiply-adds of each call that Valgrind's lackey counted on one thread."""
+    """Explain the multiply-adds of each call that Valgrind's Lackey counted on one thread."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
-    counted = counted_work.count_by_level(
-        run, {name: call.factors() for name, call in calls.items()}
-    )
+    factors = {name: call.factors() for name, call in calls.items()}
     results: dict[ProfiledCall, Reconciliation] = {}
-    for name, count in counted.items():
+    for name, count in counted_work.count_by_level(run, factors).items():
         call = calls[name]
-        results[call] = counted_work.reconcile_executed(
-            f"executed-{run.key}-{call.shape.key}-{call.batch}",
-            f"Executed multiply-adds of {name} on {run.label}",
-            terms.theory_macs(call.shape.layer(call.batch)),
-            *count,
-            *terms.executed_terms(call.shape.layer(call.batch), 1, build, terms.COUNTED_WIDTH),
-        )
+        layer = call.shape.layer(call.batch)
+        id = f"executed-{run.key}-{call.shape.key}-{call.batch}"
+        title, theory = f"Executed multiply-adds of {name} on {run.label}", terms.theory_macs(layer)
+        further = terms.executed_terms(layer, 1, build, terms.COUNTED_WIDTH)
+        results[call] = counted_work.reconcile_executed(id, title, theory, *count, *further)
     return results
 
 
@@ -101,24 +97,23 @@ def reconcile_gpu(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation
         counted = number(run.cuda_core_operations(call.factors()))
         if tile is None or not isinstance(counted, int):
             continue
-        results[call] = Reconciliation(
-            f"tiled-{run.key}-{call.shape.key}-{call.batch}",
-            f"Operations of {call.name} on {run.label}",
-            "FLOP",
-            terms.as_flops(terms.theory_macs(layer)),
-            (
-                terms.as_flops(terms.tile_padding(layer, tile, evidence)),
-                terms.tile_epilogue(layer, tile, evidence),
-                terms.bias_kernel(layer, "the kernel that adds the bias"),
-            ),
-            Term("Counted", counted, "additions + multiplications + 2 · fused", "Nsight Compute"),
+        id = f"tiled-{run.key}-{call.shape.key}-{call.batch}"
+        title = f"Operations of {call.name} on {run.label}"
+        further = (
+            terms.as_flops(terms.tile_padding(layer, tile, evidence)),
+            terms.tile_epilogue(layer, tile, evidence),
+            terms.bias_kernel(layer, "the kernel that adds the bias"),
         )
+        formula = "additions + multiplications + 2 · fused"
+        measured = Term("Counted", counted, formula, "Nsight Compute")
+        theory = terms.as_flops(terms.theory_macs(layer))
+        results[call] = Reconciliation(id, title, "FLOP", theory, further, measured)
     return results
 
 
-def select_calls(subject: str, calls: Reconciled) -> dict[ProfiledCall, Reconciliation]:
+def select_calls(subject: str, counts: Reconciled) -> dict[ProfiledCall, Reconciliation]:
     """Select the calls with a subject: ``layer``, ``held_out`` or ``changed``."""
-    return {call: result for call, result in calls.items() if call.subject == subject}
+    return {call: count for call, count in counts.items() if call.subject == subject}
 
 
 def over_theory(run: Run, counts: Reconciliation) -> Quantity:
@@ -132,17 +127,17 @@ def counted(run: Run, counts: Reconciliation) -> Quantity:
     return recorded("recorded", counts.unit, amount, run.file)
 
 
-def sums_to_the_unit(run: Run | None, items: Iterable[Reconciliation]) -> Iterator[Statement]:
-    """State that the terms of each reconciliation add up to the counted number, to the unit."""
-    for item in items:
-        yield residual(item, run.file if run else "").exactly(0)
+def exact_sums(run: Run | None, counts: Iterable[Reconciliation]) -> Iterator[Statement]:
+    """State that the terms of each reconciliation add up exactly to the counted number."""
+    for count in counts:
+        yield counted_work.residual(count, run.file if run else "").exactly(0)
 
 
 def ratio_of_times(
-    run: Run, over: Dimensions, under: Dimensions, instructions: str = "AVX2"
+    run: Run, shape: Dimensions, reference: Dimensions, instructions: str = "AVX2"
 ) -> Quantity:
-    """Divide the time of a call on one shape by the time on another shape."""
-    return run.time(over, instructions) / run.time(under, instructions)
+    """Divide the time of a call on one shape by the time on a ``reference`` shape."""
+    return run.time(shape, instructions) / run.time(reference, instructions)
 
 
 def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
@@ -150,8 +145,8 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
     return geometric_mean(*(ratio_of_times(run, *pair, instructions) for pair in pairs))
 
 
-def spread(run: Run, instructions: str = "AVX2") -> Quantity:
-    """Divide times of 17 by times of 16 output channels; the bounds contain those of each run."""
+def pooled_ratio(run: Run, instructions: str = "AVX2") -> Quantity:
+    """Divide times of 17 by times of 16 output channels; the bounds contain each run's bounds."""
     runs = (run, *run.single_runs)
     return spanning(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
 
@@ -161,26 +156,26 @@ def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
     return ratio_of_times(run, *pair) / ratio_of_times(run, *pair, NATIVE)
 
 
-def wider(run: Run, policy: Policy = "retained") -> Quantity:
-    """Divide the time with one channel more on both sides of the example by the example's time."""
-    over, under = (shape.factors(subject.FEW_IMAGES) for shape in WIDER[0])
+def widened_ratio(run: Run, policy: Policy = "retained") -> Quantity:
+    """Divide the example's time with one more input and output channel by its time without."""
+    widened, example = (shape.factors(subject.FEW_IMAGES) for shape in WIDENED_EXAMPLE[0])
     run = run.under_policy(policy)
-    return run.series("time", over) / run.series("time", under)
+    return run.series("time", widened) / run.series("time", example)
 
 
 #: Shapes that differ by one block of outputs; their times determine a line of time over work.
-ON_LINE: Final = small_shape(8, 17), small_shape(8, 16)
+LINE_SHAPES: Final = small_shape(8, 17), small_shape(8, 16)
 #: Pairs of shapes that differ in their input or in their output channels.
 NINE_SIXTEEN: Final = tuple((small_shape(9, n), small_shape(16, n)) for n in OUTPUTS)
 NINE_EIGHT: Final = tuple((small_shape(9, n), small_shape(8, n)) for n in OUTPUTS)
 SEVENTEEN_SIXTEEN: Final = tuple((small_shape(n, 17), small_shape(n, 16)) for n in INPUTS)
 TWENTY_FIFTH: Final = tuple((small_shape(n, 25), small_shape(n, 24)) for n in INPUTS)
-WIDER: Final = ((subject.PADDED, subject.BASE),)
+WIDENED_EXAMPLE: Final = ((subject.PADDED, subject.BASE),)
 #: Name of a value → words in a table, and pairs of shapes whose times are compared.
 COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
-    "wider": ("33→65 ÷ 32→64", WIDER),
+    "wider": ("33→65 ÷ 32→64", WIDENED_EXAMPLE),
     "filled": ("33→65 ÷ 40→72", ((subject.PADDED, subject.FULL_EIGHT),)),
     "filled_sixteen": ("33→65 ÷ 48→80", ((subject.PADDED, subject.FULL_SIXTEEN),)),
     "full": ("40→72 ÷ 32→64", ((subject.FULL_EIGHT, subject.BASE),)),
@@ -221,17 +216,17 @@ def answer(statement: Statement) -> str:
 
 
 def fixed_share(run: Run, instructions: str) -> Quantity:
-    """Return the share of the time of 8→16 without work, by the line through 8→16 and 8→17."""
-    work = theory.work_ratio(*ON_LINE, run.block(instructions))
-    return 1 - (ratio_of_times(run, *ON_LINE, instructions) - 1) / (work - 1)
+    """Return the share of 8→16's time at no work, on the line through 8→16 and 8→17 over work."""
+    work = theory.work_ratio(*LINE_SHAPES, run.block(instructions))
+    return 1 - (ratio_of_times(run, *LINE_SHAPES, instructions) - 1) / (work - 1)
 
 
-def off_line(run: Run, instructions: str) -> Quantity:
+def line_error(run: Run, instructions: str) -> Quantity:
     """Return the largest factor (at least 1) between a small shape's median time and the line."""
     fixed, factors = fixed_share(run, instructions), [1.0]
-    for shape in subject.CHANGED_SHAPES:
-        work = theory.work_ratio(shape, ON_LINE[1], run.block(instructions))
-        time = ratio_of_times(run, shape, ON_LINE[1], instructions)
+    for shape in subject.SMALL_SHAPES:
+        work = theory.work_ratio(shape, LINE_SHAPES[1], run.block(instructions))
+        time = ratio_of_times(run, shape, LINE_SHAPES[1], instructions)
         factor = point(time / (fixed + work * (1 - fixed)))
         if not isinstance(factor, Missing):
             factors += factor, 1 / factor
@@ -239,11 +234,11 @@ def off_line(run: Run, instructions: str) -> Quantity:
 
 
 def ratios_in_same_blocks(run: Run) -> list[Quantity]:
-    """Return ratios of times of all two shapes that fill the same blocks, by instructions."""
+    """Return ratios of times of each two shapes that fill the same blocks, by instructions."""
     ratios = []
     for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
-        for under, over in combinations((*subject.CHANGED_SHAPES, *subject.WIDENED), 2):
-            if theory.in_blocks(over, block) == theory.in_blocks(under, block):
-                ratios.append(ratio_of_times(run, over, under, instructions))
+        for reference, shape in combinations((*subject.SMALL_SHAPES, *subject.WIDENED), 2):
+            if theory.in_blocks(shape, block) == theory.in_blocks(reference, block):
+                ratios.append(ratio_of_times(run, shape, reference, instructions))
     return ratios

@@ -1,4 +1,11 @@
-"""One record of the study: its calls, their counted operations, times and kernels."""
+"""One record of the study: its calls, their counted operations, times and kernels.
+
+Words of the paper:
+- example: the second convolution of PyTorch's MNIST example, with 32 → 64 channels;
+- block: the 8 (AVX2) or 16 (AVX-512) channels that oneDNN computes together;
+- tile: the positions × channels × products that a GPU kernel computes together;
+- held-out shape: counted after rules had predicted its count; changed: held-out, other channels.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +20,6 @@ from report.core.records.record import Level
 from report.core.records.store import Stored, start_and_file
 from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
-from report.evidence.runs import CaseFactors
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.paper.findings import Inputs
@@ -27,7 +33,7 @@ from report.theory.terms import COUNTED_WIDTH, Tile
 #: Attachment of a record: the output of Nsight Compute.
 ATTACHMENT: Final = attachment_name(ncu.TOOL)
 #: Attachment of a record: kind of process → call → oneDNN's code and formats.
-DISPATCH: Final = "onednn.json"
+CODE_ATTACHMENT: Final = "onednn.json"
 #: Kinds of processes: with all instructions, with AVX2 at most, and under Valgrind.
 NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
@@ -69,24 +75,24 @@ class Run(any_study.Run):
         return tuple(calls)
 
     def block(self, instructions: str = NATIVE) -> int:
-        """Return the channels of a block of oneDNN, with all instructions or with AVX2 at most."""
+        """Return oneDNN's channels per block with all instructions, or else with AVX2."""
         native = conditions_of(self.stored.record.environment).block
-        return native if instructions == NATIVE else COUNTED_WIDTH
+        return native if instructions == NATIVE else COUNTED_WIDTH  # Valgrind counts with AVX2
 
     def native_block(self) -> Quantity:
-        """Return the channels of a block with all instructions, as a number of the text."""
+        """Return the channels of a block with all instructions, for printing in the paper."""
         return exact("channels of a block", "1", self.block(), self.file)
 
-    def same_code(self, inputs: Inputs, process: str = NATIVE, like: str = NATIVE) -> Quantity:
-        """Count calls with the same code and formats of oneDNN in two kinds of processes."""
-        name = f"calls of the same code: {process}, {like}"
+    def same_code(self, inputs: Inputs, kind: str = NATIVE, other_kind: str = NATIVE) -> Quantity:
+        """Count calls for which oneDNN has the same code and formats in two kinds of processes."""
+        name = f"calls of the same code: {kind}, {other_kind}"
         no_code = Missing(f"oneDNN's code was not recorded on {self.label}")
-        content = inputs.attachments.get(self.file, {}).get(DISPATCH, no_code)
+        content = inputs.attachments.get(self.file, {}).get(CODE_ATTACHMENT, no_code)
         if isinstance(content, Missing):
             return absent(name, "1", content.reason)
-        place = f"data/{self.file}, {DISPATCH}"
+        place = f"data/{self.file}, {CODE_ATTACHMENT}"
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
-        code, other_code = codes.get(process, {}), codes.get(like, {})
+        code, other_code = codes.get(kind, {}), codes.get(other_kind, {})
         return exact(name, "1", len(code.items() & other_code.items()), self.file)
 
     @property
@@ -97,7 +103,7 @@ class Run(any_study.Run):
 
     @property
     def with_disturbed(self) -> Self:
-        """The pooled runs, with the processes that other programs disturbed."""
+        """The pooled runs, including the processes that other programs disturbed."""
         stored, *others = map(_without_disturbances, self.stored.runs)
         return replace(self, stored=replace(stored, others=tuple(others)))
 
@@ -106,7 +112,7 @@ class Run(any_study.Run):
         factors = shape.factors(subject.FEW_IMAGES, subject=subject.TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
-    def cuda_core_operations(self, factors: CaseFactors) -> Quantity:
+    def cuda_core_operations(self, factors: any_study.CaseFactors) -> Quantity:
         """Sum the operations of CUDA cores: additions + multiplications + 2 · fused, in float32."""
         adds = self.fixed_quantity("ncu_fp32_additions", factors)
         multiplies = self.fixed_quantity("ncu_fp32_multiplications", factors)
@@ -114,7 +120,7 @@ class Run(any_study.Run):
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen_operations(self, batch: int) -> Quantity:
-        """Return the operations (FLOP) that the source's counters see of a call with TF32 on."""
+        """Return the operations (FLOP) that counters of CUDA cores see of a call with TF32 on."""
         return named("operations seen", self.cuda_core_operations(tf32_factors(batch)))
 
     def tensor_core_share(self, batch: int) -> Quantity:
@@ -123,12 +129,12 @@ class Run(any_study.Run):
         return flops / theory.work(batch)
 
     def over_estimate(self, batch: int) -> Quantity:
-        """Divide seen operations by the source's estimate, which lacks the output channels."""
+        """Divide seen operations by the source's estimate: theory without the output channels."""
         return self.seen_operations(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
 
 
 def _without_disturbances(stored: Stored) -> Stored:
-    """Copy a record as if nothing had disturbed its processes, so that none is left out."""
+    """Copy a record without its marks of disturbed processes, so that none is left out."""
     cases = []
     for case in stored.record.cases:
         rounds = tuple(msgspec.structs.replace(item, disturbance=None) for item in case.rounds)
@@ -136,7 +142,7 @@ def _without_disturbances(stored: Stored) -> Stored:
     return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
 
 
-def tf32_factors(batch: int) -> CaseFactors:
+def tf32_factors(batch: int) -> any_study.CaseFactors:
     """Return the factors of the example's forward call with TF32 on."""
     return {**subject.BASE.factors(batch), "precision": "tfloat32"}
 

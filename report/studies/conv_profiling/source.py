@@ -39,18 +39,19 @@ def audit(reported: Reported) -> Iterator[checks.Check]:
         names = dict.fromkeys(re.findall(r"[a-z][a-z_]*", formula))
         inputs = {name: checks.printed_value(reported, name) for name in names}
         yield checks.check_formula(checks.printed_value(reported, id), formula, **inputs)
-    own = _printed_cell(reported, CONVOLUTION, "self_allocation_size")
+    own_bytes = _printed_cell(reported, CONVOLUTION, "self_allocation_size")
     workspace = _printed_cell(reported, WORKSPACE, "self_allocation_size")
-    names_of_sides = ("profiled_batch", "output_channels", "output_extent")
-    sides = {name: checks.printed_value(reported, name) for name in names_of_sides}
+    output_names = ("profiled_batch", "output_channels", "output_extent")
+    output_shape = {name: checks.printed_value(reported, name) for name in output_names}
     formula = "4 * profiled_batch * output_channels * output_extent * output_extent / 1024"
-    yield checks.check_formula(own, formula, **sides)
-    whole = _printed_cell(reported, CONVOLUTION, "allocation_size")
-    yield checks.check(whole, "own allocation + workspace", checks.total, own, workspace)
+    yield checks.check_formula(own_bytes, formula, **output_shape)
+    total = _printed_cell(reported, CONVOLUTION, "allocation_size")
+    terms = own_bytes, workspace
+    yield checks.check(total, "own allocation + workspace", checks.total, *terms)
     increase = _printed_cell(reported, CONVOLUTION, "self_size_increase")
-    yield checks.check(increase, "own allocation − workspace", checks.difference, own, workspace)
+    yield checks.check(increase, "own allocation − workspace", checks.difference, *terms)
     measured = checks.printed_value(reported, "measured_memory")
-    yield checks.check_formula(measured, "1024 * allocation_size / 1000000", allocation_size=whole)
+    yield checks.check_formula(measured, "1024 * allocation_size / 1000000", allocation_size=total)
 
 
 def _printed_cell(reported: Reported, operator: str, column: str) -> checks.Printed:

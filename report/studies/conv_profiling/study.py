@@ -18,28 +18,29 @@ from report.quantity.expression import Quantity, Statement, absent, exact
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, source, subject, theory
-from report.studies.conv_profiling.results import Paper, mean_ratio, select_calls, sums_to_the_unit
+from report.studies.conv_profiling.results import Paper, exact_sums, mean_ratio, select_calls
 from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
 from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
 
 #: Channels of a block with AVX-512.
 WIDE_BLOCK: Final = 16
-#: The example widened by one channel, on eight images.
-EXAMPLE_WIDER: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
+#: The layer with one more input and output channel, on eight images.
+WIDENED_CALL: Final = ProfiledCall(subject.PADDED, subject.FEW_IMAGES, "layer")
 
 study = Study(Paper, check_subject, reconciliations=Paper.reconciliations, audits=Paper.audit)
 findings = study.findings
-#: Parts named by what they are about; functions of a ``Part[Paper]`` get all data of the paper.
-printed: Part[Paper] = study.part("", "source")
-cpu_calls: Part[Paper] = study.part("", "cpu")
-gpu_calls: Part[Paper] = study.part("", "gpu")
-pair: Part[Paper] = study.part("", "pair")
+# Parts with all data of the paper: on the source's numbers, calls on a CPU or a GPU, and two CPUs.
+source_numbers: Part[Paper] = study.part("", kind="source")
+cpu_calls: Part[Paper] = study.part("", kind="cpu")
+gpu_calls: Part[Paper] = study.part("", kind="gpu")
+cpus: Part[Paper] = study.part("", kind="pair")
+# Runs: counts on two CPUs and a GPU, counts on a GPU with TF32 on, and times on a CPU.
 cpu: Part[Run] = study.part("cpu")
+second: Part[Run] = study.part("second", kind="pair")
 gpu: Part[Run] = study.part("gpu")
-tf32: Part[Run] = study.part("tf32", "gpu")
-second: Part[Run] = study.part("second", "pair")
-timed: Part[Run] = study.part("timed", "cpu")
+tf32: Part[Run] = study.part("tf32", kind="gpu")
+timed: Part[Run] = study.part("timed", kind="cpu")
 
 
 def _device(run: Run) -> str:
@@ -48,7 +49,7 @@ def _device(run: Run) -> str:
     return markdown(environment.label.removesuffix(environment.threads_text))
 
 
-printed.texts(source_device=attrgetter("device"))
+source_numbers.texts(source_device=attrgetter("device"))
 for _run in cpu, second, timed, gpu:
     _run.texts(**{_run.name: _device})
 
@@ -67,7 +68,7 @@ def _counts(run: Run | None, numbers: Mapping[str, int]) -> dict[str, Quantity]:
     return {id: exact(names[id], "1", number, run.file) for id, number in numbers.items()}
 
 
-@printed.mapping()
+@source_numbers.mapping()
 def _shapes(p: Paper) -> dict[str, Quantity]:
     return {
         "in_channels": theory.C_IN,
@@ -84,7 +85,7 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
     }
 
 
-@printed.mapping()
+@source_numbers.mapping()
 def _legible(p: Paper) -> dict[str, Quantity]:
     """Return what follows from the counters that can be read in the source's picture."""
     counters = p.reported.table("kernels").column("legible")
@@ -100,7 +101,7 @@ def _legible(p: Paper) -> dict[str, Quantity]:
     }
 
 
-@printed.mapping("measured")
+@source_numbers.mapping("measured")
 def _memory(p: Paper) -> dict[str, Quantity]:
     sizes: dict[str, Quantity] = {
         "source_allocated": p.printed("allocation_size"),
@@ -114,25 +115,25 @@ def _memory(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping()
 def _predictions(p: Paper) -> dict[str, Quantity]:
-    held = select_calls("held_out", p.counts)
+    held_out = select_calls("held_out", p.cpu_counts)
     counts = {
-        "known_shapes": len({call.shape for call in select_calls("layer", p.counts)}),
-        "held_shapes": len({call.shape for call in held}),
-        "held_calls": len(held),
+        "known_shapes": len({call.shape for call in select_calls("layer", p.cpu_counts)}),
+        "held_shapes": len({call.shape for call in held_out}),
+        "held_calls": len(held_out),
         "least_inputs": min((call.shape.inputs for call in p.second_counts), default=0),
     }
-    changed = _counts(p.second, {"changed_calls": len(p.changed)})
-    return {**_counts(p.cpu if held else None, counts), **changed}
+    changed = _counts(p.second, {"changed_calls": len(p.changed_counts)})
+    return {**_counts(p.cpu if held_out else None, counts), **changed}
 
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
     none: Quantity = absent("counted ÷ theory", "1", "nothing was counted")
-    ratios = [results.over_theory(p.cpu, counts) for counts in p.counts.values() if p.cpu]
+    ratios = [results.over_theory(p.cpu, counts) for counts in p.cpu_counts.values() if p.cpu]
     ends = ratios or [none]
-    wider = p.tiled.get(EXAMPLE_WIDER)
-    shown = results.over_theory(p.gpu, wider) if p.gpu and wider else none
-    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends), "shown_over": shown}
+    widened = p.gpu_counts.get(WIDENED_CALL)
+    shown_ratio = results.over_theory(p.gpu, widened) if p.gpu and widened else none
+    return {"ratio_least": smallest(*ends), "ratio_most": largest(*ends), "shown_over": shown_ratio}
 
 
 cpu.values(block=Run.native_block)
@@ -141,10 +142,10 @@ for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE)
     for _name, (_, _pairs) in results.COMPARED.items():
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
-    timed.values(**{f"spread{_suffix}": partial(results.spread, instructions=_instructions)})
-    timed.values(**{f"off_line{_suffix}": partial(results.off_line, instructions=_instructions)})
+    timed.values(**{f"spread{_suffix}": partial(results.pooled_ratio, instructions=_instructions)})
+    timed.values(**{f"off_line{_suffix}": partial(results.line_error, instructions=_instructions)})
 timed.values(fixed_native=partial(results.fixed_share, instructions=NATIVE))
-timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDER[0], WIDE_BLOCK))
+timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDENED_EXAMPLE[0], WIDE_BLOCK))
 for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):
     timed.values(**{f"step_{_name}": partial(results.step_over_native, pair=_pair)})
 
@@ -162,21 +163,22 @@ study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENC
 study.constants(gap=exact("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
 
 
+# Runs that timed the widened example: on a newer CPU with one and two threads, and on an older one.
 for _name in "newer", "older", "threaded":
-    _part: Part[Run] = study.part(_name, "pair")
+    _part: Part[Run] = study.part(_name, kind="pair")
     _part.texts(**{_name: short_name})
-    _part.values(**{f"wider_{_name}": results.wider})
+    _part.values(**{f"wider_{_name}": results.widened_ratio})
     for _policy in "default", "jemalloc":
-        _part.values(**{f"wider_{_name}_{_policy}": partial(results.wider, policy=_policy)})
+        _part.values(**{f"wider_{_name}_{_policy}": partial(results.widened_ratio, policy=_policy)})
 
 
 @gpu_calls.mapping()
 def _tiles(p: Paper) -> dict[str, Quantity]:
     calls = len(p.gpu.calls) if p.gpu else 0
-    held = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
+    held_out = sum(call.subject == "held_out" for call in p.tf32.calls) if p.tf32 else 0
     return {
-        **_counts(p.gpu, {"tiled_cases": len(p.tiled), "own_calls": calls}),
-        **_counts(p.tf32, {"held_on_gpu": held, "held_tiled": len(p.held_tiled)}),
+        **_counts(p.gpu, {"tiled_cases": len(p.gpu_counts), "own_calls": calls}),
+        **_counts(p.tf32, {"held_on_gpu": held_out, "held_tiled": len(p.tf32_counts)}),
     }
 
 
@@ -184,30 +186,30 @@ tf32.values(large_seen=partial(Run.over_estimate, batch=subject.SHOWN_BATCH))
 tf32.values(small_seen=partial(Run.over_estimate, batch=1))
 
 
-@printed.claim("The source's memory of a batch is that of one image times its size")
+@source_numbers.claim("The source's memory of a batch is that of one image times its size")
 def parameters_per_image(p: Paper) -> Statement:
     kept_bytes = p.printed("allocation_size") - p.workspace
     return (kept_bytes / theory.source_memory(p.reported.count("profiled_batch"))).exactly(1)
 
 
-@printed.claim("The source's printed product is the work of one image times its batch size")
+@source_numbers.claim("The source's printed product is the work of one image times its batch size")
 def batch_in_product(p: Paper) -> Statement:
     work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
 
 
-@printed.claim("The source's operator table is of one image")
+@source_numbers.claim("The source's operator table is of one image")
 def table_of_one_image(p: Paper) -> Statement:
     return (p.printed("size_increase") / theory.OUTPUT_BYTES).exactly(1)
 
 
-@printed.claim("The source's memory beyond its output is freed within the call")
+@source_numbers.claim("The source's memory beyond its output is freed within the call")
 def temporary_storage(p: Paper) -> Statement:
     output_bytes = p.reported.count("profiled_batch") * theory.OUTPUT_BYTES
     return (p.printed("allocation_size") - output_bytes - p.workspace).exactly(0)
 
 
-@printed.claim("The source's layer fills the tiles that its log names")
+@source_numbers.claim("The source's layer fills the tiles that its log names")
 def source_tile_fits(p: Paper) -> Statement:
     layer = subject.BASE.layer(p.reported.count("profiled_batch"))
     positions, channels, products = map(p.reported.count, source.TILE)
@@ -238,8 +240,8 @@ def both_trends(run: Run) -> Iterator[Statement]:
     numbers=("held_tiled", "held_on_gpu"),
 )
 def tiles_predict(p: Paper) -> Iterator[Statement]:
-    yield from sums_to_the_unit(p.gpu, p.tiled.values())
-    yield from sums_to_the_unit(p.tf32, p.held_tiled.values())
+    yield from exact_sums(p.gpu, p.gpu_counts.values())
+    yield from exact_sums(p.tf32, p.tf32_counts.values())
 
 
 @cpu_calls.claim(
@@ -247,15 +249,15 @@ def tiles_predict(p: Paper) -> Iterator[Statement]:
     numbers=("held_calls",),
 )
 def predicted(p: Paper) -> Iterator[Statement]:
-    return sums_to_the_unit(p.cpu, select_calls("held_out", p.counts).values())
+    return exact_sums(p.cpu, select_calls("held_out", p.cpu_counts).values())
 
 
 @cpu_calls.claim("Changed channels change the executed operations as blocks of eight predict")
 def changed_as_predicted(p: Paper) -> Iterator[Statement]:
-    return sums_to_the_unit(p.second or p.cpu, p.changed.values())
+    return exact_sums(p.second or p.cpu, p.changed_counts.values())
 
 
-@pair.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
+@cpus.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(p: Paper) -> Iterator[Statement]:
     if p.second:
         limited = p.second.same_code(p.inputs, LIMITED, EMULATED)
@@ -291,7 +293,7 @@ def same_blocks_same_time(run: Run) -> list[Statement]:
 )
 def padding_takes_time(run: Run) -> Iterator[Statement]:
     for instructions in subject.INSTRUCTIONS:
-        for pairs in results.SEVENTEEN_SIXTEEN, results.WIDER:
+        for pairs in results.SEVENTEEN_SIXTEEN, results.WIDENED_EXAMPLE:
             yield results.above_formula(run, pairs, instructions)
         predicted = theory.work_ratio(*results.SEVENTEEN_SIXTEEN[0], run.block(instructions))
         yield mean_ratio(run, results.SEVENTEEN_SIXTEEN, instructions) / predicted < 1
@@ -317,7 +319,7 @@ def step_moves(run: Run) -> Iterator[Statement]:
 def wide_blocks_of_outputs(run: Run) -> Iterator[Statement]:
     if run.block() == WIDE_BLOCK:
         yield mean_ratio(run, results.NINE_SIXTEEN, NATIVE) < 1 - results.MARGIN
-        yield results.as_blocks(run, results.WIDER, NATIVE)
+        yield results.as_blocks(run, results.WIDENED_EXAMPLE, NATIVE)
 
 
 @tf32.table("seen")
@@ -339,7 +341,7 @@ timed.figure("changed", key=True, height=2.6)(figures.one_channel_more)
 def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
     for when, rule, shape, batch, product in theory.RULES:
         call = ProfiledCall(shape, batch, "held_out")
-        counts = p.counts.get(call)
+        counts = p.cpu_counts.get(call)
         none = absent("recorded", "MAC", "not counted")
         yield {
             "Calls": when,

@@ -15,24 +15,20 @@ from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
-#: Batches with TF32 on: a GPU computed small ones on CUDA cores, large ones on tensor cores.
+#: Batch sizes with TF32 on: a GPU used CUDA cores for small and tensor cores for large ones.
 SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
 #: Subjects of cases: shapes from which the rules were derived, held-out and changed shapes.
 SUBJECTS: Final = ("layer", "held_out", "changed")
 #: Subject of cases whose times are compared, with AVX2 at most or with all instructions.
 TIMED: Final = "timed"
 
-#: Kernel of the network's first convolution, whose output is smaller by this less one.
+#: Kernel of the network's first convolution; its output is smaller than the image by this less one.
 _FIRST_KERNEL: Final = 3
 _CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
 _LAYER_FACTORS: Final[dict[str, AllowedLevels]] = {
-    "channels": str,
-    "kernel": int,
-    "input": int,
-    "batch": int,
-    "pass": PASSES,
+    "channels": str, "kernel": int, "input": int, "batch": int, "pass": PASSES,
     "layout": ("contiguous",),
-}
+}  # fmt: skip
 #: Subject of a case → required factors; ``trace`` and ``training`` are in older records only.
 _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
     **dict.fromkeys(SUBJECTS, _LAYER_FACTORS),
@@ -44,7 +40,7 @@ _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
 
 @dataclass(frozen=True, order=True)
 class Dimensions:
-    """The layer's input and output channels, its kernel, and the extent of the network's image."""
+    """The layer's channels and kernel, and the height (pixels) of the image of the network."""
 
     inputs: int
     outputs: int
@@ -53,7 +49,7 @@ class Dimensions:
 
     @property
     def extent(self) -> int:
-        """Height and width of the layer's input."""
+        """Height and width of the layer's input, the output of the network's first convolution."""
         return self.image - _FIRST_KERNEL + 1
 
     @property
@@ -64,8 +60,8 @@ class Dimensions:
     @property
     def name(self) -> str:
         """The dimensions as a table prints them, on one line."""
-        k, e = self.kernel, self.extent
-        return f"{self.channels}, {k}×{k}, {e}×{e}".replace(" ", NO_BREAK)
+        kernel, extent = self.kernel, self.extent
+        return f"{self.channels}, {kernel}×{kernel}, {extent}×{extent}".replace(" ", NO_BREAK)
 
     @property
     def key(self) -> str:
@@ -83,24 +79,18 @@ class Dimensions:
 
     def factors(self, batch: int, subject: str = "layer") -> dict[str, Level]:
         """Return the factors of a forward call in records."""
-        return {
-            "subject": subject,
-            "channels": f"{self.inputs}-{self.outputs}",
-            "kernel": self.kernel,
-            "input": self.image,
-            "batch": batch,
-            "pass": "forward",
-            "layout": "contiguous",
-        }
+        names = {"subject": subject, "channels": f"{self.inputs}-{self.outputs}"}
+        sizes = {"kernel": self.kernel, "input": self.image, "batch": batch}
+        return {**names, **sizes, "pass": "forward", "layout": "contiguous"}
 
 
-#: The layer of the example itself.
+#: The second convolution of PyTorch's MNIST example.
 BASE: Final = Dimensions(32, 64, 3, 28)
-#: Batch size of timed calls, and of calls that sentences name.
+#: Batch size of timed calls, and of calls that the paper's text names.
 FEW_IMAGES: Final = 8
-#: The example's layer with one channel more on both sides.
+#: This layer with one more input and one more output channel.
 PADDED: Final = Dimensions(33, 65, 3, 28)
-#: The smallest larger layers with channels in full blocks of 8 and of 16.
+#: The smallest layers above ``PADDED`` whose channels fill blocks of 8, and of 16.
 FULL_EIGHT, FULL_SIXTEEN = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
 WIDENED: Final = (BASE, PADDED, FULL_EIGHT, FULL_SIXTEEN)
 #: Channels of the small shapes that are timed.
@@ -116,7 +106,7 @@ def small_shape(inputs: int, outputs: int) -> Dimensions:
 
 
 #: The small shapes that are timed.
-CHANGED_SHAPES: Final = tuple(
+SMALL_SHAPES: Final = tuple(
     small_shape(inputs, outputs) for inputs in INPUTS for outputs in OUTPUTS
 )
 

@@ -45,7 +45,7 @@ def seen_operations(batch: int) -> Quantity:
 
 
 def source_memory(batch: int) -> Quantity:
-    """Return the source's memory (B): that of one image, with parameters, times the batch size."""
+    """Return the source's memory (B): output and parameters of one image, times the batch size."""
     return named("parameters for every image", exact("B", "1", batch) * _IMAGE_BYTES)
 
 
@@ -58,10 +58,10 @@ def in_blocks(shape: Dimensions, block: int) -> Dimensions:
     return replace(shape, inputs=inputs, outputs=round_up(shape.outputs, block))
 
 
-def work_ratio(over: Dimensions, under: Dimensions, block: int) -> Quantity:
-    """Divide the work of two calls with channels in whole blocks; in blocks of 1 by the formula."""
-    first, second = (in_blocks(shape, block).multiply_adds(1) for shape in (over, under))
-    return exact("work", "MAC", first) / exact("work", "MAC", second)
+def work_ratio(shape: Dimensions, reference: Dimensions, block: int) -> Quantity:
+    """Divide the work of two calls with channels in whole blocks; a block of 1 adds no work."""
+    dividend, divisor = (in_blocks(item, block).multiply_adds(1) for item in (shape, reference))
+    return exact("work", "MAC", dividend) / exact("work", "MAC", divisor)
 
 
 #: Rules of executed work on a CPU: which calls, the rule, and the shape, batch size and product of
