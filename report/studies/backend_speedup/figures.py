@@ -12,7 +12,7 @@ from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
 
-#: Library → empty line with its name and number of its colour, the same whatever was measured.
+#: Library → line without points, with the library's name and number of its colour.
 _LINES: Final = {
     "numpy": Points("NumPy", (), (), style_number=2),
     "cupy": Points("CuPy", (), (), style_number=0),
@@ -51,12 +51,11 @@ def effects(run: Run) -> Iterator[Dots]:
     yield Dots(names, series, axis, reference=1.0, log=True, x_ticks=(0.5, 1.0, 2.0))
 
 
-def both_times(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
+def times_and_ratios(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
     """Draw rows (name → NumPy's time, the GPU's time, their ratio): times (ms) beside ratios."""
     names, (numpy_times, gpu_times, ratios) = tuple(rows), zip(*rows.values(), strict=True)
-    slow = dot_series("NumPy", numpy_times, "ms", style_number=2)
-    yield Dots(
-        names, (slow, dot_series("GPU", gpu_times, "ms")), "Time of an iteration (ms)", log=True
-    )
-    ratio = (dot_series("", ratios, "1", style_number=3),)
-    yield Dots(names, ratio, "Speed-up", log=True, show_names=False, legend=False)
+    numpy_series = dot_series("NumPy", numpy_times, "ms", style_number=2)
+    both_series = numpy_series, dot_series("GPU", gpu_times, "ms")
+    yield Dots(names, both_series, "Time of an iteration (ms)", log=True)
+    ratio_series = (dot_series("", ratios, "1", style_number=3),)
+    yield Dots(names, ratio_series, "Speed-up", log=True, show_names=False, legend=False)

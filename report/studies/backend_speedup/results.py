@@ -16,11 +16,11 @@ TOLERANCE = 0.2
 
 
 def gain(
-    run: Run, library: str, size: Size = SOURCE, quantity: str = "time", over: str = "numpy"
+    run: Run, library: str, size: Size = SOURCE, quantity: str = "time", reference: str = "numpy"
 ) -> Quantity:
-    """Return a library's speed-up over the library ``over``, in an iteration or a part of it."""
-    slow, fast = (run.medians(quantity, size, name) for name in (over, library))
-    name = f"speed-up of {LIBRARIES[library]}({size}) over {LIBRARIES[over]}"
+    """Return a library's speed-up over the ``reference``, in an iteration or a part of it."""
+    slow, fast = (run.medians(quantity, size, name) for name in (reference, library))
+    name = f"speed-up of {LIBRARIES[library]}({size}) over {LIBRARIES[reference]}"
     return ratio_with_range((run,), name, truediv, slow, fast)
 
 
@@ -34,28 +34,28 @@ def gain_over(runs: tuple[Run, Run], change: str = UNCHANGED, library: str = "cu
 
 
 def ratio_of_gains(
-    over: tuple[Run, str, Size], under: tuple[Run, str, Size], library: str
+    dividend: tuple[Run, str, Size], divisor: tuple[Run, str, Size], library: str
 ) -> Quantity:
-    """Divide a library's speed-ups, each given by a session, a timed part and a size."""
+    """Divide one speed-up of a library by another; each has a run, a quantity (time) and a size."""
     times = []
-    for run, quantity, size in (over, under):
+    for run, quantity, size in (dividend, divisor):
         times += [run.medians(quantity, size, name) for name in ("numpy", library)]
     name = f"ratio of speed-ups of {LIBRARIES[library]}"
-    return ratio_with_range((under[0], over[0]), name, _ratio_of_ratios, *times)
+    return ratio_with_range((divisor[0], dividend[0]), name, _ratio_of_ratios, *times)
 
 
-def _ratio_of_ratios(slow: float, fast: float, base_slow: float, base_fast: float) -> float:
-    return slow / fast / (base_slow / base_fast)
+def _ratio_of_ratios(slow: float, fast: float, divisor_slow: float, divisor_fast: float) -> float:
+    return slow / fast / (divisor_slow / divisor_fast)
 
 
 def growth_to(run: Run, size: Size) -> Quantity:
-    """Divide CuPy's time at a size by its time at the least work."""
+    """Divide CuPy's time at a size by its time on the fewest images."""
     times = (run.medians("time", case, "cupy") for case in (size, SMALL))
     return ratio_with_range((run,), f"time of CuPy({size}) over that({SMALL})", truediv, *times)
 
 
 def idle(run: Run, short: Size = SMALL) -> Quantity:
-    """Return the least share of CuPy's ``short`` iteration in which the GPU has nothing to do.
+    """Return the least share of CuPy's iteration at the size ``short`` in which the GPU idles.
 
     At the source's size the GPU computes longer, at least by the growth of the products.  The part
     of this growth that does not lengthen the iteration fits into gaps of the short iteration.
@@ -87,30 +87,30 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     return to_digits(exact(name, "1", difference, run.file), 2)
 
 
-def effect(run: Run, size: Size, change: str, over: str = UNCHANGED) -> Quantity:
-    """Divide NumPy's time with ``change`` by its time with the change ``over``."""
-    return run.numpy_with("time", size, change) / run.numpy_with("time", size, over)
+def effect(run: Run, size: Size, change: str, reference: str = UNCHANGED) -> Quantity:
+    """Divide NumPy's time with ``change`` by its time with the change ``reference``."""
+    return run.numpy_with("time", size, change) / run.numpy_with("time", size, reference)
 
 
-def double_factor(run: Run, size: Size, of: str = "scaling") -> Quantity:
-    """Divide NumPy's time in double by its time in single precision; ``of``: subject of cases."""
-    cases = (run.numpy_factors(size, change, of) for change in (subject.DOUBLE, UNCHANGED))
+def double_factor(run: Run, size: Size, kind: str = "scaling") -> Quantity:
+    """Divide NumPy's time in double by its time in single precision; ``kind``: subject of cases."""
+    cases = (run.numpy_factors(size, change, kind) for change in (subject.DOUBLE, UNCHANGED))
     times = (run.process_medians("time", case) for case in cases)
     return ratio_with_range((run,), "double over single precision", truediv, *times)
 
 
 def shares_of_ceilings(run: Run, ceilings: Run, size: Size) -> tuple[Quantity, Quantity]:
-    """Return the times of the first product at peak rates of ``ceilings``, over its own time."""
+    """Return the first product's rate over peak rates of ``ceilings``: arithmetic, and memory."""
     time, _ = run.product_and_rest(size)
     work, moved_bytes = theory.first_product(size)
     return work / ceilings.product_rate / time, moved_bytes / ceilings.peak_rate("copy") / time
 
 
 def double_in_parts(run: Run, size: Size) -> tuple[Quantity, Quantity]:
-    """Divide times in double by times in single precision: of the first product, of the rest."""
-    double, double_rest = run.product_and_rest(size, subject.DOUBLE)
-    single, single_rest = run.product_and_rest(size)
-    return double / single, double_rest / single_rest
+    """Divide times in double by times in single precision, of the first product and of the rest."""
+    double_product, double_rest = run.product_and_rest(size, subject.DOUBLE)
+    single_product, single_rest = run.product_and_rest(size)
+    return double_product / single_product, double_rest / single_rest
 
 
 def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
@@ -120,12 +120,12 @@ def predicted_effect(run: Run, size: Size, change: str) -> Quantity:
 
 
 def added_by_calls(run: Run, size: Size, calls: int) -> Quantity:
-    """Return the time (s) that ``calls`` instead of 31 library calls add to PyTorch's iteration."""
+    """Return the time (s) that ``calls`` instead of all 31 library calls add to an iteration."""
     return run.torch_series("time", size, calls) - run.torch_series("baseline_time", size, calls)
 
 
 def saved_by_merging(run: Run, size: Size) -> Quantity:
-    """Return the time (s) that merged calls save in PyTorch's iteration."""
+    """Return the time (s) that PyTorch saves by computing several steps in one library call."""
     return -1 * added_by_calls(run, size, subject.MERGED_CALLS)
 
 
@@ -135,7 +135,7 @@ def share_of_predicted(run: Run, change: str) -> Quantity:
     return (time - unchanged) / theory.added_by(change, run, SOURCE)
 
 
-def over_prediction(run: Run, size: Size, change: str) -> Quantity:
+def effect_over_predicted(run: Run, size: Size, change: str) -> Quantity:
     """Divide the measured effect of a change by its predicted effect."""
     return effect(run, size, change) / predicted_effect(run, size, change)
 
@@ -143,4 +143,4 @@ def over_prediction(run: Run, size: Size, change: str) -> Quantity:
 def as_predicted(run: Run, change: str) -> Iterator[Statement]:
     """State that a change has its predicted effect on both networks, within the tolerance."""
     for size in subject.NETWORKS.values():
-        yield over_prediction(run, size, change).near(1, within=TOLERANCE)
+        yield effect_over_predicted(run, size, change).near(1, within=TOLERANCE)

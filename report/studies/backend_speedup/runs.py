@@ -1,4 +1,11 @@
-"""Measurements of one run: iterations by size and library, and their ratios."""
+"""Measurements of one run: iterations by size and library, and their ratios.
+
+Words of the paper:
+- iteration: one training step on all images, forward and backward pass and update: 31 calls of
+  library functions; size: its numbers of hidden neurons and of images;
+- change: one setting, such as a second thread, that differs from NumPy's usual iteration;
+- gain: speed-up, NumPy's time over another library's; session: one run on a GPU and its host.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +48,28 @@ class Run(any_study.Run):
                 sizes.add(Size(int(factors.get("hidden", HIDDEN)), int(factors["samples"])))
         return tuple(sorted(sizes, key=lambda size: (size.multiply_adds, size)))
 
+    @cached_property
+    def has_changes(self) -> bool:
+        """True if the run measured changes to NumPy's iteration, such as a second thread."""
+        return any(case.factors.get("change") for case in self.stored.record.cases)
+
     @property
     def conditions(self) -> str:
-        """Numbers of threads if cases have changes to NumPy's iteration; else empty."""
-        has_changes = any(case.factors.get("change") for case in self.stored.record.cases)
-        return "1 or 2 threads" if has_changes else ""
+        """Numbers of threads if the run measured changes; else empty."""
+        return "1 or 2 threads" if self.has_changes else ""
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """Return the recorded factors of a library's case, of any size if ``size`` is None."""
-        wanted: dict[str, Level] = {"backend": library}
+        required: dict[str, Level] = {"backend": library}
         if size is not None:
-            wanted |= {"hidden": size.hidden, "samples": size.images}
+            required |= {"hidden": size.hidden, "samples": size.images}
         for case in self.stored.record.cases:
-            if _is_case_of(case.factors, subject) and wanted.items() <= case.factors.items():
+            if _is_case_of(case.factors, subject) and required.items() <= case.factors.items():
                 return case.factors
-        return {"subject": subject, "dtype": "float32", **wanted}
+        return {"subject": subject, "dtype": "float32", **required}
 
     def measured(self, quantity: str, size: Size, library: str) -> Quantity:
-        """Return a quantity of a library's unchanged iteration, with all its processes."""
+        """Return a quantity of a library's unchanged iteration: the series of all processes."""
         return self.series(quantity, self.factors(size, library))
 
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
@@ -72,19 +83,19 @@ class Run(any_study.Run):
     def numpy_factors(
         self, size: Size, change: str = UNCHANGED, subject: str = "scaling"
     ) -> CaseFactors:
-        """Return NumPy's factors with ``change``; runs without changes vary only the precision."""
+        """Return NumPy's factors with ``change``: only the precision if the run has no changes."""
         changed = changed_factors(size, change)
-        if self.conditions:
+        if self.has_changes:
             return changed
         return {**self.factors(size, "numpy", subject), "dtype": changed["dtype"]}
 
     def torch_series(self, quantity: str, size: Size, calls: int) -> Quantity:
-        """PyTorch's ``time`` (s) with ``calls`` library calls, or ``baseline_time`` with all 31."""
+        """Return PyTorch's ``time`` (s) in ``calls`` library calls, or ``baseline_time`` in 31."""
         factors = _case(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
     def product_and_rest(self, size: Size, change: str = UNCHANGED) -> tuple[Quantity, Quantity]:
-        """Return times (s) of the first layer's product, called alone, and of all else."""
+        """Return times (s) of the first layer's product, called alone, and of all other steps."""
         case = self.numpy_factors(size, change)
         product = self.series("product_alone_time", case)
         return product, self.series("time", case) - product
@@ -108,9 +119,9 @@ def ratio_with_range(
 ) -> Quantity:
     """Compute a ratio from the medians of several ``series`` of values, one per process.
 
-    ``compute`` must be monotone in each argument.  Each series gets an interval, at a level that
-    all hold together (Bonferroni); the bounds of the ratio combine the ends of these intervals.
-    Few processes, as on the GPU, allow only a low level, so that such a ratio decides no claim.
+    ``compute`` must be monotone in each argument.  Each series gets an interval, at a level such
+    that all intervals hold together (Bonferroni); their ends give the bounds of the ratio.
+    Few processes, as on the GPU, allow only a low level, so a claim cannot be decided by it.
     """
     if not all(series):
         return absent(name, "1", f"not timed in this run on {runs[0].label}")
@@ -144,8 +155,8 @@ def _case(size: Size, **further: Level) -> CaseFactors:
 def _is_case_of(factors: CaseFactors, subject: str) -> bool:
     """Tell if a case has the subject, and is a perceptron in float32 without a compiler."""
     defaults = {"network": "perceptron", "execution": "eager"}
-    wanted = {"subject": subject, "dtype": "float32", **defaults}
-    return {**defaults, **factors}.items() >= wanted.items()
+    required = {"subject": subject, "dtype": "float32", **defaults}
+    return {**defaults, **factors}.items() >= required.items()
 
 
 class _Library(msgspec.Struct):

@@ -29,7 +29,7 @@ LOSS_TOLERANCE: Final = 1e-3
 
 
 class Paper:
-    """The runs that sentences name (None without a record), all runs, and the source."""
+    """The source, and all runs; runs that sentences name have attributes, None without a record."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -37,7 +37,7 @@ class Paper:
         self.by_role = inputs.runs(Run)
         self.cpu, self.gpu = self.by_role.get("cpu"), self.by_role.get("gpu")
         self.earlier, self.calls = self.by_role.get("second"), self.by_role.get("third")
-        self.zen3, self.amd = self.by_role.get("eighth"), self.by_role.get("tenth")
+        self.zen3, self.first_run = self.by_role.get("eighth"), self.by_role.get("tenth")
         self.gpu_and_source = (self.gpu, self.source) if self.gpu else None
         self.two_sessions = (self.gpu, self.earlier) if self.gpu and self.earlier else None
         self.gpu_and_cpu = (self.gpu, self.cpu) if self.gpu and self.cpu else None
@@ -58,14 +58,16 @@ study: Study[Paper] = Study(
 )
 findings = study.findings
 source: Part[Source] = study.part("source")
+# Runs on CPUs: changes to NumPy's iteration; numbers of library calls; double precision; the first.
 cpu: Part[Run] = study.part("cpu")
+calls: Part[Run] = study.part("calls", kind="cpu")
+zen3: Part[Run] = study.part("zen3", kind="cpu")
+first_run: Part[Run] = study.part("first_run", kind="cpu")
+# The main session on a GPU, alone and compared with the source, an earlier session and ``cpu``.
 gpu: Part[Run] = study.part("gpu")
-calls: Part[Run] = study.part("calls", "cpu")
-zen3: Part[Run] = study.part("zen3", "cpu")
-amd: Part[Run] = study.part("amd", "cpu")
-gpu_and_source: Part[tuple[Run, Source]] = study.part("gpu_and_source", "gpu")
-two_sessions: Part[tuple[Run, Run]] = study.part("two_sessions", "pair")
-gpu_and_cpu: Part[tuple[Run, Run]] = study.part("gpu_and_cpu", "pair")
+gpu_and_source: Part[tuple[Run, Source]] = study.part("gpu_and_source", kind="gpu")
+two_sessions: Part[tuple[Run, Run]] = study.part("two_sessions", kind="pair")
+gpu_and_cpu: Part[tuple[Run, Run]] = study.part("gpu_and_cpu", kind="pair")
 
 
 @gpu.text()
@@ -129,8 +131,9 @@ def threads(run: Run) -> Quantity:
     return exact("threads", "1", run.threads, run.file)
 
 
+# Speed-ups over NumPy on the GPU's host, and the time below which CuPy's hardly falls (``floor``).
 gpu.values("percent", idle=results.idle)
-amd.values(faults=partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy"))
+first_run.values(faults=partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy"))
 gpu.values(
     here=partial(results.gain, library="cupy"),
     here_torch=partial(results.gain, library="torch_cuda"),
@@ -139,19 +142,20 @@ gpu.values(
     host_faults=partial(Run.measured, quantity="page_faults", size=LARGE, library="numpy"),
 )
 gpu.values("measured", floor=partial(Run.measured, quantity="time", size=SMALL, library="cupy"))
+# Times that fewer library calls save and that more calls add, on one, few and many images.
 for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
     _saved = partial(results.saved_by_merging, size=_size)
     _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"saved_{_name}": _saved, f"added_{_name}": _added})
 cpu.values(
-    thread_factor=partial(results.effect, size=SOURCE, change=UNCHANGED, over=subject.THREAD),
+    thread_factor=partial(results.effect, size=SOURCE, change=UNCHANGED, reference=subject.THREAD),
     memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
     double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
-    memory_over=partial(results.over_prediction, size=SOURCE, change=subject.RETURNED),
-    double_over=partial(results.over_prediction, size=SOURCE, change=subject.DOUBLE),
+    memory_over=partial(results.effect_over_predicted, size=SOURCE, change=subject.RETURNED),
+    double_over=partial(results.effect_over_predicted, size=SOURCE, change=subject.DOUBLE),
     returned=partial(Run.numpy_with, quantity="page_faults", size=SOURCE, change=subject.RETURNED),
 )
-for _name, _change in zip(("thread", "memory", "double"), subject.CHANGES, strict=False):
+for _name, _change in zip(("thread", "memory", "double"), subject.CHANGES[:3], strict=True):
     cpu.values(**{f"{_name}_share": partial(results.share_of_predicted, change=_change)})
 for _name, _size in ("few", SMALL), ("fewer", subject.FEWER), ("many", SOURCE):
     zen3.values(**{f"zen3_{_name}": partial(results.double_factor, size=_size)})
@@ -180,7 +184,7 @@ def floor(run: Run) -> Iterator[Statement]:
     numbers=("thread_factor", "memory_factor", "double_factor"),
 )
 def settings_matter(run: Run) -> Iterator[Statement]:
-    yield results.effect(run, SOURCE, UNCHANGED, over=subject.THREAD) > 1 + MARGIN
+    yield results.effect(run, SOURCE, UNCHANGED, reference=subject.THREAD) > 1 + MARGIN
     for change in subject.RETURNED, subject.DOUBLE:
         yield results.effect(run, SOURCE, change) > 1 + MARGIN
 
@@ -198,7 +202,7 @@ def baseline_decides(pair: tuple[Run, Run]) -> Statement:
     numbers=("here_torch", "here"),
 )
 def library_matters(run: Run) -> Statement:
-    return results.gain(run, "torch_cuda", over="cupy") > 1 + MARGIN
+    return results.gain(run, "torch_cuda", reference="cupy") > 1 + MARGIN
 
 
 @two_sessions.claim(
@@ -206,8 +210,8 @@ def library_matters(run: Run) -> Statement:
     numbers=("session_torch", "session_numpy", "session_cupy"),
 )
 def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
-    now, then = ((run, "time", SOURCE) for run in pair)
-    yield results.ratio_of_gains(then, now, "torch_cuda") > 1 + MARGIN
+    main, earlier = ((run, "time", SOURCE) for run in pair)
+    yield results.ratio_of_gains(earlier, main, "torch_cuda") > 1 + MARGIN
     yield results.session_effect(pair, "cupy") > 1 + MARGIN
 
 
@@ -222,14 +226,14 @@ def same_speedup(pair: tuple[Run, Source]) -> Statement:
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the images")
 def gap_grows_images(run: Run) -> Statement:
-    over, under = (run, "time", SOURCE), (run, "time", SMALL)
-    return results.ratio_of_gains(over, under, "cupy") > 1 + MARGIN
+    many_images, few_images = (run, "time", SOURCE), (run, "time", SMALL)
+    return results.ratio_of_gains(many_images, few_images, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the neurons")
 def gap_grows_neurons(run: Run) -> Statement:
-    over, under = (run, "time", LARGE), (run, "time", SOURCE)
-    return results.ratio_of_gains(over, under, "cupy") > 1 + MARGIN
+    many_neurons, few_neurons = (run, "time", LARGE), (run, "time", SOURCE)
+    return results.ratio_of_gains(many_neurons, few_neurons, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("At the source's size CuPy speeds up products more than each other operation")
@@ -316,7 +320,7 @@ def sessions(p: Paper) -> Iterator[Dots]:
             rows[f"{name}; {label}"] = *times, results.gain(run, library)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
     rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
-    yield from figures.both_times(rows)
+    yield from figures.times_and_ratios(rows)
 
 
 @study.table()
@@ -325,7 +329,7 @@ def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
     for run, change in product(p.by_role.values(), (UNCHANGED, subject.RETURNED)):
         case = run.numpy_factors(SOURCE, change)
         processes = len(run.process_medians("time", case))
-        if processes and (change == UNCHANGED or run.conditions):
+        if processes and (change == UNCHANGED or run.has_changes):
             policy = "kept" if run.policies == ("retained",) else "default"
             yield {
                 **_identify(run),
@@ -341,7 +345,7 @@ def _identify(run: Run) -> Mapping[str, Content]:
     return {
         "NumPy on": "host" if run.on_gpu else run.label.partition(",")[0],
         "November": run.stored.record.started[8:16].replace("T", ", "),
-        "Threads": 1 if run.conditions else run.threads,
+        "Threads": 1 if run.has_changes else run.threads,
     }
 
 
@@ -378,19 +382,19 @@ def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 @cpu.table("changes")
-def _by_change(run: Run) -> Iterator[Mapping[str, Content]]:
+def _rows_by_change(run: Run) -> Iterator[Mapping[str, Content]]:
     for (name, size), change in product(subject.NETWORKS.items(), subject.CHANGES):
         yield {
             "Network": name,
             "Change": change,
             "Predicted": to_digits(results.predicted_effect(run, size, change), 3),
             "Measured": results.effect(run, size, change),
-            "Over prediction": results.over_prediction(run, size, change),
+            "Over prediction": results.effect_over_predicted(run, size, change),
         }
 
 
 @cpu.table("inputs")
-def _by_input(run: Run) -> Iterator[Mapping[str, Content]]:
+def _rows_by_input(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate the measured times (ms) from which the effects of changes were predicted."""
     letters = {"t": "time", "p": PRODUCTS, "b": "bias_time", "r": "relu_time"}
     for case, size in {**subject.NETWORKS, "one image": subject.ONE_IMAGE}.items():
@@ -401,7 +405,7 @@ def _by_input(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 @gpu_and_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
-def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
+def _rows_by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
     """Tabulate times of an iteration and its parts on the source's GPU and ours, and speed-ups."""
     run, source = pair
     for quantity, part in {**OPERATIONS, "time": "Iteration"}.items():
@@ -416,7 +420,7 @@ def _by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
         }
 
 
-#: Rows that the table of machines lacks to remain short; the records hold them.
+#: Rows that the table of machines leaves out to remain short; the records contain them.
 _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches",
                    "Identity")  # fmt: skip
 

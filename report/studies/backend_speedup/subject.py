@@ -33,11 +33,8 @@ CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
 
 #: Names of the libraries in print.
 LIBRARIES: Final = {
-    "numpy": "NumPy",
-    "torch": "PyTorch",
-    "torch_cuda": "PyTorch CUDA",
-    "cupy": "CuPy",
-}
+    "numpy": "NumPy", "torch": "PyTorch", "torch_cuda": "PyTorch CUDA", "cupy": "CuPy",
+}  # fmt: skip
 #: Libraries that compute on a GPU.
 GPU_LIBRARIES: Final = {"cupy": "CuPy", "torch_cuda": "PyTorch"}
 
@@ -75,11 +72,8 @@ LARGE, WIDEST = Size(hidden=128, images=60_000), Size(hidden=2_048, images=16_00
 NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
 
 _REQUIRED_FACTORS: Final[dict[str, AllowedLevels]] = {
-    "dtype": ("float32", "float64"),
-    "samples": int,
-    "dataset": str,
-    "backend": str,
-}
+    "dtype": ("float32", "float64"), "samples": int, "dataset": str, "backend": str,
+}  # fmt: skip
 #: Factors that cases may lack.  ``network`` and ``execution`` are in older records, of which the
 #: study uses only the perceptrons.
 _OPTIONAL_FACTORS: Final[dict[str, AllowedLevels]] = {
