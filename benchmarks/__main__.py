@@ -87,7 +87,7 @@ def _format_build(summary: pd.DataFrame, name: str, scenario: str) -> str:
 def _format_growth(name: str, points: pd.DataFrame) -> str:
     """Format the exponent of the growth of time, and a table of time and memory by size.
 
-    The exponent is the slope of log(time) over log(size): 1 is linear growth, 0 is none.
+    The exponent is the slope of log(time) over log(size): 1 is linear growth, 0 no growth.
     """
     rows = [
         (f"{int(size):,}", f"{point.wall_s:.3f}", f"{point.peak / 1e6:.0f}", f"{point.samples:.0f}")

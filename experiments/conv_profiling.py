@@ -80,7 +80,7 @@ CHANGED: Final[tuple[CallShape, ...]] = (
     ("8-25", 3, 21), ("16-24", 3, 21), ("9-18", 3, 24), ("9-19", 3, 24),
 )  # fmt: skip
 #: Shapes of timed calls, with numbers of channels around multiples of a block: first with the
-#: kernel and images of ``9-19``, then with those of the example.
+#: kernel and images of ``9-19``, then with the example's.
 TIMED: Final[tuple[CallShape, ...]] = (
     *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
@@ -120,7 +120,7 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
 
 
 def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List a CPU's cases in float32, and those of the example's shape in TF32, if selected."""
+    """List a CPU's cases in float32, and the cases of the example's shape in TF32, if selected."""
     listed: list[Factors] = []
     if "float32" in levels["precision"]:
         listed += cases(levels)

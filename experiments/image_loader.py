@@ -1,4 +1,4 @@
-"""Loader of training images by worker processes, as in PyTorch's ImageNet example.
+"""Load training images by worker processes, as in PyTorch's ImageNet example.
 
 A worker decodes a JPEG file, crops a random part (8 to 100 % of the area, aspect 3:4 to 4:3),
 scales the part to a square, mirrors half of all images, and normalizes the pixels, like
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WORKERS: Final = 4
 #: Number of batches that a worker prepares ahead.
 AHEAD: Final = 2
-#: Mean and standard deviation for normalizing pixels, about those of ImageNet.
+#: Mean and standard deviation for normalizing pixels, near ImageNet's.
 _MEAN, _DEVIATION = 0.45, 0.225
 
 

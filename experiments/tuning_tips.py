@@ -55,7 +55,7 @@ TIPS: Final = (
     "in_place",  # ReLUs overwrite their inputs
     "preallocated",  # images are normalised into one buffer, compared with new tensors
     "workers",  # images are loaded by another process, compared with the same process
-    "flush_denormal",  # denormal numbers count as zero
+    "flush_denormal",  # denormal numbers become zero
 )
 #: Tips that are also measured with freed memory kept in both processes.
 KEPT_TIPS: Final = (
@@ -65,7 +65,7 @@ KEPT_TIPS: Final = (
 TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
 #: Mean and standard deviation for normalising images, from PyTorch's MNIST example.
 _MEAN, _DEVIATION = 0.1307, 0.3081
-#: Number of random images from which batch norms compute their statistics.
+#: Batch norms compute their statistics from this many random images.
 _STATISTICS_IMAGES: Final = 16
 #: A data loader loads each batch in this many parts.
 _LOADED_PARTS: Final = 4
@@ -105,14 +105,14 @@ def _build_for_inference(name: str) -> nn.Module:
     module = build_network(name)
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
-            layer.momentum = 1.0  # the statistics are those of the last batch
+            layer.momentum = 1.0  # statistics come from the last batch only
     with torch.no_grad():
         module(draw_images(name, _STATISTICS_IMAGES, SEED))
     return module.eval()
 
 
 def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
-    """Return a call of a network, with the tip if ``applied``, else the comparison without it.
+    """Return a call of a network, with the tip if ``applied``, else the call to compare it with.
 
     If ``applied``, also changes this process and ``module`` as the tip says.
     """

@@ -26,7 +26,7 @@ _TABLE_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 @dataclass
 class Submission:
-    """Submitted file, with its record if readable; ``fault`` is why it cannot be used, if so."""
+    """Submitted file, and its record if readable; ``fault`` says why it is unusable, if so."""
 
     path: Path
     student: str

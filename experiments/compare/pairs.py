@@ -36,7 +36,7 @@ from experiments.machine import limits, processor, runtime
 from report.core.errors import words_of
 from report.core.records.record import Factors, SeriesByQuantity
 
-#: Alignment of arrays (B), like that of allocators.
+#: Alignment of arrays (B), as allocators align.
 _ALIGNMENT: Final = 64
 #: Type of an array: NumPy's, torch's, or torch's with bfloat16.  NumPy has no bfloat16, so tensors
 #: of this type are shared as 16-bit integers.

@@ -1,4 +1,4 @@
-"""Multiply-adds on a processor, counted by valgrind's lackey, which needs no hardware counters.
+"""Count multiply-adds on a CPU by lackey, a tool of valgrind that needs no hardware counters.
 
 Lackey counts operations of valgrind's intermediate language in a table: a row for each type of
 result, a column each for loads, stores and arithmetic.  A fused multiply-add becomes one operation

@@ -2,9 +2,9 @@
 
 Times never come from ncu.  Kernel replay reports every kernel with its name; range replay would
 report only one result per range.  Each kernel runs once for every group of counters.  Between these
-runs, ncu restores the kernel's memory and flushes the caches: DRAM traffic is that of a cold cache.
-The clocks are not changed.  ncu prints its table only when it ends, and an interruption loses the
-counts of a process, so each process runs few cases.
+runs, ncu restores the kernel's memory and flushes the caches, so DRAM traffic is measured with cold
+caches.  The clocks are not changed.  ncu prints its table only when it ends, and an interruption
+loses the counts of a process, so each process runs few cases.
 """
 
 import os
@@ -82,7 +82,7 @@ def find_ncu() -> str | None:
 
 
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
-    """Count every case of ``task``; yield the counts of a process as soon as it has ended.
+    """Count every case of ``task``; yield the counts of each process as soon as it has ended.
 
     ``limit_s`` is ignored.  Raises ``MeasurementError``, with the remedy, if ncu cannot count here.
     """

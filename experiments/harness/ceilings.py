@@ -56,7 +56,7 @@ RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 _PAGE_RUNS: Final = 20
 #: Number of calls before the timed calls.
 _WARMUP_CALLS: Final = 2
-#: During a run, many calls of about 1 ms are timed, of which some find a quiet processor.
+#: During a run, so many calls of about 1 ms are timed that some of them find a quiet processor.
 _REMEASURED_RUNS: Final = 100
 _REMEASURED_SIDES: Final = (256, 512)
 
@@ -109,7 +109,7 @@ class Program(NamedTuple):
         return [clock(workload) for _ in range(_WARMUP_CALLS + runs)][_WARMUP_CALLS:]
 
     def ceiling(self, moment: Moment, durations: Sequence[CallTime]) -> Ceiling:
-        """Return the ceiling of which ``durations`` are the samples."""
+        """Return the ceiling (peak rate) for a record, with ``durations`` as its samples."""
         facts = self._asdict()
         del facts["call"]
         samples = tuple(duration.wall for duration in durations)

@@ -75,7 +75,7 @@ class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
 class Count(_Line, frozen=True, kw_only=True, tag="count"):
     """Executed work of a case, with a reason for each quantity that was not counted.
 
-    ``logs`` are the parts of the counting program's output that papers read.
+    ``logs`` are parts of the counting program's output, which papers read.
     """
 
     case: int

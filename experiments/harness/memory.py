@@ -1,4 +1,4 @@
-"""Memory of a call in bytes, from the allocator's events, and on a GPU also from statistics.
+"""Measure the memory of a call (B), by the allocator's events, and on a GPU by statistics too.
 
 On a CPU torch's profiler reports every allocation and free.  One profile covers building the
 workload and one call, each inside a mark, so that the bytes before, after and at the peak come from
@@ -170,8 +170,8 @@ def request_series(
 ) -> SeriesByQuantity:
     """Derive the series of requests (B, frees < 0) from the allocator's history.
 
-    ``memory_events`` are the requests of a call, ``memory_events_before`` those of the first
-    ``entries_before`` entries, before the call.  ``memory_owners`` has the number of the block that
+    ``memory_events`` are the requests of a call, ``memory_events_before`` the requests before it,
+    in the first ``entries_before`` entries.  ``memory_owners`` has the number of the block that
     each request allocates or frees.  If the allocator was not ``emptied`` before, or an entry frees
     an unknown block, the result has only ``memory_events``.
     """

@@ -1,4 +1,4 @@
-"""Start of the worker processes that measure, and their messages."""
+"""Start the worker processes that measure, and read their messages."""
 
 import os
 import sys
@@ -160,7 +160,7 @@ def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -
 def measure_ceilings(
     study: Experiment, session: Session, moment: Moment, note: Callable[[str], None]
 ) -> Ceilings:
-    """Measure the ceilings (peak rates) in a new process, under ``retained`` if it is available."""
+    """Measure the ceilings (peak rates) in a new process, with freed memory kept if possible."""
     size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")

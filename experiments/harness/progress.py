@@ -56,7 +56,7 @@ class Observer:
 
     def begin(self, text: str, step: Stage = "memory") -> None:
         """Begin a step of the run, which ``text`` describes to the user."""
-        if not self._expected:  # then progress is that of each step alone
+        if not self._expected:  # then each step has a progress of its own
             self._start = time.monotonic()
         total = sum(self._expected.values())
         if total:

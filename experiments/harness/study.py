@@ -70,7 +70,7 @@ class Factor:
         return (*self.levels, *self.on_request)
 
     def parse(self, text: str) -> Level:
-        """Return the level that is written ``text``; raise ``UsageError`` if there is none."""
+        """Return the level that reads ``text``; raise ``UsageError`` if no level does."""
         for level in self.possible:
             if text == str(level):
                 return level

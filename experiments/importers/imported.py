@@ -69,7 +69,7 @@ class ImportSource:
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition from the file or the user; raises if missing or contradictory."""
+        """Return a condition that file or user state; raise if neither does, or if they differ."""
         given = self.given.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and given and by_file != given:
@@ -80,11 +80,11 @@ class ImportSource:
         raise self.error(f"it does not say the {name}; give it with {option}…")
 
     def conditions_except(self, known: Collection[str]) -> dict[str, Level]:
-        """Return the user's facts without the ``known`` ones."""
+        """Return the conditions that the user states, without the ``known`` ones."""
         return {name: value for name, value in self.given.items() if name not in known}
 
     def refuse_unknown(self, possible: Collection[str]) -> None:
-        """Raise ``RecordError`` for a user's fact that is neither ``possible`` nor the device."""
+        """Raise ``RecordError`` if a stated condition is neither ``possible`` nor the device."""
         for name in self.conditions_except(("device", *possible)):
             raise self.error(f"--set {name}: possible are {', '.join(possible)}; fix it")
 

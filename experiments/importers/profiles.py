@@ -1,4 +1,4 @@
-"""Files of profilers: PyTorch's traces and memory timelines, and Nsight Compute's tables.
+"""Import files of profilers: PyTorch's traces and memory timelines, Nsight Compute's tables.
 
 PyTorch's files do not name the network, so the user must.  The files are read by
 ``report.instruments``, as they are for papers.
@@ -57,7 +57,7 @@ def is_trace(source: ImportSource) -> bool:
 def read_kineto(source: ImportSource) -> Imported:
     """Read the trace's kernels and allocator events as series in the order of time.
 
-    Raises ``RecordError`` for a trace that is damaged, has neither, or is of several GPUs.
+    Raises ``RecordError`` for a trace that is damaged, has no such events, or is of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     lists: dict[str, list[Sample]] = {

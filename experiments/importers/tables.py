@@ -30,7 +30,7 @@ class MeasuredColumn(NamedTuple):
     step: float = 0.0
 
 
-#: Line number, and cells by heading.
+#: Row of a table: its line number in the file, and its cells by heading.
 _TableRow: TypeAlias = tuple[int, dict[str, str]]
 #: Heading → name of the factor, or measured column.
 _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
@@ -270,7 +270,7 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
     counts = [name for name, column in columns.items() if column in ("batch", "image")]
     for line, row in source.table()[1]:
         for name in filter(row.get, counts):
-            # Older tables print counts as 1024.0.
+            # Older tables print a batch of 1024 as 1024.0.
             count = scaled(row[name], "1", whole=True)
             if not count:
                 raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")

@@ -1,4 +1,4 @@
-"""Limits of memory and processors.
+"""Find the limits of memory and processors for this process, and limit its memory.
 
 Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
 on the address space makes an allocation fail instead, which torch reports as an error.  Programs in
@@ -82,7 +82,7 @@ def container_limits() -> dict[str, str]:
 
 
 def _group_memory() -> Iterator[tuple[int, int]]:
-    """Yield limit and use (B) of each group with a limit; cached files do not count as use."""
+    """Yield limit and use (B) of each group with a limit; cached files are not in use."""
     for folder, (limit_file, use_file) in product(_groups(), _MEMORY_FILES):
         limit = read_text(folder / f"memory.{limit_file}").strip()
         used = read_text(folder / f"memory.{use_file}").strip()

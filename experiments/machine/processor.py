@@ -56,7 +56,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def cpu() -> Cpu:
-    """Describe the processor; the frequency governor is that of the first core, or None."""
+    """Describe the processor, with the frequency governor of its first core (None if unknown)."""
     info = _cpuinfo()
     flags = {"neon" if flag == "asimd" else flag for flag in _flags(info)}  # Linux's name of neon
     return Cpu(

@@ -99,10 +99,10 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
       the end of a parallel loop.  On spare processors, they use caches, bandwidth and clock that
       all processors share.
 
-    Times that rounding to ticks of 10 ms can explain never count.  Each processor, and this
+    Times that rounding to ticks of 10 ms can explain are ignored.  Each processor, and this
     process, has one clock for programs and one for the system; the difference of two readings of a
-    clock has a variance of a sixth of a squared tick.  The smallest time that counts is four
-    standard deviations of the sum over all clocks.
+    clock has a variance of a sixth of a squared tick.  The smallest time that is not ignored is
+    four standard deviations of the sum over all clocks.
     """
     wall, processors = after.at_s - before.at_s, after.processors
     used_by_others, stolen = _lost_times(before, after)
@@ -119,7 +119,7 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     waited = 0.0  # by threads that have not ended
     for thread, wait in after.waits_s.items():
         waited += max(0.0, wait - before.waits_s.get(thread, 0.0))
-    # The excess is time that threads waited for each other: JAX runs one extra thread.
+    # Threads waited for each other in the remaining time; JAX runs one extra thread.
     waited = min(waited, used_by_others + stolen)
     if waited > max(WAITING_SHARE * wall * threads, smallest):
         return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"

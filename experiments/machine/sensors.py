@@ -16,7 +16,7 @@ from experiments.harness.study import Device
 from report.core.missing import Missing
 from report.core.records.record import SeriesByQuantity
 
-#: Bit of NVML's throttle reasons (``nvml.h``) → cause; the power limit, often reached, is omitted.
+#: Bit of NVML's throttle reasons (``nvml.h``) → cause; reaching the power limit is too common.
 _THROTTLE_CAUSES: Final = {
     0x08: "the hardware slowed it",
     0x20: "its driver slowed it for heat",

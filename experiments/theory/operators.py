@@ -200,7 +200,7 @@ def _use_gpu_operators(gpu: bool, device: torch.device) -> AbstractContextManage
 def _gpu_dropout(
     input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> torch.Tensor:
-    """Call the fused operator, which a GPU calls; parameters are those of ``dropout``."""
+    """Call the fused operator, which a GPU calls; same parameters as ``dropout``."""
     return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
 
 
@@ -214,7 +214,7 @@ def _gpu_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Call memory-efficient attention of all GPUs; flash attention saves as many bytes."""
+    """Call memory-efficient attention, which all GPUs have; flash attention saves equal bytes."""
     trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
     call = torch.ops.aten._scaled_dot_product_efficient_attention
     result, *_ = call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)
