@@ -167,13 +167,13 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
     assert point(run.time_where_kept(trial, "baseline_time")) == pytest.approx(0.1, rel=5e-3)
     assert point(run.time_where_kept(trial, "time")) == pytest.approx(0.125 - 0.01, rel=5e-3)
     # Only fused batch norms gain as predicted; the others miss.
-    assert len(results.near_gains(run)) == 2
+    assert len(results.well_predicted(run)) == 2
     # Errors of unchanged gains: no gradients, in-place activations, compiled; none of fused norms.
     errors = 3 * (1 - 0.8 / 1.1) + 3 * 0.2 + 3 * (2.0 / 1.5 - 1)
     mean_error = point(results.mean_error(run, results.unchanged_gain))
     assert mean_error == pytest.approx(errors / 11, rel=0.02)
     assert len(results.comparisons(run, words=["slower"], tips=["in_place"])) == 3
-    assert "no gradients on MNIST CNN" in results.names_of(run, results.missed_gains)
+    assert "no gradients on MNIST CNN" in results.names_of(run, results.badly_predicted)
     # Made-up records have no ceiling in bfloat16.
     assert isinstance(point(run.predicted(Trial("bfloat16", "ResNet-20"))), Missing)
 

@@ -36,7 +36,8 @@ def times(run: Run) -> Iterator[Dots]:
 
 def speedups(run: Run) -> Iterator[Dots]:
     """Draw a panel for each network, a row for each tip; gains that memory changes are filled."""
-    measured = {t.tip for t in run.trials if t.batch == BATCH and not run.speedup(t).missing}
+    trials = [trial for trial in run.trials if trial.batch == BATCH]
+    measured = {trial.tip for trial in trials if not run.speedup(trial).missing}
     tips, changed = [tip for tip in TIPS if tip in measured], results.changed_gains(run)
     not_drawn = absent("speed-up", "1", "drawn in another series")
     for network in NETWORKS:
@@ -47,8 +48,8 @@ def speedups(run: Run) -> Iterator[Dots]:
                 is_hollow = Trial(tip, network, memory="kept") not in changed
                 speedup = run.speedup(Trial(tip, network, memory=memory))
                 drawn.append(speedup if is_hollow == hollow else not_drawn)
-            label, look = f"memory {memory}", {"hollow": hollow, "shift": _SHIFTS[memory]}
-            series.append(dot_series(label, drawn, "1", style_number=color, **look))
+            label, style = f"memory {memory}", {"hollow": hollow, "shift": _SHIFTS[memory]}
+            series.append(dot_series(label, drawn, "1", style_number=color, **style))
         yield Dots(
             tuple(TIPS[tip] for tip in tips), tuple(series), "Speed-up", reference=1.0,
             title=network, log=True, show_names=network == NETWORKS[0], x_ticks=_SPEEDUP_TICKS,
@@ -57,7 +58,7 @@ def speedups(run: Run) -> Iterator[Dots]:
 
 
 def predictions(run: Run) -> Iterator[Scaling]:
-    """Draw measured over predicted speed-ups where memory is kept, for the first two rules."""
+    """Draw measured over predicted gains with memory kept; gains that memory changes are filled."""
     ends = (0.7, 2.4)
     changed = results.changed_gains(run)
     for title, predict in [*results.RULES.items()][:2]:

@@ -1,4 +1,4 @@
-"""Printed results: selections of trials of tips, gains (speed-ups by a tip), rows of tables."""
+"""Printed results: selected trials of tips, gains (speed-ups by a tip), and rows of tables."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -17,11 +17,12 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
 
+#: Verdicts on trials with a gain or a loss, and on trials that show neither.
 DECIDED, UNDECIDED = ("faster", "slower"), ("no difference", "undecided")
-#: Verdicts on tips that return right results.
+#: Verdicts on tips that return right results, or that a network cannot follow.
 RIGHT: Final = (*DECIDED, *UNDECIDED, "impossible")
 #: Relative error below which a prediction counts as right.
-NEAR: Final = 0.1
+TOLERANCE: Final = 0.1
 #: Tips that change something.
 COMPARED_TIPS: Final = tuple(tip for tip in TIPS if tip not in CONTROLS)
 _TIMED_TIPS: Final = ("in_place", "fused", "channels_last", "compiled", "bfloat16")
@@ -31,11 +32,12 @@ SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "no tip": ("control", "time"),
     **{TIPS[tip]: (tip, "time") for tip in _TIMED_TIPS},
 }
+#: Names of tips, verdicts, or policies for freed memory.
 Names: TypeAlias = Collection[str]
 #: Trial → predicted gain, and measured gain (low end of the interval, median, high end).
 Gains: TypeAlias = dict[Trial, tuple[float, float, float, float]]
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
-Choice: TypeAlias = Callable[..., Quantity]
+Extreme: TypeAlias = Callable[..., Quantity]
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
 
 
@@ -48,7 +50,7 @@ def processor(run: Run) -> str:
 def comparisons(
     run: Run, memory: Names = MEMORY, words: Names = RIGHT, tips: Names = COMPARED_TIPS
 ) -> list[Trial]:
-    """Select the trials of ``tips`` under policies for freed memory with the verdicts ``words``."""
+    """Select trials of ``tips`` with verdicts ``words``, under policies for freed ``memory``."""
     trials = [trial for trial in run.trials if trial.tip in tips and trial.memory in memory]
     return [trial for trial in trials if run.verdict(trial).word in words]
 
@@ -80,7 +82,7 @@ def names_of(run: Run, select: Selection) -> str:
 
 
 def unchanged_gain(run: Run, trial: Trial) -> Quantity:
-    """Predict that a tip gains as much as where memory is returned."""
+    """Predict that a tip gains as much where memory is kept as where it is returned."""
     return run.speedup(trial._replace(memory="returned"))
 
 
@@ -111,21 +113,21 @@ def errors(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[T
     return {trial: abs(predicted / median - 1) for trial, (predicted, _, median, _) in gains}
 
 
-def near_gains(
+def well_predicted(
     run: Run, predict: Prediction = Run.predicted, among: Selection = comparisons
 ) -> list[Trial]:
-    """Select the trials, of those that ``among`` selects, whose prediction has a small error."""
+    """Select the trials, of those that ``among`` selects, whose error is below ``TOLERANCE``."""
     error_of_trial = errors(run, predict, tuple(TIPS))
-    return [trial for trial in among(run) if error_of_trial.get(trial, NEAR) < NEAR]
+    return [trial for trial in among(run) if error_of_trial.get(trial, TOLERANCE) < TOLERANCE]
 
 
-def missed_gains(run: Run) -> list[Trial]:
-    """Select the trials whose prediction has a large error."""
-    return [trial for trial, error in errors(run, Run.predicted).items() if error >= NEAR]
+def badly_predicted(run: Run) -> list[Trial]:
+    """Select the trials for which the equation has an error of ``TOLERANCE`` or more."""
+    return [trial for trial, error in errors(run, Run.predicted).items() if error >= TOLERANCE]
 
 
-def closer_gains(run: Run) -> list[Trial]:
-    """Select the trials for which the equation is closer than the gain with memory returned."""
+def better_by_equation(run: Run) -> list[Trial]:
+    """Select the trials that the equation predicts better than the gain with memory returned."""
     predicted, unchanged = errors(run, Run.predicted), errors(run, unchanged_gain)
     return [trial for trial in predicted if predicted[trial] < unchanged.get(trial, 0.0)]
 
@@ -137,7 +139,7 @@ def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Qu
     return exact("mean error", "1", fmean(error_of_trial.values()), run.file)
 
 
-def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -> Quantity:
+def extreme_gain(run: Run, tip: str, choose: Extreme, memory: str = "returned") -> Quantity:
     """Return the smallest or largest (``choose``) of a tip's median gains on all networks."""
     trials = (Trial(tip, network, memory=memory) for network in NETWORKS)
     return choose(*(run.median(run.speedup(trial)) for trial in trials))
@@ -145,13 +147,14 @@ def extreme_gain(run: Run, tip: str, choose: Choice, memory: str = "returned") -
 
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
     """Return a call's time (s), measured with memory returned or kept, or predicted otherwise."""
-    tip, time = SETTINGS[setting]
+    tip, quantity = SETTINGS[setting]
     trial = Trial(tip, network, memory=memory)
-    return run.series_of(time, trial) if memory in MEMORY else run.time_where_kept(trial, time)
+    measured = memory in MEMORY
+    return run.series_of(quantity, trial) if measured else run.time_where_kept(trial, quantity)
 
 
 def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield mean errors and counts of right predictions by each rule."""
+    """Yield mean errors and counts of right predictions by each rule, and by other page prices."""
     rules: dict[str, Prediction] = dict(RULES)
     # Prices of a page (tenths of a microsecond) below and above the measured price.
     for tenths in (12, 15, 21, 27):
@@ -164,8 +167,8 @@ def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
             "Tips (%)": mean_error(run, predict),
             "Controls (%)": mean_error(run, predict, CONTROLS),
             "All (%)": mean_error(run, predict, tuple(TIPS)),
-            "Tips within": count(run, partial(near_gains, predict=predict)),
-            "Controls within": count(run, partial(near_gains, predict=predict, among=controls)),
+            "Tips within": count(run, partial(well_predicted, predict=predict)),
+            "Controls within": count(run, partial(well_predicted, predict=predict, among=controls)),
         }
 
 

@@ -1,4 +1,11 @@
-"""One record of the study, and its comparisons: trials of a tip, timed in pairs of processes."""
+"""One record of the study, and its comparisons: trials of a tip, timed in pairs of processes.
+
+Words of the paper:
+- tip: advice to speed up a call, such as bfloat16; control: a comparison that changes nothing;
+- trial: calls of a network with and without a tip, while freed memory is returned or kept;
+- memory returned: the C library returns freed memory to the system, so the next call maps pages;
+- gain: speed-up by a tip, the time without it over the time with it; price: time to map a page.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,7 +78,7 @@ class Run(any_study.Run):
         return time / (time - saved_time)
 
     def _roofline_time(self, trial: Trial, dtype: str, bytes_factor: int) -> Quantity:
-        """Return the roofline's time (s) in a type of ``bytes_factor`` times the recorded bytes."""
+        """Return the roofline's time (s) if ``bytes_factor`` times the recorded bytes are moved."""
         peak = point(self.peak_rate("matrix_product", dtype))
         bandwidth = point(self.peak_rate("copy"))
         if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
@@ -85,7 +92,7 @@ class Run(any_study.Run):
         return named("price of a page", self.median(1 / self.peak_rate("page_mapping")))
 
     def median(self, quantity: Quantity) -> Quantity:
-        """Return the median as a number without uncertainty, the same in each pair."""
+        """Return a quantity's median over all pairs, as a number without uncertainty."""
         return recorded("median", str(quantity.unit), point(quantity), self.file)
 
     def saved_pages(self, trial: Trial) -> Quantity:
@@ -93,7 +100,7 @@ class Run(any_study.Run):
         return self.series_of("baseline_page_faults", trial) - self.series_of("page_faults", trial)
 
     def implied_price(self, trial: Trial) -> Quantity:
-        """Divide the time that a tip saves by the pages that it saves (s)."""
+        """Divide the time that a tip saves by the pages that it saves (s a page)."""
         saved_time = self.series_of("baseline_time", trial) - self.series_of("time", trial)
         return saved_time / self.saved_pages(trial)
 

@@ -15,7 +15,7 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 
-#: No gradients on the network where the policy for memory decides whether this tip pays.
+#: Trials of the tip "no gradients" on MobileNetV2, where it pays only while memory is kept.
 NO_GRAD_RETURNED: Final = Trial("no_grad", NETWORKS[-1])
 NO_GRAD_KEPT: Final = NO_GRAD_RETURNED._replace(memory="kept")
 
@@ -34,21 +34,24 @@ class Paper:
 
 study = Study(Paper, subject.check_subject)
 findings = study.findings
+# Runs: the main run, an earlier run with more tips, and a run on two threads.
 cpu: Part[Run] = study.part("cpu")
-earlier: Part[Run] = study.part("earlier", "cpu")
-both_cores: Part[Run] = study.part("both_cores", "cpu")
+earlier: Part[Run] = study.part("earlier", kind="cpu")
+both_cores: Part[Run] = study.part("both_cores", kind="cpu")
 cpu.texts(
     cpu=results.processor,
-    missed=partial(results.names_of, select=results.missed_gains),
+    missed=partial(results.names_of, select=results.badly_predicted),
     changed=partial(results.names_of, select=results.changed_gains),
 )
 study.constants(batch=exact("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
+    """Declare a value of the text: the number of trials that ``select`` returns."""
     cpu.values(**{id: partial(results.count, select=select)})
 
 
+# Smallest and largest gains over all networks, with memory returned and kept.
 for _end, _choose in (("least", smallest), ("most", largest)):
     for _tip in ("control", "allocator", "channels_last", "compiled"):
         _gain = partial(results.extreme_gain, tip=_tip, choose=_choose)
@@ -57,6 +60,7 @@ for _end, _choose in (("least", smallest), ("most", largest)):
         _gain = partial(results.extreme_gain, tip=_tip, choose=_choose, memory="kept")
         cpu.values("measured", **{f"{_tip}_kept_{_end}": _gain})
 
+# Numbers of trials by verdict, of controls, and of predictions.
 for _memory in MEMORY:
     _select = partial(results.comparisons, memory=(_memory,))
     _declare_count(f"comparisons_{_memory}", _select)
@@ -67,13 +71,14 @@ _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
 _declare_count("changed_gains", results.changed_gains)
 _declare_count("predictions", results.predicted_gains)
-_declare_count("predicted_within", results.near_gains)
-_declare_count("closer", results.closer_gains)
+_declare_count("predicted_within", results.well_predicted)
+_declare_count("closer", results.better_by_equation)
 for _rule in results.RULES.values():
-    _name, _select = _rule.__name__, partial(results.near_gains, predict=_rule)
+    _name, _select = _rule.__name__, partial(results.well_predicted, predict=_rule)
     _declare_count(f"{_name}_changed", partial(_select, among=results.changed_gains))
     cpu.values("percent", **{f"{_name}_error": partial(results.mean_error, predict=_rule)})
 cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
+# The tip "no gradients" on MobileNetV2: gains, times and mapped pages.
 cpu.values(
     "measured",
     gradients_returned=partial(Run.speedup, trial=NO_GRAD_RETURNED),
@@ -160,10 +165,10 @@ def gains_change(run: Run) -> Statement:
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
     predictions = results.count(run, results.predicted_gains)
-    near = results.count(run, results.near_gains)
-    unchanged = results.count(run, partial(results.near_gains, predict=results.unchanged_gain))
-    yield near / predictions > 3 / 4
-    yield (near - unchanged) / predictions > 0
+    by_equation = results.count(run, results.well_predicted)
+    by_unchanged_gain = partial(results.well_predicted, predict=results.unchanged_gain)
+    yield by_equation / predictions > 3 / 4
+    yield (by_equation - results.count(run, by_unchanged_gain)) / predictions > 0
 
 
 @cpu.claim("On the MNIST CNN kept memory saves more time than the measured price of its pages")

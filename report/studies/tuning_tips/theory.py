@@ -8,9 +8,9 @@ from report.theory import heap, work
 
 
 def layout_copies(layers: Iterable[Layer]) -> int:
-    """Return the bytes that convolutions copy to change the layout, which channels last saves (B).
+    """Return the bytes (B) that convolutions read and write to change the layout of their arrays.
 
-    Each convolution copies its input and its output.  The images are copied with the tip, too.
+    The tip channels last saves these copies of each input and output, except that of the images.
     """
     saved = 0
     for index, layer in enumerate(layers):
@@ -36,8 +36,8 @@ def chain_traffic(layers: Iterable[Layer]) -> int:
     return saved
 
 
-#: Tip → unit, ceiling (operation whose measured peak rate gives the time), and saved amount.
-#: Other tips save nothing.
+#: Tip → unit of the saved amount, operation whose measured peak rate gives the saved time, and
+#: function that returns the saved amount.  Other tips save nothing.
 SAVED: Final[Mapping[str, tuple[str, str, Callable[[tuple[Layer, ...]], int]]]] = {
     "channels_last": ("B", "copy", layout_copies),
     "allocator": ("1", "page_mapping", heap.returned_pages),
