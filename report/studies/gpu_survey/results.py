@@ -17,7 +17,6 @@ from report.quantity.expression import Leaf, Quantity, absent, exact
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
-from report.studies.gpu_survey.subject import PRE_NORMALIZED_NAMES
 from report.studies.gpu_survey.theory import Networks, Precision, cards
 
 #: Largest relative difference of the parameters of twins, whose classifiers may differ.
@@ -50,11 +49,11 @@ class Survey:
             for id, comparison in subject.COMPARISONS.items()
         }
         # All rules are tested on the same networks in all steps.
-        known = [self.pairs[id].known.index for id in subject.STEPS]
-        common: pd.Index[str] = reduce(pd.Index.intersection, known)
+        networks = [self.pairs[id].known.index for id in subject.STEPS]
+        common_networks: pd.Index[str] = reduce(pd.Index.intersection, networks)
         for id in subject.STEPS:
             pair = self.pairs[id]
-            pair.known = pair.known[pair.known.index.isin(common)].copy()
+            pair.known = pair.known[pair.known.index.isin(common_networks)].copy()
             pair.known[FIRST_STEP] = self.pairs["first"].known["gain"].median()
             pair.known[OWN_STEP] = pair.known["gain"].median()
 
@@ -110,8 +109,8 @@ class Survey:
         the ratio is predicted from the twin's published rate and the counted further bytes.
         """
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        twin_names = table.rows["network"].str.replace(PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
-        normalized = table.rows.assign(normalized=table.rows["network"], network=twin_names)
+        twins = table.rows["network"].str.replace(subject.PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
+        normalized = table.rows.assign(normalized=table.rows["network"], network=twins)
         normalized = normalized[normalized["network"] != normalized["normalized"]]
         keys = ["network", "image", "batch"]
         pairs = table.rows.merge(normalized, on=keys, suffixes=("_twin", "")).set_index("network")
@@ -119,9 +118,9 @@ class Survey:
         pairs = pairs[difference < _CLASSIFIER_SHARE]
         ratio = pairs["rate"] / pairs["rate_twin"]
         if precision and card:
-            moved = self.captured[f"{precision}_bytes"].reindex
-            further_bytes = moved(pairs["normalized"]).to_numpy() - moved(pairs.index).to_numpy()
-            ratio = (1 / (1 + pairs["rate_twin"] * further_bytes / card.bandwidth)).dropna()
+            bytes_of = self.captured[f"{precision}_bytes"].reindex
+            further = bytes_of(pairs["normalized"]).to_numpy() - bytes_of(pairs.index).to_numpy()
+            ratio = (1 / (1 + pairs["rate_twin"] * further / card.bandwidth)).dropna()
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
         return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
 

@@ -15,7 +15,6 @@ from report.quantity.expression import Inferred, Leaf, absent, exact
 from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.source import Published, Setting
-from report.studies.gpu_survey.subject import SettingChange
 from report.studies.gpu_survey.theory import Card, Networks, Precision
 
 #: The image size at which most of the networks were trained (px).
@@ -128,7 +127,7 @@ class Pairs:
 
     def __init__(
         self,
-        comparison: SettingChange,
+        comparison: subject.SettingChange,
         tables: Mapping[Setting, Published],
         networks: Networks,
         cards: Mapping[str, Card],
@@ -140,8 +139,8 @@ class Pairs:
         self._cards = [cards.get(setting.device) for setting in settings]
         self.name, self._networks = comparison.name, networks
         self._calibration = calibration
-        same = [name for name in _EQUAL_COLUMNS if name != "batch" or not comparison.any_batch]
-        pairs = _join_tables(before.rows, after.rows, same)
+        columns = [name for name in _EQUAL_COLUMNS if name != "batch" or not comparison.any_batch]
+        pairs = _join_tables(before.rows, after.rows, columns)
         pairs["gain"] = pairs["rate_after"] / pairs["rate_before"]
         norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
         pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
@@ -174,17 +173,17 @@ class Pairs:
         bytes at its bandwidth.  ``calibrated``: this time is scaled by the calibration.
         """
         rows, newer = self.all_sizes, self._cards[1]
-        usual = float(self.gain_in(subject.BATCH).numbers.median())  # NaN without CNNs
-        moved = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
-        rows = rows[moved & _same_parameters(rows, all_sizes=True)].set_index("network")
-        if newer is None or rows.empty or math.isnan(usual):
+        usual_gain = float(self.gain_in(subject.BATCH).numbers.median())  # NaN without CNNs
+        adds_bytes = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
+        rows = rows[adds_bytes & _same_parameters(rows, all_sizes=True)].set_index("network")
+        if newer is None or rows.empty or math.isnan(usual_gain):
             return rows[:0].reindex(columns=[*rows, *get_args(Prediction)])
         seconds = 1 / rows["rate_before"]
         further_seconds = (rows["single_bytes"] - rows["half_bytes"]) / newer.bandwidth
-        single = seconds / usual + further_seconds
-        calibrated = seconds / usual + self._calibration * further_seconds
+        single = seconds / (seconds / usual_gain + further_seconds)
+        calibrated = seconds / (seconds / usual_gain + self._calibration * further_seconds)
         calibrated = calibrated.where(rows.index.str.match(subject.HELD_OUT_NAMES))
-        return rows.assign(half=usual, single=seconds / single, calibrated=seconds / calibrated)
+        return rows.assign(half=usual_gain, single=single, calibrated=calibrated)
 
     def switched_gain(
         self, families: Collection[str], precision: Prediction | None = None
@@ -205,7 +204,7 @@ class Pairs:
 
     def nearer_to_single(self, families: Collection[str]) -> Leaf:
         """Count the networks whose gain float32 predicts better than float16."""
-        half, single = (self.precision_error(families, way) for way in get_args(Precision))
+        half, single = (self.precision_error(families, name) for name in get_args(Precision))
         nearer = int((single.numbers < half.numbers).sum())
         return single.without_interval("number of networks nearer to single precision", nearer)
 
@@ -213,10 +212,10 @@ class Pairs:
     def known(self) -> pd.DataFrame:
         """The CNNs whose operators and cards are known, with the gain by each of ``RULES``."""
         older, newer = self._cards
-        close = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
-        if older is None or newer is None or not close.any():
+        comparable = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
+        if older is None or newer is None or not comparable.any():
             return self.networks[:0].reindex(columns=[*self.networks, *RULES])
-        known = self.networks[close].astype({"place": int})
+        known = self.networks[comparable].astype({"place": int})
         place, batches = known["place"], np.ones(len(self._networks.captured))
         batches[place] = known["batch"]
         before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
@@ -237,17 +236,18 @@ class Pairs:
 
 def _same_parameters(rows: pd.DataFrame, *, all_sizes: bool = False) -> "pd.Series[bool]":
     """Select the rows whose network was traced with equal parameters (and at the image size)."""
-    same = (rows["counted"] - rows["parameters"]).abs() <= _PARAMETER_ROUNDING
-    return same if all_sizes else same & (rows["image"] == rows["traced"])
+    equal = (rows["counted"] - rows["parameters"]).abs() <= _PARAMETER_ROUNDING
+    return equal if all_sizes else equal & (rows["image"] == rows["traced"])
 
 
-def _join_tables(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str]) -> pd.DataFrame:
-    """Join rows of two tables with equal columns ``same``, once per network and image size.
+def _join_tables(before: pd.DataFrame, after: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Join rows of two tables that are equal in some ``columns``, once per network and image size.
 
-    Of several rows, the last of ``after`` and the largest batch of ``before`` count.
+    Where several rows of ``after`` are equal in these columns, keep the last.  Where several joined
+    rows remain for a network and image size, keep the one with the largest batch of ``before``.
     """
-    others = after.drop_duplicates(same, keep="last")
-    rows = before.merge(others, on=[*same], suffixes=("_before", "_after"))
+    last_rows = after.drop_duplicates(columns, keep="last")
+    rows = before.merge(last_rows, on=[*columns], suffixes=("_before", "_after"))
     if "batch" not in rows:
         rows = rows.rename(columns={"batch_before": "batch"})
     rows = rows.sort_values("batch", ascending=False, kind="stable")
@@ -255,6 +255,6 @@ def _join_tables(before: pd.DataFrame, after: pd.DataFrame, same: Sequence[str])
 
 
 def _one_size_per_network(rows: pd.DataFrame) -> pd.DataFrame:
-    """Select for each network the image size nearest to the usual; of two, the smaller size."""
+    """Select for each network the image size nearest to 224 px; of two as near, the smaller."""
     rows = rows.assign(distance=(rows["image"] - _USUAL_SIZE).abs())
     return rows.sort_values(["distance", "image"], kind="stable").drop_duplicates("network")

@@ -1,4 +1,10 @@
-"""Declarations of gpu_survey: templates print a function's result by the function's name."""
+"""Numbers, claims and tables of gpu_survey; the template prints each by its function's name.
+
+- Gain: a network's rate (images/s) in one setting over another; ids are in subject.COMPARISONS.
+- Switch: timm's option to normalize in float16, not float32, under mixed precision.
+- Price of group normalization: its further time in bytes per element; it calibrates float32.
+- Twins: a vision transformer with and without a normalization before its first block.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -22,14 +28,15 @@ EQUAL_TWINS: Final = 0.015
 
 study = Study(Survey)
 findings = study.findings
+#: All published tables; the study has no records of our own.
 survey: Part[Survey] = study.part("", "others")
 
 
 def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
     """Return the least and the largest number of all distributions, with ids from ``name``."""
-    least = smallest(*[numbers.smallest for numbers in distributions])
-    most = largest(*[numbers.largest for numbers in distributions])
-    return {f"{name}_least": least, f"{name}_most": most}
+    smallest_numbers = [distribution.smallest for distribution in distributions]
+    largest_numbers = [distribution.largest for distribution in distributions]
+    return {f"{name}_least": smallest(*smallest_numbers), f"{name}_most": largest(*largest_numbers)}
 
 
 @survey.mapping()
@@ -65,8 +72,8 @@ def counts(p: Survey) -> dict[str, Quantity]:
 def gains(p: Survey) -> dict[str, Quantity]:
     old, pro, new = subject.EAGER_29
     second, calibrated = p.pairs["second"], p.pairs["second"].switched_gain([GROUPED], "calibrated")
-    cnns, name = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
-    layouts = [p.layout_slope(id) for id in subject.OLD_LAYOUTS]
+    cnns, example_gn = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
+    slopes = [p.layout_slope(id) for id in subject.OLD_LAYOUTS]
     return {
         **_range("grouped", p.pairs["any_batch"].gain_in(GROUPED, all_sizes=True)),
         "usual_gain": second.gain_in(BATCH).median,
@@ -75,9 +82,9 @@ def gains(p: Survey) -> dict[str, Quantity]:
         **_range("compiled", p.pairs["compiled"].gain_in(GROUPED)),
         "compiled_usual": p.pairs["compiled"].gain_in(BATCH).median,
         "example_gain": cnns.number_of(subject.EXAMPLE),
-        "example_grouped": cnns.number_of(name),
-        "example_predicted": second.switched_gain([GROUPED], "single").number_of(name),
-        "example_rise": second.gain_in(BATCH).median / cnns.number_of(name),
+        "example_grouped": cnns.number_of(example_gn),
+        "example_predicted": second.switched_gain([GROUPED], "single").number_of(example_gn),
+        "example_rise": second.gain_in(BATCH).median / cnns.number_of(example_gn),
         **_range("unchanged", p.pairs["unchanged"].gain_in(*subject.CNNS)),
         **_range("unchanged_grouped", p.pairs["unchanged"].gain_in(GROUPED)),
         **_range("twins_others", p.twins(old), p.twins(pro)),
@@ -89,18 +96,19 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "correlation": calibrated.correlation(second.switched_gain([GROUPED])),
         "slope_middle": p.layout_slope("any_batch"),
         "slope_pro": p.layout_slope("from_pro"),
-        "slope_layout_least": smallest(*layouts),
-        "slope_layout_most": largest(*layouts),
+        "slope_layout_least": smallest(*slopes),
+        "slope_layout_most": largest(*slopes),
     }
 
 
 @survey.mapping()
 def prices(p: Survey) -> dict[str, Quantity]:
     values: dict[str, Quantity] = {}
-    *others, new = map(p.prices, subject.PRICED_SETTINGS)
-    groups = {way: p.predicted_prices(way) for way in get_args(Precision)}
-    for name, group in {**groups, "new": new, "others": [*chain(*others)]}.items():
-        values |= {f"price_{name}_least": smallest(*group), f"price_{name}_most": largest(*group)}
+    *other_prices, new_prices = map(p.prices, subject.PRICED_SETTINGS)
+    predicted = {precision: p.predicted_prices(precision) for precision in get_args(Precision)}
+    groups = {**predicted, "new": new_prices, "others": [*chain(*other_prices)]}
+    for id, group in groups.items():
+        values |= {f"price_{id}_least": smallest(*group), f"price_{id}_most": largest(*group)}
     return values | {"price_excess": values["price_others_most"] / values["price_half_most"]}
 
 
@@ -219,13 +227,13 @@ def gains_ignore_the_layout(p: Survey) -> Iterator[Statement]:
 )
 def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
     old, pro, new = subject.EAGER_29
-    mixed, pure, *older = map(p.twins, subject.CONTROL_SETTINGS.values())
-    for faster in p.twins(old), p.twins(pro), p.twins(old, "half"):
-        yield faster.smallest > 1 + 1 / 20
-        yield faster.largest < 1 + 1 / 8
-    equal = [(p.twins(new), EQUAL_TWINS), (p.twins(old, "single"), 0.01), (pure, 0.01)]
-    equal += [(ratios, 0.02) for ratios in older]
-    for ratios, tolerance in equal:
+    mixed, pure, *with_old_pytorch = map(p.twins, subject.CONTROL_SETTINGS.values())
+    for ratios in p.twins(old), p.twins(pro), p.twins(old, "half"):
+        yield ratios.smallest > 1 + 1 / 20
+        yield ratios.largest < 1 + 1 / 8
+    tolerances = [(p.twins(new), EQUAL_TWINS), (p.twins(old, "single"), 0.01), (pure, 0.01)]
+    tolerances += [(ratios, 0.02) for ratios in with_old_pytorch]
+    for ratios, tolerance in tolerances:
         yield ratios.smallest > 1 - tolerance
         yield ratios.largest < 1 + tolerance
     yield p.twins(pro.compiled).smallest > 1.01
@@ -279,13 +287,13 @@ _ERROR_HEADS: Final = "Float16 (%)", "Float32 (%)", "Calibrated (%)", "Constant 
 @survey.table(wide=True, digits=dict.fromkeys(_ERROR_HEADS, 2))
 def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
     """Tabulate median errors of predicted gains, by families and by the older card."""
-    older_cards, ways = (("4090", "second"), ("PRO", "from_pro")), get_args(Prediction)
+    older_cards, predictions = (("4090", "second"), ("PRO", "from_pro")), get_args(Prediction)
     switched = {} if p.pairs["second"].switched.empty else subject.SWITCHED
     for (label, families), (card, id) in product(switched.items(), older_cards):
         pair = p.pairs[id]
         gains = pair.switched_gain(families).matching(HELD_OUT_NAMES)
-        errors = [pair.precision_error(families, way).matching(HELD_OUT_NAMES) for way in ways]
-        errors.append(gains.errors_of_median)
+        errors = [pair.precision_error(families, prediction) for prediction in predictions]
+        errors = [*(error.matching(HELD_OUT_NAMES) for error in errors), gains.errors_of_median]
         cells = zip(_ERROR_HEADS, [error.plain_median for error in errors], strict=True)
         yield {"Networks": f"{label}, {card}", "All": gains.count, **dict(cells)}
 

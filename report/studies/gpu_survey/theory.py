@@ -93,9 +93,9 @@ class Networks:
         operators = self.operators
         batch = batches[operators.index]
         elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
-        work = 2 * batch * operators["multiply_adds"] / card.peak
-        longer = np.maximum(work, ELEMENT_BYTES * elements / card.bandwidth)
-        return self._sums(longer.to_numpy(), len(self.captured))
+        arithmetic_seconds = 2 * batch * operators["multiply_adds"] / card.peak
+        seconds = np.maximum(arithmetic_seconds, ELEMENT_BYTES * elements / card.bandwidth)
+        return self._sums(seconds.to_numpy(), len(self.captured))
 
     def _sums(self, numbers: Vector, count: int) -> Vector:
         """Sum numbers of operators for each of ``count`` networks, in a fixed order."""
