@@ -155,7 +155,7 @@ _PARSERS: Final[dict[str, Callable[[str], Any]]] = {
     "URL": _parser_of(Address, "a web address"),
     "PLACE": _parser_of(Annotated[str, Meta(pattern=r"\.py:\w+$")], "of the form FILE.py:FUNCTION"),
     "SHARE": _parse_share,
-    "HASH": _parser_of(Revision, "a commit"),
+    "HASH": _parser_of(Revision, "the hash of a commit"),
 }
 
 

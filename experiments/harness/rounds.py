@@ -131,7 +131,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         return share * budget - sum(result.seconds for result in journal.rounds)
 
     def run(round_id: RoundId, selected: Iterable[int], start: float, share: float) -> None:
-        """Measure a round; meanwhile, the progress bar moves from ``start`` by ``share``."""
+        """Measure a round; meanwhile, the printed progress grows from ``start`` by ``share``."""
         order = shuffle_cases(selected, protocol.seed, round_id)
         round_cases = {case: cases[case] for case in order}
         earlier = len(journal.rounds)

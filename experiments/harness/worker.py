@@ -74,7 +74,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ``module`` is the Python module of the study.  With ``forks``, each case runs in a forked child.
     ``policy`` is the memory policy, under which the C library keeps freed memory or returns it.
     ``counted`` are the quantities that a counting tool counts; ncu needs the GPU's
-    ``compute_capability``.  ``ceilings`` are size and moment of the measured peak rates.
+    ``compute_capability``.  ``ceilings`` says how and when peak rates are measured.
     """
 
     role: WorkerRole

@@ -175,7 +175,7 @@ class _StorageNumbers:
     """Numbers of storages, which are indices into ``sizes`` (B).
 
     ``numbers`` maps addresses of live storages to numbers.  ``freed`` contains, for each storage
-    freed since ``take_freed``, its first number and its present number (see ``merge``).
+    freed since the last ``take_freed``, its first and its present number (see ``merge``).
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -231,7 +231,7 @@ class Recorder(TorchDispatchMode):
         self.flops: dict[int, int] = {}
         #: Number of operators in the forward pass, and the allowed maximum.
         self.forward_count, self.forward_limit = 0, sys.maxsize
-        #: Batch size with which modules whose sequence axis contains the batch are refused, or 0.
+        #: Batch size; a module whose sequence axis has the batch's size is refused (0: no check).
         self.batch = 0
         self._step = step
         self._names = {id(member): name for member, name in module_names(step.module).items()}
@@ -288,8 +288,8 @@ class Recorder(TorchDispatchMode):
             name = self._names.get(id(module))
             self._module_stack.append(self._current_module() if name is None else name)
             note_module()
-            if self.batch and getattr(module, "batch_first", None) is False:
-                self._refuse_growing_sequence(module, arguments)  # such as an LSTM
+            if self.batch and getattr(module, "batch_first", None) is False:  # such as an LSTM
+                self._refuse_growing_sequence(module, arguments)
 
         def leave(module: nn.Module, arguments: object, result: object) -> None:
             self._module_stack.pop()
