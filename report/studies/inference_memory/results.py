@@ -23,7 +23,7 @@ MARGIN: Final = 0.1
 
 
 class LimitKind(NamedTuple):
-    """Limits on one kind of processor and for one mode of calls, and the rules that apply."""
+    """Limits on one kind of processor and in one mode (inference or training), and their rules."""
 
     name: str
     tables: subject.LimitTables

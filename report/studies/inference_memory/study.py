@@ -294,11 +294,11 @@ def both_save(run: Run) -> Iterator[Statement]:
         yield by_both / by_precision > 1 + results.MARGIN
 
 
-def time_of_tiles(run: Run, side: int) -> Quantity:
-    return results.relative_to_plain(run.time, replace(subject.TILED_CALL, tile=side))
+def time_of_tiles(run: Run, tile: int) -> Quantity:
+    return results.relative_to_plain(run.time, replace(subject.TILED_CALL, tile=tile))
 
 
-settings_run.values(**{f"tiles_{side}": partial(time_of_tiles, side=side) for side in (8, 64)})
+settings_run.values(**{f"tiles_{tile}": partial(time_of_tiles, tile=tile) for tile in (8, 64)})
 
 
 @settings_run.claim(

@@ -87,8 +87,8 @@ def whole_call(
     layout: Layout = "contiguous",
 ) -> Call:
     """Return a call of whole maps on images of the network's own size."""
-    side = 224 if network in ("AlexNet", "VGG-16") else 32
-    return Call(network, side, batch, layout, precision)
+    image_side = 224 if network in ("AlexNet", "VGG-16") else 32
+    return Call(network, image_side, batch, layout, precision)
 
 
 #: A call in the largest tiles, stage by stage.
