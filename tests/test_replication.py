@@ -533,7 +533,7 @@ def test_the_map_of_many_machines_has_a_letter_in_each_cell(study: str) -> None:
         reasons = {int(cell[1:]) for cell in cells if cell[1:]}
         assert reasons == {*range(1, len(findings.facts["reasons"]) + 1)}
         assert "since several records are of one host" in text
-        assert "the geometric mean of a call" in text and "batch 8 to 512" in text
+        assert "the geometric mean of times" in text and "batch 8 to 512" in text
         (dots,) = findings.figures["fig-effects"].drawing.panels
         assert isinstance(dots, Dots)
         effects = [x for x in dots.series[0].x if x is not None]

@@ -89,13 +89,13 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
 def _legible(p: Paper) -> dict[str, Quantity]:
     """Return what follows from the counters that can be read in the source's picture."""
     counters = p.reported.table("kernels").column("legible")
-    _, copied, outputs = (cell for cell in counters if isinstance(cell, float))
+    _, copy_counter, bias_counter = (cell for cell in counters if isinstance(cell, float))
     weights = p.reported.count("parameters") - p.reported.count("output_channels")
-    biased = exact("counter of the bias", "1", round(outputs), p.file)
+    biased = exact("counter of the bias", "1", round(bias_counter), p.file)
     return {
-        "copied": exact("counter of the weights' copy", "1", copied, p.file),
+        "copied": exact("counter of the weights' copy", "1", copy_counter, p.file),
         "weights": exact("weights", "1", weights, p.file),
-        "partitions": exact("partitions", "1", round(weights / copied), p.file),
+        "partitions": exact("partitions", "1", round(weights / copy_counter), p.file),
         "biased": biased,
         "counted_images": biased / theory.OUTPUTS,
     }

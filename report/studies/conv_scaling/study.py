@@ -77,10 +77,11 @@ class Paper:
 
 
 #: Definition of the slowdown by returned memory, as printed in reports.
-_GAIN: Final = "geometric mean of a call's time over that with memory kept, where calls map pages"
+_GAIN: Final = "geometric mean of times with memory returned ÷ kept, over calls that map pages"
 _SLOWDOWNS: Final = MachineComparison(Run, "Slowdown", Run.gain, _GAIN, reference=1.0)
 study = Study(Paper, subject.check_subject, _SLOWDOWNS, reconciliations=Paper.reconciliations)
 findings = study.findings
+# A report on a single record evaluates only the parts whose kind, cpu or gpu, the record has.
 source: Part[Source] = study.part("source")
 # Runs: ``counted`` on the first CPU (``cpu`` if it also timed calls), ``second`` on the second.
 cpu: Part[Run] = study.part("cpu")
