@@ -32,7 +32,7 @@ _MEAN, _DEVIATION = 0.45, 0.225
 
 @cache
 def photographs(side: int) -> tuple[bytes, ...]:
-    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels, once.
+    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels; cached.
 
     Raises ``UnavailableError`` without Pillow or scikit-learn.
     """
@@ -40,7 +40,7 @@ def photographs(side: int) -> tuple[bytes, ...]:
         from PIL import Image
         from sklearn.datasets import load_sample_images  # type: ignore[import-untyped]
     except ImportError as error:
-        raise UnavailableError(f"{error.name} is not installed, which reads images.") from error
+        raise UnavailableError(f"{error.name}, which reads images, is not installed.") from error
     files = []
     for pixels in load_sample_images().images:
         image = Image.fromarray(pixels)

@@ -358,6 +358,7 @@ def _choose_pairs(
     middle = sorted(cases, key=_size)[len(cases) // 2]
     ratios = []
     for _ in range(_TRIALS):
+        # The ratio of two measurements of one case shows the scatter.
         first = _time_case(study, middle, session, ceil(_CALLS_S))
         second = _time_case(study, middle, session, ceil(_CALLS_S))
         if not (first and second and first[0].call_s and second[0].call_s):
@@ -372,7 +373,7 @@ def _choose_pairs(
     affordable = planned + remaining_s / pair_s
     pairs = max(planned, int(min(needed, affordable)))
     power = comparison.power_text(deviation, pairs, margin)
-    note(f"Of processes that claims compare ({' and '.join(compared)}), {power}.")
+    note(f"Comparing processes with memory policies {' and '.join(compared)}: {power}.")
     return replace(request, pairs=pairs)
 
 
@@ -380,7 +381,8 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     """Print which differences between functions a comparison can decide, after short trials.
 
     The last case compares the baseline with itself, so the ratios of its trials show the scatter.
-    Trials are not part of the result.  Unless cases ``may_fail``, every other case is tried first.
+    Trials are not part of the result.  Unless cases ``may_fail``, all remaining cases are tried
+    before it.
     Raises ``MeasurementError`` if a tried case fails.
     """
     study, planned, selected = request.select()
@@ -389,6 +391,7 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     protocol, _ = available_policies(planned, request.device)
     trial = msgspec.structs.replace(protocol, case_budget_s=_COMPARISON_S, maximum_samples=10)
     session = Session(request.device, trial, threads=threads, process=1)
+    # A comparison has one policy, under which each process is a pair of processes.
     policy, pairs = next(iter(protocol.processes.items()))
     cases = [baseline_again] * _TRIALS
     if not may_fail:

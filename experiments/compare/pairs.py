@@ -65,7 +65,7 @@ _NO_COMPARISON: Final = "no comparison: "
 
 
 class Array(msgspec.Struct, frozen=True):
-    """Array in shared memory; ``strides``, ``offset`` and ``size`` are in bytes."""
+    """Place and type of an array in shared memory; ``strides``, ``offset`` and ``size`` are in bytes."""
 
     kind: Kind
     dtype: str
@@ -97,7 +97,7 @@ Answer: TypeAlias = tuple[Values, int] | str
 
 
 def write_values(values: object, memory: Bytes) -> Values:
-    """Copy the arrays of a value, or of a tuple or list of values, into ``memory``.
+    """Copy arrays into ``memory``: ``value`` itself, or the elements of a tuple or list.
 
     Returns the plain values, and for each array its place in memory.  Raises ``TypeError`` for
     other objects, and if the memory is too small.

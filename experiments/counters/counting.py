@@ -128,7 +128,10 @@ def earlier_counts(
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
-    """Count the cases that the journal lacks; return the reason if no more cases can be counted."""
+    """Count the executed work of cases whose work the journal lacks.
+
+    Returns the reason if no more cases can be counted.
+    """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
     for index, case in sorted(journal.finished_cases.items()):
@@ -158,7 +161,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
 def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
-    """Count the new cases; add cases without a count to the journal with the reason."""
+    """Count the executed work of new cases; note in the journal why a case was not counted."""
     header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
     _leave_out(selection.omitted, "left out to save time", journal, observer)
     limit = inf if header.counters == "all" else tool.BUDGET_S

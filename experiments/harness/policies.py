@@ -26,7 +26,7 @@ from experiments.harness.study import Device
 from experiments.harness.timing import Workload
 from report.core.records.record import Policy, SeriesByQuantity
 
-#: Oldest version of glibc in which these tunables are known to work.
+#: Oldest version of glibc in which the tunables below are known to work.
 TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap.
 _MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
@@ -47,7 +47,7 @@ _WARMUP_CALLS: Final = 5
 _TRACED_CALLS: Final = 10
 #: Largest number of recorded events per call.
 _EVENTS: Final = 256
-#: Event of the library: size of a block (B; freed: < 0), change of glibc's memory (B), time (ns).
+#: Event of the library: size of a block (B; < 0 if freed), change of glibc's memory (B), time (ns).
 _Event = ctypes.c_long * 3
 
 

@@ -119,7 +119,7 @@ def read_tidy(source: ImportSource) -> Imported:
         raise source.error(f"--set kind={kind}: possible are {', '.join(_DEVICE_BY_KIND)}")
     cases = _cases(source, rows, columns)
     if not any(case.series for case in cases):
-        raise source.error("no row has a measured number; fetch it again")
+        raise source.error("no row has a measured number; fetch the table again")
     return Imported(
         instrument=source.condition("instrument"),
         environment=environment(_DEVICE_BY_KIND[kind], source.condition("device")),
@@ -147,10 +147,10 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
             "rename it"
         )
     own_unit = QUANTITIES[quantity].unit
-    factors = {own_unit: "1", **_OTHER_UNITS.get(own_unit, {})}
-    if unit not in factors:
+    scale_by_unit = {own_unit: "1", **_OTHER_UNITS.get(own_unit, {})}
+    if unit not in scale_by_unit:
         raise source.error(f"column {name}: {quantity} is measured in {own_unit}; fix the unit")
-    return MeasuredColumn(quantity, factors[unit])
+    return MeasuredColumn(quantity, scale_by_unit[unit])
 
 
 #: Headings of columns that name a device.
@@ -162,11 +162,13 @@ _MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "
 def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
     """Raise ``RecordError`` if a factor's column has measurements or names another device."""
     device, named_devices = source.condition("device"), set()
-    for line, row in source.table()[1]:
+    _, rows = source.table()
+    for line, row in rows:
         for name, cell in row.items():
             if not isinstance(columns[name], str) or not cell.strip():
                 continue
-            if scaled(cell, "1") is not None:
+            is_number = scaled(cell, "1") is not None
+            if is_number:
                 if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
                     reason = f"column {name}: its unit is not known"
                     raise source.error(f"{reason}; head it with a quantity and its unit")
@@ -177,7 +179,7 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
                     raise source.error(f"{reason}; import the rows of one device at a time")
 
 
-#: Name of a file of timm, which states conditions.
+#: Pattern of the names of timm's files, which state the conditions.
 _FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"

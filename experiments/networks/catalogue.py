@@ -26,7 +26,7 @@ INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "MobileNetV2": _IMAGENET,
 }
 
-#: Network → the changes that studies make in ``build_network``.
+#: Network → the changes that ``build_network`` can make.
 CHANGES: Final[dict[str, tuple[str, ...]]] = {
     "ResNet-20": ("in_place", "nested"),
     "ResNet-110": ("in_place", "nested"),
@@ -38,7 +38,7 @@ CHANGES: Final[dict[str, tuple[str, ...]]] = {
 def build_network(name: str, change: str = "") -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
-    A ``change`` makes it allocate outputs differently, as in torchvision.  With ``in_place`` ReLU
+    A ``change`` makes the network allocate outputs differently, as in torchvision.  With ``in_place`` ReLU
     overwrites its input.  With ``nested`` the blocks of each stage form a chain; the chain's call
     holds the stage's input until the stage ends.  Raises ``ValueError`` for an unknown name.
     """

@@ -127,7 +127,10 @@ def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region)
 
 
 def _plan_module(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
-    """Plan the region ``wanted`` of a module's output; the input has size ``extents``."""
+    """Return the input region that a module's ``wanted`` outputs need, and a function of its values.
+
+    The function computes the outputs.  ``extents`` is the size of the whole input.
+    """
     match module:
         case nn.Conv2d():
             rows, top, bottom = _window(module, wanted[0], extents[0])
@@ -155,6 +158,7 @@ def _window(module: nn.Conv2d, wanted: range, extent: int) -> tuple[range, int, 
 
 def _convolve(module: nn.Conv2d, zeros: tuple[int, ...], part: torch.Tensor) -> torch.Tensor:
     """Convolve a part of a map, padded only where the part touches the border."""
+    # If all four sides need the module's own padding, it can be called as it is.
     if set(zeros) == {int(module.padding[0])}:
         return module(part)  # type: ignore[no-any-return]
     if any(zeros):

@@ -490,7 +490,7 @@ def _operator_name(func: Any) -> str:
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name; a shared module has up to three names and their number."""
+    """Return every module with its name; a shared module has up to three, and their number."""
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)

@@ -194,10 +194,10 @@ def _requested_studies(named: tuple[str, ...], data: Path) -> tuple[str, ...]:
 def _records_of_reports(
     texts: Sequence[str], studies: Sequence[str], data: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Map the name of each study's report to its records, those that ``texts`` name.
+    """Map the name of each study's report to the records that ``texts`` of ``--replicate`` name.
 
-    By default this is the newest record, or, with data other than the project's, no file, which
-    means one record of each machine.
+    Without ``texts`` it is the study's newest record in the project's own data.  In other data it
+    is an empty tuple, for which the report takes one record of each machine.
     """
     if not texts and data != ROOT / "data":
         return {f"{study}{REPORT_SUFFIX}": () for study in studies}
@@ -234,7 +234,7 @@ def named_records(
 
 
 def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
-    """Return the record that ``text`` names; raises ``RecordError`` as ``named_records``."""
+    """Return the record that ``text`` names; raises ``RecordError`` as ``named_records`` does."""
     # Links to the folder are resolved, but not a record that is itself a link.
     paths = (path.parent.resolve() / path.name for path in (Path(text), data / text))
     path = next((path for path in paths if path.is_file()), None)

@@ -156,7 +156,8 @@ def _in_latex(appendix: str) -> str:
     """Convert the appendix to LaTeX for ``\\input``; raises ``RenderError``."""
     options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
     command = (pandoc_path(), *options, "--syntax-highlighting=none")
-    finished = run(command, TEMPLATES, _TIME_LIMIT_S, "appendix", latex_source(appendix))
+    text = latex_source(appendix)
+    finished = run(command, TEMPLATES, _TIME_LIMIT_S, place="appendix", stdin=text)
     if finished.returncode:
         raise RenderError(f"appendix: pandoc failed: {finished.stderr}")
     return "\\providecommand{\\tightlist}{}\n" + finished.stdout

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 _PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 #: Level of compressing the samples; level 2 saves a sixth of the bytes in twice the time.
 _COMPRESSION_LEVEL: Final = 1
-#: Bytes of samples that are compressed at a time.
-_BLOCK_BYTES: Final = 2**20
 
 
 class StepTask(NamedTuple):
@@ -84,6 +82,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     The setting ``use`` names the records of --use.
     """
     from report.core.records.coverage import covered_cases
+    from report.core.records.frames import write_samples
     from report.evaluation.replicate import atlas_of, compute_output
     from report.paper.details import details
     from report.paper.machines import machines
@@ -106,22 +105,15 @@ def study(task: StepTask) -> tuple[str, ...]:
     write_json(value_details, folder / steps.VALUE_DETAILS)
     attachments: Mapping[str, Sequence[str]] = {}
     if chosen.files:
-        _write_samples(chosen.files, folder / steps.SAMPLES)
+        with (
+            (folder / steps.SAMPLES).open("wb") as file,
+            io.TextIOWrapper(gzip_writer(file, _COMPRESSION_LEVEL), "utf-8", newline="\n") as text,
+        ):
+            write_samples(chosen.files, text)
         attachments = _copy_records(chosen.files, task.data, folder / steps.RECORDS_FOLDER)
     listing = [{**item, "files": attachments.get(item["file"], ())} for item in chosen.listing]
     write_json(listing, folder / steps.RECORDS)
     return chosen.notices
-
-
-def _write_samples(files: Sequence[Stored | StoredImport], path: Path) -> None:
-    from report.core.records.frames import write_samples
-
-    with (
-        path.open("wb") as file,
-        io.BufferedWriter(gzip_writer(file, _COMPRESSION_LEVEL), _BLOCK_BYTES) as packed,
-        io.TextIOWrapper(packed, "utf-8", newline="\n") as stream,
-    ):
-        write_samples(files, stream)
 
 
 def _copy_records(

@@ -35,7 +35,7 @@ _KILLED: Final = (
 )
 #: Forked processes start at once, but only on Linux do all libraries survive a fork.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
-#: Kind of step → slow modules, which are imported before forking.
+#: Kind of step → slow modules, which are imported before the step runs.
 _MODULES_BY_KIND: Final = {
     "study": ("report.evaluation.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
@@ -248,22 +248,32 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[futures.E
 
     All workers are forked before this process starts a thread, since a lock that is held while
     forking stays locked in the copy.  Modules that several ``stale`` steps need are imported first.
+    Those of a single later step are imported by the other workers while the first step runs.
     """
-    if _START == "fork":
-        kinds = Counter(step.partition("/")[2] for step in stale)  # of ``study/kind``
-        for kind, modules in _MODULES_BY_KIND.items():
-            for module in modules if kinds[kind] > 1 else ():
-                import_module(module)
+    kinds = Counter(step.partition("/")[2] for step in stale)  # of ``study/kind``
+    shared, later = list[str](), list[str]()
+    for kind, modules in _MODULES_BY_KIND.items():
+        if kinds[kind] > 1 and _START == "fork":
+            shared += modules
+        elif kinds[kind] and kind != "study":
+            later += modules
+    _import(shared)
     pool = futures.ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
     try:
-        for _ in range(jobs):
-            pool.submit(os.getpid)  # starts a process
+        pool.submit(os.getpid)  # starts a process
+        for _ in range(1, jobs):
+            pool.submit(_import, later)
         yield pool
     finally:
         # If one worker is killed while another starts, shutting the pool down waits for ever.
         for worker in active_children():
             worker.kill()
         pool.shutdown(cancel_futures=True)
+
+
+def _import(modules: Iterable[str]) -> None:
+    for module in modules:
+        import_module(module)
 
 
 def _start_worker(stage: Path) -> None:

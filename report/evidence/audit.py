@@ -242,7 +242,7 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
 
 
 def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
-    """Recompute ``derived`` by a formula for ``rounding.evaluate``, such as ``work / time``.
+    """Recompute ``derived`` by a formula as text, such as ``work / time``.
 
     The formula contains the name of each of the ``inputs`` once, in their order.
     """
@@ -253,7 +253,7 @@ def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     return Check(derived, printed_formula, inputs_in_order, result.value, result.interval)
 
 
-# These names, and the functions below, are formulas for ``check``.
+# ``ratio`` to ``gain`` are formulas for ``check``.
 ratio = operator.truediv
 difference = operator.sub
 

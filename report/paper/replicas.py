@@ -1,7 +1,7 @@
 """Compare the claims of a paper with the same claims on other machines.
 
-Only the claims about a machine's kind, CPU or GPU, are evaluated, from its record alone.  Claims
-that do not read the record are left out, such as claims about pairs of runs.
+For each machine, only claims about its kind (CPU or GPU) are evaluated, and only from its own
+record.  Claims that do not read the record, such as claims about pairs of runs, are left out.
 """
 
 import re
@@ -34,11 +34,12 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "P": "same in part",
     "B": "by construction",
 }
-#: The outcome of a claim on many machines is the first of these letters that any machine has.
+#: Letters of ``AGREEMENTS``, the worst news first.  The outcome of a claim on many machines is the
+#: first of these letters that any machine has.
 _OUTCOMES: Final = "CPADUBN"
-#: Order of claims in reports, by their outcome.
+#: Order of claims in reports by their outcome, those that readers should look at first.
 _ORDER_OF_CLAIMS: Final = "CUPDABN"
-#: Order of counts in summaries, by the outcome of the counted claims.
+#: Order of counts in summaries: agreement, disagreement, then what decides nothing.
 _ORDER_OF_COUNTS: Final = "ABPCUND"
 #: Letters whose counts are printed even if they are 0.
 _ALWAYS_COUNTED: Final = "ACUN"

@@ -161,8 +161,8 @@ class Statement:
     def from_one_process(self) -> bool:
         """True if a single process measured one of the series.
 
-        Calls within a process resemble each other more than calls of several processes.  The
-        interval thus holds for this process only, however narrow it is.
+        Calls within a process resemble each other more than calls of several processes.  A
+        confidence interval thus holds for this process only, however narrow it is.
         """
         return any(leaf.from_one_process for leaf in self.sampled)
 

@@ -27,7 +27,7 @@ from tests.render.conftest import FRONT_MATTER, WritePaper, html_of, needs_latex
 ENGINES = ["typst", pytest.param("latex", marks=needs_latex)]
 
 #: Number of rows in the long table of the sample.
-OPERATORS = 63
+LONG_TABLE_ROWS = 63
 
 
 def pages_of(pdf: bytes) -> list[str]:
@@ -235,7 +235,7 @@ def test_a_long_table_repeats_its_heading_on_every_page(report: bytes) -> None:
     assert len(pages) > 1
     for text in pages:
         assert len(re.findall(r"Operator Batch Calls Memory \(B\) Time \(ms\)", text)) == 1
-    assert sum(text.count("aten::") for text in pages) == OPERATORS
+    assert sum(text.count("aten::") for text in pages) == LONG_TABLE_ROWS
     assert "Self time only; Section 2 says what is counted." in pages[-1]
 
 
