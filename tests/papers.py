@@ -141,7 +141,9 @@ def assert_whole(study: str, content: Findings | Manuscript) -> str:
     for table in findings.tables.values():
         outputs += [to_csv(table), to_latex(table)]
     for output in outputs:
-        assert not re.search(r"\b(?:(?:nan|inf|None)\b|(?:Missing|Estimate)\()", output), output[:500]
+        assert not re.search(r"\b(?:(?:nan|inf|None)\b|(?:Missing|Estimate)\()", output), output[
+            :500
+        ]
     for figure in findings.figures.values():
         assert figure.alt.strip() and figure.caption.strip(), figure.id
     references = {*re.findall(r"(?<![\\\w])@((?:tbl|fig|sec|eq)-[\w-]*\w)", text)}

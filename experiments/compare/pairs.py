@@ -65,7 +65,7 @@ _NO_COMPARISON: Final = "no comparison: "
 
 
 class Array(msgspec.Struct, frozen=True):
-    """Place and type of an array in shared memory; ``strides``, ``offset`` and ``size`` are in bytes."""
+    """Place and type of an array in shared memory; the place is in bytes."""
 
     kind: Kind
     dtype: str

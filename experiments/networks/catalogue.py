@@ -38,9 +38,10 @@ CHANGES: Final[dict[str, tuple[str, ...]]] = {
 def build_network(name: str, change: str = "") -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
-    A ``change`` makes the network allocate outputs differently, as in torchvision.  With ``in_place`` ReLU
-    overwrites its input.  With ``nested`` the blocks of each stage form a chain; the chain's call
-    holds the stage's input until the stage ends.  Raises ``ValueError`` for an unknown name.
+    A ``change`` makes the network allocate outputs differently, as in torchvision.  With
+    ``in_place`` ReLU overwrites its input.  With ``nested`` the blocks of each stage form a
+    chain; the chain's call holds the stage's input until the stage ends.  Raises ``ValueError`` for
+    an unknown name.
     """
     if name not in INPUT_SHAPES:
         raise ValueError(f"there is no network {name!r}; possible are {', '.join(INPUT_SHAPES)}")

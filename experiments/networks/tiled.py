@@ -127,9 +127,9 @@ def _plan(modules: Sequence[nn.Module], maps: Sequence[Extents], wanted: Region)
 
 
 def _plan_module(module: nn.Module, extents: Extents, wanted: Region) -> TilePlan:
-    """Return the input region that a module's ``wanted`` outputs need, and a function of its values.
+    """Return the input region for a module's ``wanted`` outputs, and a function that computes them.
 
-    The function computes the outputs.  ``extents`` is the size of the whole input.
+    ``extents`` is the size of the whole input.
     """
     match module:
         case nn.Conv2d():

@@ -87,7 +87,7 @@ def reason_of(error: Exception) -> str:
 
 
 class TemplateError(RidgepointError):
-    """A paper's template asks for something that does not exist, or contains a result typed by hand."""
+    """A paper's template asks for something that does not exist, or has a result typed by hand."""
 
 
 class RenderError(RidgepointError):

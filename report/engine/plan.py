@@ -283,10 +283,8 @@ def files_below(folder: str) -> list[str]:
 
 
 def lines_of_edition(path: str, study: str) -> str:
-    """Return all lines of editions.yaml but those of other studies; "" if it cannot be read.
-
-    A digest would be shorter, but importing ``hashlib`` takes longer than comparing the lines.
-    """
+    """Return all lines of editions.yaml but those of other studies; "" if it cannot be read."""
+    # A digest would be shorter, but importing ``hashlib`` takes longer than comparing the lines.
     lines, key = "", ""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         for line in file:

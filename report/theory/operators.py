@@ -348,7 +348,7 @@ _OPERATORS_OF_KIND: Final[Mapping[Kind, str]] = {
 
 def _kinds() -> dict[str, Kind]:
     """Return operator → kind, also for in-place operators (``relu_``)."""
-    # Operators with a rule for multiply-adds compute attention unless ``_OPERATORS_OF_KIND`` lists them.
+    # Operators with a rule for multiply-adds and no other kind compute attention.
     kinds: dict[str, Kind] = dict.fromkeys(_MULTIPLY_ADD_RULES, "attention")
     for kind, names in _OPERATORS_OF_KIND.items():
         for name in names.split():
