@@ -325,7 +325,9 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
     assert sizes == [16] * 12, "the middle batch of the claim is timed in 12 processes"
     (note,) = notes
     compared, _, power = note.partition(" show a difference of ")
-    assert compared == f"Of processes that claims compare (retained and default), {pairs} pairs"
+    assert (
+        compared == f"Comparing processes with memory policies retained and default: {pairs} pairs"
+    )
     assert f" or more in four of five runs. One of 10.0% needs {needed} pairs" in power
     # Chosen pairs and shards do not change, without a further note.
     for fixed in (request, replace(plain, shard=(1, 2))):
