@@ -4,7 +4,6 @@ The study compares published tables of image rates of networks; each table has a
 a GPU, a version of PyTorch, a precision and a compiler.
 """
 
-import gzip
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -24,6 +23,7 @@ from report.commands.check import read_pins
 from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records import network_operators as operators
+from report.core.records.files import gzipped
 from report.core.records.network_operators import NetworkOperators, SurveyOperator, TensorRead
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
@@ -294,10 +294,10 @@ LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]]
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (gzip.compress(LINE)[:-9], "cannot be unpacked"),
-    (gzip.compress(LINE.replace(b":8", b":0")), ">= 1"),
-    (gzip.compress(LINE.replace(b"side", b"size")), "size"),
-    (gzip.compress(2 * LINE), "found a at 8 pixels twice"),
+    (gzipped(LINE)[:-9], "cannot be unpacked"),
+    (gzipped(LINE.replace(b":8", b":0")), ">= 1"),
+    (gzipped(LINE.replace(b"side", b"size")), "size"),
+    (gzipped(2 * LINE), "found a at 8 pixels twice"),
 ])  # fmt: skip
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / OPERATORS).write_bytes(content)

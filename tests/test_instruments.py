@@ -5,7 +5,6 @@ are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
 """
 
 import csv
-import gzip
 import io
 import json
 from collections.abc import Callable, Iterable
@@ -16,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.core.errors import RecordError
+from report.core.records.files import gzipped
 from report.core.records.store import read_attachments, read_record
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import CaseLogs, pack, unpack
@@ -228,7 +228,7 @@ WHOLE_TRACE = trace_file(*EVENTS)
 
 @pytest.mark.parametrize(("content", "message"), [
     (WHOLE_TRACE[:-30], "not valid JSON"),
-    (gzip.compress(WHOLE_TRACE)[:-9], "cannot be unpacked"),
+    (gzipped(WHOLE_TRACE)[:-9], "cannot be unpacked"),
     (trace_file(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
     (without_field(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
     (without_field(2, "dur"), "expected a duration of at least 0, found None"),
@@ -255,7 +255,7 @@ def test_damaged_logs_are_refused() -> None:
     for content, message in (
         (b"", "not valid JSON"),
         (pack("lackey", ())[:-9], "cannot be unpacked"),
-        (gzip.compress(b"{}"), "tool: .*missing"),
+        (gzipped(b"{}"), "tool: .*missing"),
         (pack("ncu", ()), "tool: expected lackey, found ncu"),
     ):
         with pytest.raises(RecordError, match=f"^here: .*({message})"):
