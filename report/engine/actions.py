@@ -144,10 +144,8 @@ def figures(task: StepTask) -> None:
     A figure is taken from the previous build if neither its description nor the code that draws
     it has changed.
     """
-    folder, earlier = (
-        task.source / "figures",
-        task._replace(stage=task.stage / steps.PREVIOUS_BUILD),
-    )
+    folder = task.source / "figures"
+    earlier = task._replace(stage=task.stage / steps.PREVIOUS_BUILD)
     folder.mkdir(parents=True, exist_ok=True)
     digests, details, old_digests, old_details = {}, {}, {}, {}
     if (earlier.artifacts() / steps.FIGURE_DIGESTS).exists():
