@@ -13,7 +13,7 @@ An empty paper must not replace a full paper.  So a bad record is an error if ``
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from traceback import extract_tb
 from types import MappingProxyType
@@ -220,7 +220,8 @@ def read_study_data(study: str, data: Path) -> StudyData:
         reported_file=reported if os.path.lexists(shared_file(reported, data)) else "",
         devices=read_devices(shared_file("devices.yaml", data)),
         networks=partial(read_operators, shared_file(OPERATORS, data)),
-        table=lambda name, row: read_table(data / study / name, row),
+        # mypy does not know that classes can be hashed.
+        table=cache(lambda name, row: read_table(data / study / name, row)),  # type: ignore[arg-type]
     )
     return StudyData(measured, published, refused | refused_imports, inputs)
 

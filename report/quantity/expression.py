@@ -370,7 +370,7 @@ class Derived(Quantity):
     def symbol(self) -> str:
         return self.name or self.formula
 
-    @property
+    @cached_property
     def formula(self) -> str:
         return self.written(lambda part: part.symbol)
 

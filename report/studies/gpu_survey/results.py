@@ -1,7 +1,6 @@
 """Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
 
 import math
-import operator
 import re
 from collections.abc import Hashable, Mapping
 from functools import reduce
@@ -11,6 +10,7 @@ import pandas as pd
 
 from report.core.missing import Missing
 from report.core.records import OPERATORS
+from report.evidence.cached import cached
 from report.paper.findings import Inputs
 from report.quantity.evaluation import point
 from report.quantity.expression import Leaf, Quantity, absent, exact
@@ -60,7 +60,7 @@ class Survey:
     def prices(self, setting: Setting) -> list[Leaf]:
         """Return the further time of group over batch norm, in bytes (B) per normalized element."""
         table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        bytes_of_time = (card.bandwidth / self._rates(table)).to_dict() if card else {}
+        bytes_of_time = (card.bandwidth / self._rates(setting)).to_dict() if card else {}
         return self._prices(setting.device, bytes_of_time, table.file, OPERATORS, "devices.yaml")
 
     @property
@@ -68,20 +68,22 @@ class Survey:
         """The mean ratio of prices on the RTX 5090 to the counted bytes of float32."""
         new, counted = self.prices(subject.PRICED_SETTINGS[-1]), self.predicted_prices("single")
         ratios = [price / single for price, single in zip(new, counted, strict=True)]
-        return reduce(operator.add, ratios) / len(ratios)
+        return sum(ratios[1:], ratios[0]) / len(ratios)
 
     def grouped_rates(self, setting: Setting) -> Distribution:
         """Divide the rates of backbones with group norm by their rates with batch norm."""
         table = self.tables.get(setting, Published())
-        rates, backbones = self._rates(table), subject.BACKBONES | subject.UNCOUNTED
+        rates, backbones = self._rates(setting), subject.BACKBONES | subject.UNCOUNTED
         grouped = rates.filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
         ratio = (grouped / rates).reindex(list(backbones.values())).dropna()
         return Distribution(f"grouped rate({setting.device})", ratio, (table.file, OPERATORS))
 
-    def _rates(self, table: Published) -> "pd.Series[float]":
+    @cached
+    def _rates(self, setting: Setting) -> "pd.Series[float]":
         """Return rates of backbones at the image size at which their group norm was traced."""
         sizes = self.captured["image"].filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
-        rows = table.rows[table.rows["image"] == table.rows["network"].map(_backbone).map(sizes)]
+        rows = self.tables.get(setting, Published()).rows
+        rows = rows[rows["image"] == rows["network"].map(_backbone).map(sizes)]
         return rows.drop_duplicates("network").set_index("network")["rate"]
 
     def predicted_prices(self, precision: Precision) -> list[Leaf]:
@@ -102,6 +104,7 @@ class Survey:
                 prices.append(absent(label, "B", "not published or not captured"))
         return prices
 
+    @cached
     def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
         """Divide rates of transformers by rates of twins without the first normalization.
 
@@ -132,7 +135,7 @@ class Survey:
     def mean_error(self, rule: str) -> Quantity:
         """Return the mean of a rule's median errors over the steps between cards."""
         medians: list[Quantity] = [self.pairs[id].error(rule).median for id in subject.STEPS]
-        return reduce(operator.add, medians) / len(medians)
+        return sum(medians[1:], medians[0]) / len(medians)
 
 
 def _backbone(network: str) -> str:

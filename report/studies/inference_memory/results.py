@@ -177,6 +177,8 @@ def repeated_same(inputs: Inputs) -> dict[str, Quantity]:
 
 def held_out_residuals(run: Run) -> list[Quantity]:
     """Return measured − predicted peaks (B) of float32 networks from which no rule was inferred."""
+    if run.on_gpu:
+        return []  # no workspaces are known on a GPU
     calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
     residuals = [run.residual(call) for call in calls if call.precision == "float32"]
     return [residual for residual in residuals if not residual.missing]
