@@ -16,8 +16,6 @@ from report.studies import STUDIES
 
 PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
-#: Formats of a build if the command line names no format.
-_DEFAULT_OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf")
 #: Folders of the project that must not receive outputs.
 PROJECT_FOLDERS: Final = (
     ".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments",
@@ -90,7 +88,17 @@ def parse(arguments: Sequence[str]) -> Namespace:
 
     Raises ``UsageError`` for unknown studies and for options that cannot be combined.
     """
-    options = _parser().parse_args(arguments)
+    parser = Parser(
+        prog="build.py",
+        description="Build the papers from the records in the data directory. Only what is out of "
+        "date is built.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
+    parser.set_defaults(
+        **dict.fromkeys(_ACTIONS), out=ROOT / "out", data=ROOT / "data", jobs=_DEFAULT_JOBS
+    )
+    options = parser.parse_args(arguments)
     options.study = [_study(text) for text in options.study]
     actions = [name for name in _ACTIONS if getattr(options, name) is not None]
     options.action = actions[0] if actions else "build"
@@ -104,20 +112,6 @@ def parse(arguments: Sequence[str]) -> Namespace:
     if options.replicate is not None and options.use:
         raise UsageError("--use changes a paper, and --replicate does not; use one of them.")
     return options
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="build.py",
-        description="Build the papers from the records in the data directory. Only what is out of "
-        "date is built.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_options(_OPTIONS, {"PORT": int, "REV": str})
-    parser.set_defaults(
-        **dict.fromkeys(_ACTIONS), out=ROOT / "out", data=ROOT / "data", jobs=_DEFAULT_JOBS
-    )
-    return parser
 
 
 def _study(text: str) -> str:
@@ -141,28 +135,19 @@ def request_of(options: Namespace) -> BuildRequest:
     data, out = Path(os.path.realpath(options.data)), Path(os.path.realpath(options.out))
     studies = _requested_studies(tuple(dict.fromkeys(options.study)), data)
     for folder in (*(ROOT / name for name in PROJECT_FOLDERS), data):
-        inside = out.is_relative_to(folder)
-        if inside or folder.is_relative_to(out):
+        if out.is_relative_to(folder) or folder.is_relative_to(out):
             raise UsageError(
-                f"--out {options.out}: {'lies in' if inside else 'contains'} {folder}, which "
-                "must not contain outputs; name a separate folder, such as out."
+                f"--out {options.out}: lies in or contains {folder}, which must not contain "
+                "outputs; name a separate folder, such as out."
             )
     if options.replicate is None:
         use = named_records("--use", options.use, studies, data)
     else:
         use = _records_of_reports(options.replicate, studies, data)
         studies = tuple(use)  # the names of the reports
-    outputs = tuple(output for output in OUTPUTS if getattr(options, output))
-    return BuildRequest(
-        studies=studies,
-        outputs=outputs or _DEFAULT_OUTPUTS,
-        out=out,
-        engine=options.engine,
-        jobs=options.jobs,
-        data=data,
-        use=use,
-        style=options.style,
-    )
+    outputs = tuple(output for output in OUTPUTS if getattr(options, output)) or ("html", "pdf")
+    engine, jobs, style = options.engine, options.jobs, options.style
+    return BuildRequest(studies, outputs, out, engine, jobs, data, use=use, style=style)
 
 
 def _requested_studies(named: tuple[str, ...], data: Path) -> tuple[str, ...]:
@@ -215,22 +200,21 @@ def named_records(
     with the name of the ``option``, for a text that fits no record, several records, or a record of
     another study.
     """
-    files: list[str] = []
+    records: dict[str, list[str]] = {}
     for text in texts:
         if text != LATEST:
-            files.append(_find_record(option, text, studies, data))
+            file = _find_record(option, text, studies, data)
+            records.setdefault(file.partition("/")[0], []).append(file)
             continue
         for study in studies:
-            files += _records_of_study(study, data)[-1:]
-        if not files:
+            if newest := _records_of_study(study, data)[-1:]:
+                records.setdefault(study, []).extend(newest)
+        if not records:
             raise RecordError(
                 f"{option} {LATEST}: no record of these studies in {data}; measure one first."
             )
-    records: dict[str, tuple[str, ...]] = {}
-    for file in dict.fromkeys(files):  # two texts may name one record
-        study = file.partition("/")[0]
-        records[study] = (*records.get(study, ()), file)
-    return records
+    # Two texts may name one record.
+    return {study: tuple(dict.fromkeys(files)) for study, files in records.items()}
 
 
 def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> str:
@@ -251,10 +235,8 @@ def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> 
     elif matches:
         study = matches[0].partition("/")[0]
         reason = f"this is a record of {study}, which this build does not make; name that study too"
-    elif path:
-        reason = f"no such record in {data}; name the data directory of this file by --data"
     else:
-        reason = f"no such record in {data}; give its path, or a unique part of its file name"
+        reason = f"no such record in {data}; name its path, a unique part of it, or --data"
     raise RecordError(f"{option} {text}: {reason}.")
 
 

@@ -3,10 +3,8 @@
 Both versions of a study are built.  Values, manuscripts and figures of the versions are compared.
 """
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from argparse import Namespace
@@ -18,7 +16,8 @@ from typing import Final, NamedTuple
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, short_path, stage_for
-from report.core.errors import RecordError
+from report.core.errors import RecordError, RenderError
+from report.core.system.programs import run
 from report.core.text.format import NO_BREAK
 from report.engine.actions import load
 from report.engine.cache import file_digest
@@ -36,6 +35,8 @@ _LINKED_NUMBER: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 #: Limit on the printed changes of one kind per study.
 LIMIT: Final = 12
+#: Time limit for unpacking a revision.
+_GIT_LIMIT_S: Final = 600.0
 
 
 class ListedChange(NamedTuple):
@@ -78,10 +79,9 @@ def diff(options: Namespace) -> int:
     origins, studies = difference(request, options.diff, announcer(quiet=options.quiet))
     page = short_path(request.out / "diff" / "index.html")
     say("\n".join(lines(origins, studies, page)).replace(NO_BREAK, " "))
-    if options.debug:
-        for study in studies:
-            for failure in study.failures.values():
-                print(failure.trace, end="", file=sys.stderr)
+    for study in studies if options.debug else ():
+        for failure in study.failures.values():
+            print(failure.trace, end="", file=sys.stderr)
     return int(any("new" in study.failures for study in studies))
 
 
@@ -246,16 +246,16 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
 
 def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
     """Unpack ``data`` of a git revision; return its commit and "", or "" and git's message."""
-    # Variables of a git hook would redirect git, and git would read a leading dash as an option.
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
-    archive, names = target.with_suffix(".zip"), () if revision.startswith("-") else (revision,)
-    # git packs only the current folder, not the whole repository.
-    command = ["git", "archive", "--format=zip", f"--output={archive}", *names, "--", "."]
+    archive = target.with_suffix(".zip")
+    # git would read a leading dash as an option.  It packs only the current folder.
+    names = () if revision.startswith("-") else (revision,)
+    command = ("git", "archive", "--format=zip", f"--output={archive}", *names, "--", ".")
     try:
-        subprocess.run(command, cwd=data, env=environment, capture_output=True, check=True)
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", None) or str(error).encode()
-        return "", " ".join(reason.decode("utf-8", "replace").split())
+        finished = run(command, data, _GIT_LIMIT_S)
+    except (RenderError, ValueError) as error:  # ValueError: a revision with a null character
+        return "", str(error)
+    if finished.returncode:
+        return "", " ".join(finished.stderr.split())
     with zipfile.ZipFile(archive) as files:  # extracts nothing outside of target, and no links
         files.extractall(target)
         return files.comment.decode(), ""

@@ -43,8 +43,6 @@ _EDITIONS_FILE: Final = f"data/{EDITIONS}"
 _REMEDY: Final = (
     "write a study as «conv_scaling: {roles: {cpu: <device key>, gpu: [<record>.json]}}»"
 )
-#: Key of a machine → its runs, in the order of ``_rank``.
-_Machines: TypeAlias = Mapping[str, Sequence[Stored]]
 
 
 class Edition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,42 +165,23 @@ def choices_of(
             if file not in key_of_file:
                 raise RecordError(f"{option_or_file}: no record {file}; correct the name.")
     if edition:
-        _separate_roles(edition, machines, key_of_file)
-    original_roles = _machine_by_role(edition, machines, key_of_file)
+        original_roles = _machine_by_role(edition, machines, key_of_file)
+        compared_keys: Iterable[str] = edition.compared
+    else:
+        best_runs = default_roles(runs[-1] for runs in machines.values())
+        original_roles = {role: run.record.environment.key for role, run in best_runs.items()}
+        compared_keys = machines
     requested_keys = [key_of_file[file] for file in requested]
     machine_by_role = _with_roles_for_requested(original_roles, requested_keys, machines)
-    compared_keys = edition.compared if edition else machines
     # A machine that lost its role to a requested machine is still compared.
     keys = dict.fromkeys((*machine_by_role.values(), *original_roles.values(), *compared_keys))
     choices = []
     for key in keys:
         if key in machines:
-            choice = _choose_for_machine(machines[key], files_named_by)
-            choice = _without_contradictions(choice)
+            choice = _without_contradictions(_choose_for_machine(machines[key], files_named_by))
             roles = tuple(role for role, machine in machine_by_role.items() if machine == key)
             choices.append(replace(choice, roles=roles))
     return tuple(sorted(choices, key=attrgetter("primary.record.started"), reverse=True))
-
-
-def _separate_roles(
-    edition: Edition, machines: dict[str, list[Stored]], key_of_file: dict[str, str]
-) -> None:
-    """Split a machine in two if two roles of ``edition`` name different records of the machine.
-
-    A paper can thus use runs of one machine that measured different cases.  The records of the
-    second role get the key «machine as role» in ``machines`` and in ``key_of_file``.
-    """
-    keys_of_earlier_roles = set[str]()
-    for role, files in edition.roles.items():
-        if isinstance(files, str):
-            continue
-        keys = {key_of_file[file] for file in files}
-        for key in keys & keys_of_earlier_roles:
-            runs_of_role = [run for run in machines[key] if not {*files}.isdisjoint(run.files)]
-            machines[key] = [run for run in machines[key] if run not in runs_of_role]
-            machines[f"{key} as {role}"] = runs_of_role
-            key_of_file |= dict.fromkeys(files, f"{key} as {role}")
-        keys_of_earlier_roles |= keys
 
 
 def _rank(run: Stored) -> tuple[bool, str, str]:
@@ -228,42 +207,54 @@ def default_roles(runs: Iterable[Stored]) -> dict[Role, Stored]:
 
 
 def _machine_by_role(
-    edition: Edition | None, machines: _Machines, key_of_file: Mapping[str, str]
+    edition: Edition, machines: dict[str, list[Stored]], key_of_file: dict[str, str]
 ) -> dict[Role, str]:
-    """Map each role to the key of its machine, by the edition or else by ``default_roles``."""
-    if edition is None:
-        best_runs = default_roles(runs[-1] for runs in machines.values())
-        return {role: run.record.environment.key for role, run in best_runs.items()}
+    """Map each role of ``edition`` to the key of its machine.
+
+    A machine is split in two if two roles name different records of the machine, so that a paper
+    can use runs that measured different cases.  The records of the second role get the key «machine
+    as role» in ``machines`` and in ``key_of_file``.
+    """
     machine_by_role: dict[Role, str] = {}
+    keys_of_named_files = set[str]()
     for role, key_or_files in edition.roles.items():
         if isinstance(key_or_files, str):
-            keys = {key_or_files}
-        else:
-            keys = {key_of_file[file] for file in key_or_files}
+            key = key_or_files
+            if key not in machines:
+                raise RecordError(
+                    f"{_EDITIONS_FILE}: {role}: no record of the machine {key}; the machines are "
+                    f"{', '.join(machines) or 'none'}."
+                )
+            machine_by_role[role] = key
+            continue
+        keys = {key_of_file[file] for file in key_or_files}
         if len(keys) != 1:
             raise RecordError(
-                f"{_EDITIONS_FILE}: {role}: found records of {len(keys)} machines; "
-                "name records of one."
+                f"{_EDITIONS_FILE}: {role}: found records of {len(keys)} machines; name records "
+                "of one."
             )
         (key,) = keys
-        if key not in machines:
-            raise RecordError(
-                f"{_EDITIONS_FILE}: {role}: no record of the machine {key_or_files}; the machines "
-                f"are {', '.join(machines) or 'none'}."
-            )
         machine_by_role[role] = key
+        if key in keys_of_named_files:
+            machine_by_role[role] = f"{key} as {role}"
+            named = [run for run in machines[key] if not {*key_or_files}.isdisjoint(run.files)]
+            machines[key] = [run for run in machines[key] if run not in named]
+            machines[f"{key} as {role}"] = named
+            key_of_file |= dict.fromkeys(key_or_files, f"{key} as {role}")
+        keys_of_named_files.add(key)
     return machine_by_role
 
 
 def _with_roles_for_requested(
-    original_roles: Mapping[Role, str], requested: Iterable[str], machines: _Machines
+    original_roles: Mapping[Role, str],
+    requested_keys: Sequence[str],
+    machines: Mapping[str, Sequence[Stored]],
 ) -> dict[Role, str]:
-    """Give each machine of ``requested`` a role that suits its device, if it has none.
+    """Give each requested machine a role that suits its device, if it has none.
 
     It may replace a machine that is not requested.
     """
     machine_by_role = dict(original_roles)
-    requested_keys = dict.fromkeys(requested)
     for key in requested_keys:
         if key in machine_by_role.values():
             continue

@@ -10,15 +10,15 @@ peak beside the measured one, never instead of it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from report.core.errors import StudyError
+from report.core.errors import RecordError, StudyError
 from report.core.records.record import DeviceKey, Slug, StoredNumber, Text
-from report.core.records.strict import read_strictly, refuse_first, repeated
+from report.core.records.strict import place_of, read_strictly, repeated
 
 Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_]+$")]
 CitationKey: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9]+$")]
@@ -27,8 +27,18 @@ Decimals: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=12)]
 _REMEDY: Final = "correct the file from the source, or restore it with git"
 
 
+def _refuse_repeats(field: str, names: Iterable[str]) -> None:
+    """Raise ``ValueError`` for a name that appears twice."""
+    if duplicate := repeated(names):
+        raise ValueError(f"{field}: {duplicate!r} appears twice")
+
+
 class ReportedPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a file: immutable, without unknown fields."""
+    """A part of a file: immutable, without unknown fields.
+
+    ``__post_init__`` of a part raises ``ValueError`` for faults that the types of the fields cannot
+    exclude; msgspec adds the place of the part.
+    """
 
 
 class Unreported(ReportedPart, frozen=True):
@@ -48,6 +58,20 @@ class ReportedColumn(ReportedPart, frozen=True):
     unit: Text | None
     decimals: Decimals | None
 
+    def __post_init__(self) -> None:
+        if (self.unit is None) != (self.decimals is None):
+            raise ValueError("a number has a unit and decimals, a text has null for both")
+
+    def fault(self, cell: Cell) -> str | None:
+        """Describe a cell that does not fit; None if it fits or is missing in the source."""
+        if isinstance(cell, Unreported):
+            return None
+        if self.decimals is None:
+            return None if isinstance(cell, str) else f"{self.key} is text, found {cell}"
+        if isinstance(cell, str):
+            return f"{self.key} is a number in {self.unit}, found {cell!r}"
+        return _number_fault(cell, self.decimals)
+
 
 class ReportedTable(ReportedPart, frozen=True):
     """A table of the source, row by row; ``place`` is its name in the source (``Table I``)."""
@@ -58,6 +82,16 @@ class ReportedTable(ReportedPart, frozen=True):
     columns: tuple[ReportedColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: Text | None
+
+    def __post_init__(self) -> None:
+        _refuse_repeats("columns", (column.key for column in self.columns))
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                fault = f"expected {len(self.columns)} cells, found {len(row)}"
+                raise ValueError(f"rows[{number}]: {fault}")
+            for index, (cell, column) in enumerate(zip(row, self.columns, strict=True)):
+                if reason := column.fault(cell):
+                    raise ValueError(f"rows[{number}][{index}]: {reason}")
 
     def column(self, key: str) -> tuple[Cell, ...]:
         """Return the cells of the column ``key``; raises ``StudyError`` if there is none."""
@@ -82,6 +116,10 @@ class ReportedValue(ReportedPart, frozen=True):
     decimals: Decimals
     note: Text | None
 
+    def __post_init__(self) -> None:
+        if fault := _number_fault(self.number, self.decimals):
+            raise ValueError(f"number: {fault}")
+
 
 _Part = TypeVar("_Part", ReportedTable, ReportedValue)
 
@@ -95,6 +133,10 @@ class Reported(ReportedPart, frozen=True):
     software: Text
     tables: tuple[ReportedTable, ...]
     values: tuple[ReportedValue, ...]
+
+    def __post_init__(self) -> None:
+        _refuse_repeats("tables", (table.id for table in self.tables))
+        _refuse_repeats("values", (value.id for value in self.values))
 
     def table(self, id: str, rows: int | None = None) -> ReportedTable:
         """Return the table ``id``.
@@ -143,53 +185,10 @@ def read_reported(path: Path) -> Reported:
     if not path.exists() and not path.is_symlink():
         return Reported(study=path.stem, source="", device="", software="", tables=(), values=())
     reported = read_strictly(path, Reported, _REMEDY, path.parents[1])
-    refuse_first(_faults(reported, path.stem), path, _REMEDY)
+    if reported.study != path.stem:
+        fault = f"study: found {reported.study!r} in another study's file"
+        raise RecordError(f"{place_of(path)}: {fault}; {_REMEDY}.")
     return reported
-
-
-def _faults(reported: Reported, study: str) -> Iterator[str]:
-    """Yield faults that the types of the fields cannot exclude, as «field: fault»."""
-    if reported.study != study:
-        yield f"study: found {reported.study!r} in another study's file"
-    if duplicate := repeated(table.id for table in reported.tables):
-        yield f"tables: the id {duplicate!r} appears twice"
-    if duplicate := repeated(value.id for value in reported.values):
-        yield f"values: the id {duplicate!r} appears twice"
-    for index, value in enumerate(reported.values):
-        if fault := _number_fault(value.number, value.decimals):
-            yield f"values[{index}].number: {fault}"
-    for index, table in enumerate(reported.tables):
-        for fault in _table_faults(table):
-            yield f"tables[{index}].{fault}"
-
-
-def _table_faults(table: ReportedTable) -> Iterator[str]:
-    """Yield faults of columns and cells, as «field: fault»."""
-    if duplicate := repeated(column.key for column in table.columns):
-        yield f"columns: the key {duplicate!r} appears twice"
-    for index, column in enumerate(table.columns):
-        if (column.unit is None) != (column.decimals is None):
-            yield f"columns[{index}]: a number has a unit and decimals, a text has null for both"
-    for row_index, row in enumerate(table.rows):
-        if len(row) != len(table.columns):
-            yield f"rows[{row_index}]: expected {len(table.columns)} cells, found {len(row)}"
-            continue
-        for index, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            if fault := _cell_fault(cell, column):
-                yield f"rows[{row_index}][{index}]: {fault}"
-
-
-def _cell_fault(cell: Cell, column: ReportedColumn) -> str | None:
-    """Describe a cell that does not fit its column; None if it fits or is missing in the source."""
-    if isinstance(cell, Unreported):
-        return None
-    if column.decimals is None:
-        if isinstance(cell, str):
-            return None
-        return f"{column.key} is text, found {cell}"
-    if isinstance(cell, str):
-        return f"{column.key} is a number in {column.unit}, found {cell!r}"
-    return _number_fault(cell, column.decimals)
 
 
 def _number_fault(number: float, decimals: int) -> str | None:
@@ -229,6 +228,10 @@ class RatedPeak(ReportedPart, frozen=True):
     verified: bool
     sparse: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
+    def __post_init__(self) -> None:
+        if self.unit != _UNITS.get(self.operation, _ARITHMETIC_UNIT):
+            raise ValueError(f"unit: {self.unit} is no unit of {self.operation}")
+
     @property
     def rate(self) -> float:
         """The peak in FLOP/s or B/s, or the size in B."""
@@ -243,6 +246,9 @@ class DataSheet(ReportedPart, frozen=True):
     matches: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1)]
     excludes: tuple[Text, ...]
     peaks: tuple[RatedPeak, ...]
+
+    def __post_init__(self) -> None:
+        _refuse_repeats("peaks", (peak.operation for peak in self.peaks))
 
     def is_named(self, model: str) -> bool:
         """Tell whether ``model``, as the driver reports it, names this device."""
@@ -263,6 +269,13 @@ class Devices(ReportedPart, frozen=True):
 
     devices: tuple[DataSheet, ...]
 
+    def __post_init__(self) -> None:
+        _refuse_repeats("keys", (device.key for device in self.devices))
+        words: list[str] = []
+        for device in self.devices:
+            words += [word.lower() for word in device.matches]
+        _refuse_repeats("matches", words)
+
     def find(self, model: str) -> DataSheet | None:
         """Return the device that ``model`` names, such as ``Tesla V100-SXM2-16GB``, or None."""
         for device in self.devices:
@@ -273,30 +286,10 @@ class Devices(ReportedPart, frozen=True):
 
 def read_devices(path: Path) -> Devices:
     """Read and check the file of devices; raises ``RecordError`` for an invalid file."""
-    devices = read_strictly(path, Devices, _DEVICE_REMEDY, path.parent)
-    refuse_first(_device_faults(devices), path, _DEVICE_REMEDY)
-    return devices
+    return read_strictly(path, Devices, _DEVICE_REMEDY, path.parent)
 
 
 def _contains_word(model: str, word: str) -> bool:
     """Tell whether ``model`` contains ``word`` as a whole word; «Tesla T40» does not contain T4."""
     pattern = rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])"
     return re.search(pattern, model, re.IGNORECASE) is not None
-
-
-def _device_faults(devices: Devices) -> Iterator[str]:
-    """Yield faults that the types of the fields cannot exclude, as «field: fault»."""
-    if duplicate := repeated(device.key for device in devices.devices):
-        yield f"devices: the key {duplicate!r} appears twice"
-    words: list[str] = []
-    for device in devices.devices:
-        words += [word.lower() for word in device.matches]
-    if duplicate := repeated(words):
-        yield f"devices: {duplicate!r} is a match of two devices"
-    for number, device in enumerate(devices.devices):
-        place = f"devices[{number}].peaks"
-        if duplicate := repeated(peak.operation for peak in device.peaks):
-            yield f"{place}: the operation {duplicate!r} appears twice"
-        for index, peak in enumerate(device.peaks):
-            if peak.unit != _UNITS.get(peak.operation, _ARITHMETIC_UNIT):
-                yield f"{place}[{index}].unit: {peak.unit} is no unit of {peak.operation}"
