@@ -405,7 +405,7 @@ def test_misnamed_files_are_reported_by_builds_and_by_checks(tmp_path: Path) -> 
     files = f"imported/{name}.zip", f"{name}.ZIP", f"{name}.JSON", f"{name}/ncu.json.gz", ".hidden"
     factory.write_files(data / STUDY, dict.fromkeys(files, b"x"))
     request = BuildRequest((STUDY,), ("html",), tmp_path / "out", data=data)
-    for notes in (choose_records(STUDY, data).notices, review(request).notes):
+    for notes in (choose_records(STUDY, data).notices, review(request)[1]):
         text = " ".join(notes)
         for file in files[:3]:
             assert f"data/{STUDY}/{file}: is no record, since its name does not end in" in text

@@ -21,7 +21,7 @@ import build
 from report.commands.artifact import places_of, split_name
 from report.commands.console import announcer
 from report.commands.difference import LIMIT, difference, find_data, lines, text_changes
-from report.commands.verify import ENVIRONMENTS, ONLY_BYTES, build_twice, compare, first_difference
+from report.commands.verify import ENVIRONMENTS, ONLY_BYTES, build_twice, compare
 from report.core.errors import OutputError, RecordError, RenderError
 from report.core.records.store import write_record
 from report.engine.cache import DIGESTS, digest_lines
@@ -58,10 +58,10 @@ def project_of(folder: Path, expression: str) -> Path:
     return factory.write_files(folder / "project", {"build.py": program, **data, **files})
 
 
-def compare_builds(folder: Path, data: Path | None = None) -> tuple[dict[str, str], dict[str, str]]:
+def compare_builds(folder: Path, data: Path | None = None) -> tuple[dict[str, str], list[str]]:
     """Build the project in ``folder`` in two environments.
 
-    Return the digests of the first build's files, and the differences of the second build.
+    Return the digests of the first build's files, and the names of files that differ.
     """
     project = folder / "project"
     request = BuildRequest(("study",), ("html",), folder / "out", data=data or project / "data")
@@ -73,8 +73,8 @@ def compare_builds(folder: Path, data: Path | None = None) -> tuple[dict[str, st
 )
 def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str) -> None:
     project_of(tmp_path, expression)
-    _, differences = compare_builds(tmp_path)
-    assert list(differences) == ["html/page"] and differences["html/page"].startswith("byte ")
+    _, differing = compare_builds(tmp_path)
+    assert differing == ["html/page"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
     for folder, *_ in ENVIRONMENTS.values():
         assert (tmp_path / "out/verify" / folder / "out/html/page").is_file()
@@ -107,26 +107,13 @@ def test_failed_builds_and_files_that_cannot_be_copied_are_one_sentence(tmp_path
     with pytest.raises(RenderError, match=r"the first build failed: x\.bib"):
         compare_builds(tmp_path)
     os.mkfifo(pipe := project / "data" / "pipe")
-    message = rf"^{pipe}: cannot be copied \(it is a named pipe\); make"
+    message = rf"^{pipe}: cannot be copied \(.* is a named pipe\); make"
     with pytest.raises(OutputError, match=message):
         compare_builds(tmp_path)
     (project / "build.py").unlink()
     with pytest.raises(OutputError, match=r"/build\.py: cannot be copied \(No such file or direc"):
         compare_builds(tmp_path)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
-
-
-def test_the_first_difference_is_described(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for content, other_content, message in (
-        (b"a\nb\n", b"a\nb\nc\n", r"byte 5: 'a\nb\n' and 'a\nb\nc\n'"),
-        # The message quotes at most 30 bytes before the difference.
-        (b"x" * 100 + b"1", b"x" * 100 + b"2", f"byte 101: '{'x' * 30}1' and '{'x' * 30}2'"),
-        (b"\xff(D:2026)", b"\xff(D:2034)", "byte 7: '\ufffd(D:2026)' and '\ufffd(D:2034)'"),
-    ):
-        factory.write_files(tmp_path, {"first": content, "second": other_content})
-        assert first_difference(first, second) == message
-    assert first_difference(first, tmp_path / "missing") == "only the first build has it"
 
 
 @needs_latex

@@ -197,8 +197,7 @@ def named_records(
 
     A text is a path relative to the current folder or to ``data``, a part of the file name of one
     record, or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError``,
-    with the name of the ``option``, for a text that fits no record, several records, or a record of
-    another study.
+    with the name of the ``option``, for a text that fits no record of the ``studies`` or several.
     """
     records: dict[str, list[str]] = {}
     for text in texts:
@@ -223,20 +222,17 @@ def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> 
     paths = (path.parent.resolve() / path.name for path in (Path(text), data / text))
     path = next((path for path in paths if path.is_file()), None)
     matches = []
-    for study in STUDIES:
+    for study in studies:
         for file in _records_of_study(study, data):
             if data / file == path if path else text in file:
                 matches.append(file)
-    requested = [file for file in matches if file.partition("/")[0] in studies]
-    if len(requested) == 1:
-        return requested[0]
-    if requested:
-        reason = f"{requested[0]} and {requested[1]} both contain this; give a longer part"
-    elif matches:
-        study = matches[0].partition("/")[0]
-        reason = f"this is a record of {study}, which this build does not make; name that study too"
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        reason = f"{matches[0]} and {matches[1]} both contain this; give a longer part"
     else:
-        reason = f"no such record in {data}; name its path, a unique part of it, or --data"
+        reason = f"no record of {', '.join(studies)} in {data} is called so"
+        reason += "; name another study, --data, or a part of the record's file name"
     raise RecordError(f"{option} {text}: {reason}.")
 
 

@@ -6,9 +6,9 @@ same records no number may change; with other records numbers may change, but no
 """
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from report.commands.arguments import request_of
 from report.commands.console import short_path
@@ -20,7 +20,7 @@ from report.engine.steps import BuildRequest
 from report.engine.writing import PaperResults, present_results
 from report.evaluation import is_report, study_of
 from report.evaluation.gather import accept_records
-from report.paper.pins import Move, Pins, moves, pins_of
+from report.paper.pins import Pins, moves, pins_of
 
 #: Folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
@@ -29,18 +29,13 @@ _REMEDY: Final = "restore it with git, or let 'python build.py --accept' write i
 _MOST_LISTED: Final = 10
 
 
-class Review(NamedTuple):
-    """The result of a check, in sentences; the check fails if there are ``faults``."""
-
-    faults: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def check(options: Namespace) -> int:
     """Print stale outputs and changed numbers; return 1 if the check fails."""
     faults, notes = review(request_of(options))
-    for line in (*(f"note: {note}" for note in notes), *faults):
-        print(line)
+    for note in notes:
+        print("note:", note)
+    for fault in faults:
+        print(fault)
     return 1 if faults else 0
 
 
@@ -77,20 +72,19 @@ def list_moves(options: Namespace) -> int:
     for study in request.studies:
         pinned = read_pins(study, request.data)
         if pinned is None:
-            print(f"{study}: {_unpinned_message(study)}")
+            print(_unpinned_message(study))
             continue
         present = _present_pins(present_results(study, request, stale))
-        moved = moves(pinned, present)
-        print(f"{study}: {_count_of_moves(moved, pinned, present)}.")
-        for move in moved:
-            print(f"  {move.sentence}")
+        differences = list(moved_numbers(study, pinned, present, None))
+        print(*differences or [f"{study}: no pinned number differs."], sep="\n")
     return 0
 
 
-def review(request: BuildRequest) -> Review:
+def review(request: BuildRequest) -> tuple[list[str], list[str]]:
     """Find stale outputs, unsupported sentences, differences from the pins, and unused files.
 
-    Raises ``RidgepointError`` for a damaged file of pinned numbers.
+    Returns faults, which fail the check, and notes, as sentences.  Raises ``RidgepointError`` for a
+    damaged file of pinned numbers.
     """
     stale = plan(request, as_built=True).stale()
     faults: list[str] = []
@@ -104,7 +98,7 @@ def review(request: BuildRequest) -> Review:
             continue
         faults += results.content["unsupported"]
         if pinned is None:
-            notes.append(f"{study}: {_unpinned_message(study)}")
+            notes.append(_unpinned_message(study))
         else:
             present = _present_pins(results)
             faults += verdict_changes(study, pinned, present)
@@ -116,7 +110,7 @@ def review(request: BuildRequest) -> Review:
                 faults.append(f"{study}: {record['why']}")
         notes += stray_files(study, request.data)
     faults += (f"{step} is stale: {reason}." for step, reason in stale.items())
-    return Review(tuple(faults), tuple(notes))
+    return faults, notes
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
@@ -138,28 +132,25 @@ def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
             yield f"{study}: a reported value newly fails its audit: {audit}."
 
 
-def moved_numbers(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
-    """Count the numbers that differ from the pinned numbers, and describe the first ones."""
+def moved_numbers(
+    study: str, pinned: Pins, present: Pins, most: int | None = _MOST_LISTED
+) -> Iterator[str]:
+    """Count the numbers that differ from the pinned numbers, and describe the first ``most``."""
     moved = moves(pinned, present)
     if moved:
-        outside = ""
+        outside, records = "", "the same records"
         if pinned.records != present.records:
+            records = "other records"
             outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
-        count = _count_of_moves(moved, pinned, present)
+        count = f"{len(moved):,} pinned {'number differs' if len(moved) == 1 else 'numbers differ'}"
         remedy = f"'{_pin_command(study)}' pins the new numbers, --diff lists all"
-        yield f"{study}: {count}{outside}; {remedy}."
-    for move in moved[:_MOST_LISTED]:
+        yield f"{study}: {count} with {records}{outside}; {remedy}."
+    for move in moved[:most]:
         yield f"{study}: {move.sentence}"
 
 
-def _count_of_moves(moved: Sequence[Move], pinned: Pins, present: Pins) -> str:
-    numbers = "number differs" if len(moved) == 1 else "numbers differ"
-    records = "the same" if pinned.records == present.records else "other"
-    return f"{len(moved):,} pinned {numbers} with {records} records"
-
-
 def _unpinned_message(study: str) -> str:
-    return f"no numbers are pinned yet; '{_pin_command(study)}' pins them."
+    return f"{study}: no numbers are pinned yet; '{_pin_command(study)}' pins them."
 
 
 def _pin_command(paper: str) -> str:

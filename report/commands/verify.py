@@ -33,8 +33,6 @@ from report.studies import STUDIES
 BUILDS_FOLDER: Final = "verify"
 #: Files and folders of the project that a build reads, besides the data.
 SOURCES: Final = ("build.py", "report", "figures", "templates")
-#: Length (B) of the excerpt that shows a difference.
-_EXCERPT_BYTES: Final = 60
 #: A line of a manifest: digest and file.
 _MANIFEST_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 #: File of a paper's numbers on the site.
@@ -57,27 +55,26 @@ ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
 def verify(options: Namespace) -> int:
     """Build twice from nothing, and print the files that differ; return 1 if a file differs."""
     request = request_of(options)
-    files, differences = build_twice(request, ROOT, announcer(quiet=options.quiet))
-    if differences:
-        say(f"Files that differ: {len(differences)}")
-        for name, difference in differences.items():
-            print(f"  {name}: {difference}")
+    files, differing = build_twice(request, ROOT, announcer(quiet=options.quiet))
+    if differing:
+        say(f"Files that differ: {len(differing)}")
+        print(*differing, sep="\n")
         print(f"Both builds are kept in {request.out / BUILDS_FOLDER}; {DIGESTS} was not written.")
     else:
         say(
             f"Reproducible: {len(files)} files are identical in two clean builds that differ in "
             f"folder, time zone, locale, hash seed and umask.\n{request.out / DIGESTS}"
         )
-    return 1 if differences else 0
+    return 1 if differing else 0
 
 
 def build_twice(
     request: BuildRequest, project: Path, announce: Announce
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[dict[str, str], list[str]]:
     """Build ``request`` twice from nothing, in two copies of ``project``, and compare the bytes.
 
     Writes ``DIGESTS`` to ``request.out`` if all files are equal, else both builds.  Returns the
-    digest of each file, and the first difference of each file that differs.
+    digest of each file, and the names of the files that differ.
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
@@ -87,15 +84,13 @@ def build_twice(
             announce(f"the {name} build", number / 2, "")
             _build(name, request._replace(out=outs[number]), project)
         digests, second_digests = map(digests_of, outs)
-        differences: dict[str, str] = {}
-        for name in sorted({name for name, _ in digests.items() ^ second_digests.items()}):
-            differences[name] = first_difference(outs[0] / name, outs[1] / name)
+        differing = sorted({name for name, _ in digests.items() ^ second_digests.items()})
         (stage / DIGESTS).write_text(digest_lines(digests), "utf-8", newline="\n")
-        if differences:
+        if differing:
             put_folder(BUILDS_FOLDER, request.out, stage)
         else:
             install(stage / DIGESTS, request.out / DIGESTS)
-    return digests, differences
+    return digests, differing
 
 
 def _build(name: str, request: BuildRequest, project: Path) -> None:
@@ -129,20 +124,6 @@ def digests_of(out: Path) -> dict[str, str]:
         if path.is_file() and path.name not in (INDEX, ".lock"):
             digests[path.relative_to(out).as_posix()] = file_digest(str(path)) or ""
     return digests
-
-
-def first_difference(first: Path, second: Path) -> str:
-    """Describe the first difference of two files: position, and excerpts of both files."""
-    if not first.is_file():
-        return "only the second build has it"
-    if not second.is_file():
-        return "only the first build has it"
-    contents = [first.read_bytes(), second.read_bytes()]
-    position = len(os.path.commonprefix(contents))  # noqa: RUF071 - of bytes, not of paths
-    begin = max(0, position - _EXCERPT_BYTES // 2)
-    excerpts = [content[begin : begin + _EXCERPT_BYTES] for content in contents]
-    one, other = (excerpt.decode("utf-8", "replace") for excerpt in excerpts)
-    return f"byte {position + 1}: {one!r} and {other!r}"
 
 
 def verify_against(options: Namespace) -> int:
@@ -203,11 +184,11 @@ def compare(
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
     reason_by_paper: dict[str, str] = {}
-    for paper in sorted(papers):
+    reason_of_other_pages = ONLY_BYTES  # or the serious reason of any paper
+    for paper in sorted(papers, reverse=True):
         reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
-    # Pages about all papers differ for the first serious reason of any paper.
-    serious = [reason for reason in reason_by_paper.values() if reason != ONLY_BYTES]
-    reason_of_other_pages = serious[0] if serious else ONLY_BYTES
+        if reason_by_paper[paper] != ONLY_BYTES:
+            reason_of_other_pages = reason_by_paper[paper]
     reasons: dict[str, str] = {}
     for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]
@@ -256,8 +237,24 @@ def run_build(
     The build runs in a process group of its own, so that Ctrl-C reaches only this process.
     ``umask`` -1 keeps the umask of this process.
     """
+    paths = [str(request.data / file) for files in request.use.values() for file in files]
+    if any(map(is_report, request.studies)):
+        records = ["--replicate", *paths]
+    else:
+        records = [f"--use={path}" for path in paths]
+    arguments = [
+        *map(study_of, request.studies),
+        *(f"--{output}" for output in request.outputs),
+        f"--out={request.out}",
+        f"--data={request.data}",
+        f"--engine={request.engine}",
+        f"--jobs={request.jobs}",
+        *([f"--style={request.style}"] if request.style else []),
+        "--quiet",
+        *records,
+    ]
     with managed_process(
-        [sys.executable, str(project / "build.py"), *_arguments(request), "--quiet"],
+        [sys.executable, str(project / "build.py"), *arguments],
         cwd=project,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -272,21 +269,3 @@ def run_build(
         return None
     errors = [line.removeprefix("error: ") for line in output.strip().splitlines()]
     return "\n".join(errors) or f"build.py ended with the exit code {process.returncode}."
-
-
-def _arguments(request: BuildRequest) -> list[str]:
-    """Convert a request to the arguments of ``build.py``."""
-    arguments = [
-        *map(study_of, request.studies),
-        f"--out={request.out}",
-        f"--data={request.data}",
-        f"--engine={request.engine}",
-        f"--jobs={request.jobs}",
-    ]
-    arguments += [f"--{output}" for output in request.outputs]
-    if request.style:
-        arguments.append(f"--style={request.style}")
-    paths = [str(request.data / file) for files in request.use.values() for file in files]
-    if any(map(is_report, request.studies)):
-        return [*arguments, "--replicate", *paths]
-    return arguments + [f"--use={path}" for path in paths]

@@ -111,18 +111,12 @@ def unwritable(error: OSError, action: str = "written", place: object = "out") -
     """Convert the ``OSError`` of a failed output to an ``OutputError``.
 
     The message says that the file cannot be ``action`` (a participle).  It names ``place`` if the
-    error names no file (as for a full disk), and the first file if ``shutil.copytree`` failed for
-    several files.
+    error names no file (as for a full disk).
     """
-    file: object = error.filename or place
-    reason: object = error.strerror or error
+    file, reason = error.filename or place, error.strerror or error
     if error.args and isinstance(error.args[0], list):
-        # ``copytree`` lists (source, target, message) of each file that it could not copy.
-        source, _, details = (str(part) for part in error.args[0][0])
-        file = source
-        # Drop the error number and the file name from «[Errno 13] Permission denied: 'x'».
-        sentence = details.replace(f"`{source}`", "it").partition(": ")[0]
-        reason = sentence.rpartition("] ")[2]
+        # ``copytree`` lists (source, target, reason) of each file that it could not copy.
+        file, _, reason = error.args[0][0]
     return OutputError(
         f"{file}: cannot be {action} ({reason}); make room for it or give permission, and build "
         "again; the last whole output is in place."

@@ -53,7 +53,7 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  Too few samples (fewer
     than 6 for 95 %) return their range, with the confidence ``1 - 2^(1 - n)``.
 
-    Raises ``StudyError`` without samples, for non-finite samples, or for a level outside (0, 1).
+    Raises ``StudyError`` without samples, or for non-finite samples.
     """
     ordered = sorted(samples)
     if not ordered:
@@ -75,7 +75,6 @@ def least_squares_slope(
     ``x`` (White, A heteroskedasticity-consistent covariance matrix estimator, Econometrica 48,
     1980).  Two points must differ in ``x``.
     """
-    _check_confidence(confidence)
     x_mean, y_mean = statistics.fmean(x), statistics.fmean(y)
     offsets = [(a - x_mean, b - y_mean) for a, b in zip(x, y, strict=True)]
     squares = math.fsum(a * a for a, _ in offsets)
@@ -91,7 +90,6 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
 
     Also returns the interval's confidence: the requested one, or the highest that is possible.
     """
-    _check_confidence(confidence)
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
@@ -109,7 +107,6 @@ def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
 
 def bonferroni(confidence: float, parts: int) -> float:
     """Return the level of each interval that makes ``parts`` intervals hold with ``confidence``."""
-    _check_confidence(confidence)
     return 1 - (1 - confidence) / parts
 
 
@@ -148,9 +145,3 @@ def student_quantile(probability: float, degrees_of_freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return math.fsum(term / degrees_of_freedom**power for power, term in enumerate(terms))
-
-
-def _check_confidence(confidence: float) -> None:
-    """Raise ``StudyError`` unless ``confidence`` is between 0 and 1, both excluded."""
-    if not 0 < confidence < 1:
-        raise StudyError(f"A confidence lies between 0 and 1, found {confidence}; use 0.95.")
