@@ -1,7 +1,6 @@
 """Print progress and summary of a build, and the list of studies, to a terminal or a log."""
 
 import json
-import re
 import sys
 import time
 from argparse import Namespace
@@ -112,21 +111,19 @@ def _outputs(summary: Summary) -> Iterator[str]:
     request, written = summary.request, set()
     for paths in summary.replaced.values():
         written |= {path.relative_to(request.out).parts[0] for path in paths}
-    if all(name.startswith(".") for name in written):
-        return
-    line = f"Wrote {short_path(request.out)}/."
-    if "html" in written:
-        study = request.studies[0] if len(request.studies) == 1 else ""
-        line += f" Open {short_path(request.out / 'html' / study / 'index.html')}"
-    yield line
+    if any(not name.startswith(".") for name in written):
+        line = f"Wrote {short_path(request.out)}/."
+        if "html" in written:
+            study = request.studies[0] if len(request.studies) == 1 else ""
+            line += f" Open {short_path(request.out / 'html' / study / 'index.html')}"
+        yield line
 
 
 def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
     """Count used records and notes of each study; with ``explain`` describe each record."""
-    request, failed = summary.request, {failure.study for failure in summary.failed}
-    for study in request.studies:
-        path = request.out / ARTIFACTS / study / RECORDS
-        if study in failed or not path.exists():
+    for study in summary.request.studies:
+        path = summary.request.out / ARTIFACTS / study / RECORDS
+        if study in {failure.study for failure in summary.failed} or not path.exists():
             continue
         records = json.loads(path.read_text("utf-8"))
         used = sum(record["used"] for record in records)
@@ -149,11 +146,10 @@ def list_studies(options: Namespace) -> int:
             _, findings = compute_output(report, request.data, request.use[report])
             print(findings.facts["summary"])
         return 0
+    from report.paper.manuscript import front_of
+
     width = max(map(len, STUDIES))
     for study in STUDIES:
-        template = ROOT / "templates" / "papers" / f"{study}{TEMPLATE}"
-        text = template.read_text("utf-8") if template.is_file() else ""
-        match = re.search(r"^title: *(.+)$", text, re.MULTILINE)
-        title = match[1].strip("\"' ") if match else ""
-        print(f"{study:{width}}  {title}".rstrip())
+        front = front_of(ROOT / "templates" / "papers" / f"{study}{TEMPLATE}")
+        print(f"{study:{width}}  {front.get('title', '')}")
     return 0
