@@ -29,7 +29,6 @@ from report.core.records import OPERATORS
 from report.core.records.network_operators import (
     NetworkOperators,
     SurveyOperator,
-    TensorRead,
     read_operators,
     write_operators,
 )
@@ -106,7 +105,6 @@ def bytes_of(name: str) -> NetworkOperators:
 def operators_of(name: str) -> NetworkOperators:
     """Return the bytes of a network, and its operators on one image that move bytes.
 
-    Each ``TensorRead`` has the distance to the tensor's last use, in elements of other tensors.
     Raises ``MeasurementError`` for a network that cannot be captured.
     """
     build, image = find_network(f"timm:{name}")
@@ -114,29 +112,17 @@ def operators_of(name: str) -> NetworkOperators:
     module.requires_grad_(False)  # so that no operator is captured for a gradient
     network = capture(lambda: module, [Input((1, *image))]).theory.network
     constant = {t.storage for t in (*network.parameters.values(), *network.buffers.values())}
-    #: Storage → number of its elements, in the order of the last use.
-    elements_by_storage: dict[int, int] = {}
     operators = []
     for operator in network.operators:
         work = operator_work(operator)
         if work is None or not work.bytes:
             continue
         reads, writes = operands(operator)
-        fixed, reused, distances = 0, [], []
-        for tensor in reads:
-            if tensor.storage in constant:
-                fixed += tensor.distinct_elements
-            else:
-                reused.append(tensor)
-                distance = _reuse_distance(tensor.storage, elements_by_storage)
-                distances.append(TensorRead(tensor.distinct_elements, distance))
+        weights = sum(t.distinct_elements for t in reads if t.storage in constant)
+        read = sum(tensor.distinct_elements for tensor in reads) - weights
         written = sum(tensor.distinct_elements for tensor in writes)
-        operators.append(
-            SurveyOperator(operator.base_name, work.multiply_adds, fixed, tuple(distances), written)
-        )
-        for tensor in (*reused, *writes):
-            elements_by_storage.pop(tensor.storage, None)
-            elements_by_storage[tensor.storage] = tensor.distinct_elements
+        name = operator.base_name
+        operators.append(SurveyOperator(name, work.multiply_adds, weights, read, written))
     return structs.replace(bytes_of(name), operators=tuple(operators))
 
 
@@ -226,18 +212,6 @@ def mixed_precision_bytes(build: Build, image: Sequence[int]) -> int:
             torch.set_autocast_enabled("cuda", False)
         bytes_by_batch.append(counter.bytes)
     return bytes_by_batch[1] - bytes_by_batch[0]
-
-
-def _reuse_distance(storage: int, elements_by_storage: dict[int, int]) -> int:
-    """Count the elements of a storage and of all storages used since its last use.
-
-    ``elements_by_storage`` is in the order of the last use.  Returns -1 if the storage was not used
-    yet.
-    """
-    if storage not in elements_by_storage:
-        return -1
-    order = list(elements_by_storage)
-    return sum(elements_by_storage[number] for number in order[order.index(storage) :])
 
 
 def add_operators(names: Sequence[str]) -> None:

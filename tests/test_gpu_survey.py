@@ -24,7 +24,7 @@ from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records import network_operators as operators
 from report.core.records.files import gzipped
-from report.core.records.network_operators import NetworkOperators, SurveyOperator, TensorRead
+from report.core.records.network_operators import NetworkOperators, SurveyOperator
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
@@ -52,11 +52,8 @@ def survey() -> Survey:
 
 def test_the_rooflines_of_two_operators_by_hand() -> None:
     """A product of 2 GFLOP takes 2 ms; a sum of 15 million values in half precision takes 3 ms."""
-    product = SurveyOperator(
-        "convolution", multiply_adds=10**9, weights=0, reads=(TensorRead(500, -1),), writes=500
-    )
-    reads = (TensorRead(5 * 10**6, 5 * 10**6), TensorRead(5 * 10**6, -1))
-    added = SurveyOperator("add", multiply_adds=0, weights=0, reads=reads, writes=5 * 10**6)
+    product = SurveyOperator("convolution", 10**9, weights=0, reads=500, writes=500)
+    added = SurveyOperator("add", 0, weights=0, reads=10 * 10**6, writes=5 * 10**6)
     network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
     assert [*Networks([network]).seconds(np.ones(1), CARD)] == [approx(5e-3)]
 
@@ -290,7 +287,7 @@ def test_written_operators_are_sorted_and_a_missing_file_has_none(tmp_path: Path
     assert operators.read_operators(tmp_path / "missing") == ()
 
 
-LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,[[1,-1]],1]]}\n'
+LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,1,1]]}\n'
 
 
 @pytest.mark.parametrize(("content", "message"), [

@@ -22,28 +22,17 @@ _REMEDY: Final = "restore the file with git"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class TensorRead(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A tensor that an operator reads: number of elements, and reuse distance.
-
-    ``distance``: elements of all tensors that operators used since the last use of this tensor,
-    including this tensor; -1 for the first use.
-    """
-
-    elements: Count
-    distance: int
-
-
 class SurveyOperator(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One call of an operator on one image.
 
-    ``name``: ATen's name.  ``weights``: number of parameters that the operator reads.  ``writes``:
-    number of elements of its results.
+    ``name``: ATen's name.  ``weights``: number of parameters that the operator reads.  ``reads``,
+    ``writes``: number of elements of its other operands, and of its results.
     """
 
     name: str
     multiply_adds: Count
     weights: Count
-    reads: tuple[TensorRead, ...]
+    reads: Count
     writes: Count
 
 

@@ -69,12 +69,8 @@ class Networks:
     """
 
     def __init__(self, networks: Sequence[NetworkOperators]) -> None:
-        operators = [operator for network in networks for operator in network.operators]
-        counts = dict.fromkeys(("multiply_adds", "weights", "writes"), float)
+        counts = dict.fromkeys(("multiply_adds", "weights", "reads", "writes"), float)
         self.operators = _make_frame([n.operators for n in networks], {"name": str, **counts})
-        reads = _make_frame([operator.reads for operator in operators], {"elements": float})
-        elements_read = np.bincount(reads.index, reads["elements"], len(operators))
-        self.operators["reads"] = elements_read.astype(float)
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         fields = {"network": str, "side": int, **counts}
         captured = _make_frame([[network] for network in networks], fields)
