@@ -57,15 +57,8 @@ _REPORT: Final = _ROOT / "report"
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 #: The remedy for a study that fails only with some records.
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
-#: Message on an edited record, with a gap (``{}``) for the record's file.
-_EDITED: Final = (
-    f"data/{{}}: {store.EDITED}, so it was edited after it was measured; restore it with git, run "
-    f"the experiment again, or name it in data/{EDITIONS} to use it as it is."
-)
 #: Record file → name of an attachment that the paper needs → content.
 _Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
-#: Byline of a paper with records that its authors did not choose, in place of the authors.
-_FOREIGN_BYLINE: Final = "Built with records that are not those of the paper's edition"
 _Item = TypeVar("_Item", bound=store.StoredRecord[Any])
 
 
@@ -260,14 +253,17 @@ def choose_records(
     for item in (*study_data.measured, *study_data.published):
         if item.edited:
             reasons = altered if item in (*usable, *imported) else bad
-            reasons[item.file] = _EDITED.format(item.file)
+            reasons[item.file] = (
+                f"data/{item.file}: {store.EDITED}, so it was edited after it was measured; restore "
+                f"it with git, run the experiment again, or name it in data/{EDITIONS} to use it."
+            )
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
     inputs = _with_records(study_data.inputs, choices, imported, attachments, edition)
     origin = _origin(inputs, choices, edition)
     origin["altered"] = [(file, store.EDITED) for file in altered]
     without_edition = given_edition is None and data != PROJECT_DATA
-    if editions is None and (requested or without_edition):
-        origin["byline"] = _FOREIGN_BYLINE
+    if editions is None and (requested or without_edition):  # the authors did not choose them
+        origin["byline"] = "Built with records that are not those of the paper's edition"
     notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
     notices += store.stray_files(study, data)
     records = listing(usable, choices, imported)
@@ -380,11 +376,10 @@ def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
     for file, contents in attachments.items():
         missing = [name for name, content in contents.items() if isinstance(content, Missing)]
         if missing:
-            verb = "is" if len(missing) == 1 else "are"
             yield (
-                f"data/{file}: {', '.join(missing)} {verb} not beside the record, so the paper "
-                "lacks values from there; put the folder of the record's name beside it, or "
-                "restore it with git."
+                f"data/{file}: not beside the record: {', '.join(missing)}, so the paper lacks "
+                "values from there; put the folder of the record's name beside it, or restore it "
+                "with git."
             )
 
 

@@ -34,15 +34,7 @@ _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 PANDOC_VERSION: Final = "3.9"
 
 #: Environment variables that renderers inherit; the user's other variables could change outputs.
-_INHERITED_VARIABLES: Final = (
-    "PATH",
-    "HOME",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TEMP",
-    "TEXMFHOME",
-    "TEXMFVAR",
-)
+_INHERITED_VARIABLES: Final = ("PATH", "HOME", "TMPDIR", "TEXMFHOME", "TEXMFVAR")
 
 #: Fixed environment variables of renderers, such as time, language and time zone.
 _FIXED_VARIABLES: Final[Mapping[str, str]] = {
@@ -59,9 +51,6 @@ _FIXED_VARIABLES: Final[Mapping[str, str]] = {
 }
 #: Memory limit of a renderer (B): seven times the need of the largest paper.
 _MEMORY_LIMIT_B: Final = 2 << 30
-
-#: Time limit (s) for printing a version.
-_VERSION_LIMIT_S: Final = 60.0
 
 
 @contextmanager
@@ -200,9 +189,8 @@ def pandoc_path() -> Path:
             "pandoc: the package pypandoc_binary is not installed; run 'pip install -e .'."
         )
     path = Path(package.origin).with_name("files") / "pandoc"
-    printed = run([path, "--version"], path.parent, _VERSION_LIMIT_S).stdout
-    first_line = printed.split("\n")[0]
-    version = first_line.split()[-1]
+    printed = run([path, "--version"], path.parent, limit_s=60.0).stdout
+    version = printed.partition("\n")[0].split()[-1]
     if version != PANDOC_VERSION:
         raise RenderError(
             f"{path}: found pandoc {version}, but papers need {PANDOC_VERSION}, since versions "
