@@ -254,8 +254,8 @@ def choose_records(
         if item.edited:
             reasons = altered if item in (*usable, *imported) else bad
             reasons[item.file] = (
-                f"data/{item.file}: {store.EDITED}, so it was edited after it was measured; restore "
-                f"it with git, run the experiment again, or name it in data/{EDITIONS} to use it."
+                f"data/{item.file}: {store.EDITED}, so it was edited after it was measured; restore"
+                f" it with git, run the experiment again, or name it in data/{EDITIONS} to use it."
             )
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
     inputs = _with_records(study_data.inputs, choices, imported, attachments, edition)
