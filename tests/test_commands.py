@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import chdir, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -472,7 +473,7 @@ def test_watch_builds_after_each_change(
 ) -> None:
     """Watching continues after a failed build; without a change nothing is built."""
     error = "data/x.json: no good; correct it."
-    results, answers = iter((error, None)), list[bytes]()
+    results, answers = iter((error, None)), list[dict[str, Any]]()
 
     def build_with_next_result(*_: object) -> str | None:
         factory.write_files(tmp_path, {"manifest.json": f"build {len(answers)}".encode()})
@@ -483,12 +484,13 @@ def test_watch_builds_after_each_change(
         port = int(capsys.readouterr().out.partition("127.0.0.1:")[2].partition("/")[0])
         for files in (set(), set(), {"a.py"}, set()):
             yield files
-            answers.append(request(port, NEWS)[1])
+            answers.append(json.loads(request(port, NEWS)[1]))
 
     monkeypatch.setattr(serve, "run_build", build_with_next_result)
     monkeypatch.setattr(serve, "file_changes", changes_of_one_file)
     assert serve.watch(options(tmp_path)) == 0
-    first, second, third, fourth = answers
+    assert [news["failure"] for news in answers] == [error, error, None, None]
+    first, second, third, fourth = (news["build"] for news in answers)
     assert first == second != third == fourth
     first_line, last_line = capsys.readouterr().out.splitlines()
     assert first_line.endswith(f"error: {error}") and last_line.endswith("Built")

@@ -6,6 +6,7 @@ files in ``out/`` do not change.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import threading
@@ -29,7 +30,7 @@ from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
-#: Address, which no page has, of the last build's digest.
+#: Address, which no page has, of the last build's state.
 NEWS: Final = "/-/news"
 #: Address, which no page has, of the script that reloads a page after a build.
 SCRIPT: Final = "/-/reload.js"
@@ -53,22 +54,23 @@ class Handler(SimpleHTTPRequestHandler):
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Answer with the last build's digest, the script, or a page with it; None for others."""
+        """Answer with the last build's state, the script, or a page with it; None for others."""
         # Read the digest before the page, so that the page is never older than the digest.
         build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
             page /= "index.html"
         if self.path == NEWS:
-            body = build.encode()
+            news = {"build": build, "failure": self.server.failure}
+            body, name = json.dumps(news).encode(), "news.json"
         elif self.path == SCRIPT:
-            page, body = _SCRIPT_FILE, _SCRIPT_FILE.read_bytes()
+            body, name = _SCRIPT_FILE.read_bytes(), SCRIPT
         elif page.suffix == ".html" and page.is_file():
             script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'
-            body = page.read_bytes() + script.encode()
+            body, name = page.read_bytes() + script.encode(), page.name
         else:
             return None
         self.send_response(200)
-        self.send_header("Content-Type", self.guess_type(page.name))
+        self.send_header("Content-Type", self.guess_type(name))
         self.end_headers()
         return BytesIO(body)
 
@@ -106,13 +108,15 @@ class Handler(SimpleHTTPRequestHandler):
 class Server(ThreadingTCPServer):
     """Serves the site in ``out``; pages of a ``live`` server reload after a build.
 
-    ``port`` 0 means any free port.  Raises ``RidgepointError`` for a port that cannot be used.
+    ``failure`` is the reason why the last build failed, or None.  ``port`` 0 means any free port.
+    Raises ``RidgepointError`` for a port that cannot be used.
     """
 
     allow_reuse_address = daemon_threads = True
 
     def __init__(self, out: Path, port: int, *, live: bool = False) -> None:
         self.out, self.live = out, live
+        self.failure: str | None = None
         try:
             super().__init__((HOST, port), partial(Handler, directory=str(out / "html")))
         except (OverflowError, OSError) as error:
@@ -152,7 +156,7 @@ def serve(options: Namespace) -> int:
 def watch(options: Namespace) -> int:
     """Build, serve the pages, and build again whenever a file changes, until Ctrl-C.
 
-    The terminal shows the errors of a failed build, and the server continues.  Raises
+    Terminal and pages show the errors of a failed build, and the server continues.  Raises
     ``RidgepointError`` if the port cannot be used.
     """
     request = request_of(options)
@@ -164,8 +168,8 @@ def watch(options: Namespace) -> int:
         watched = file_changes(*(ROOT / name for name in SOURCES), request.data)
         for number, changes in enumerate(watched):
             if changes or not number:
-                failure = run_build(request, ROOT)  # a new process imports the new code
-                outcome = f"error: {failure}" if failure else "Built"
+                server.failure = run_build(request, ROOT)  # a new process imports the new code
+                outcome = f"error: {server.failure}" if server.failure else "Built"
                 say(f"{time.strftime('%H:%M:%S')} {outcome}")
     return 0
 
