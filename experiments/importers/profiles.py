@@ -23,8 +23,6 @@ _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MU
 _CAPABILITY: Final = re.compile(r"\d+\.\d+")
 #: Quantity that is always 1, and so omitted.
 _LAUNCHES: Final = "ncu_kernel_launches"
-#: Quantity that is omitted if incomplete.
-_WORK: Final = "ncu_cuda_core_flops"
 #: Ending of metrics that are sums over the GPU; other metrics are rates.
 _TOTAL: Final = ".sum"
 #: Conditions that every profile needs.
@@ -157,11 +155,9 @@ def _launch(number: int, row: KernelRow) -> Case:
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
     counters = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
     plan = plan_for(row.compute_capability, counters)
-    # Without counters of single precision, the work of the CUDA cores is incomplete.
-    omitted = {_LAUNCHES, _WORK} if "fp32" in plan.missing else {_LAUNCHES}
     counted = quantities([row], plan)
     series: dict[str, tuple[Sample, ...]] = {
-        name: (value,) for name, value in counted.items() if name not in omitted
+        name: (value,) for name, value in counted.items() if name != _LAUNCHES
     }
     return Case(
         factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},

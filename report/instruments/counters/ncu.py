@@ -17,8 +17,15 @@ from typing import Final
 
 from report.core.errors import RecordError
 from report.core.records.record import SeriesByQuantity
-from report.instruments.counters import ncu_metrics
 from report.instruments.counters.logs import REMEDY
+from report.instruments.counters.ncu_metrics import (
+    BYTES,
+    CUDA_CORE,
+    FP32_FLOPS,
+    TENSOR_CORE,
+    MetricPlan,
+    metrics_for,
+)
 from report.instruments.counters.ncu_output import KernelRow, read_table, select_launches
 
 TOOL: Final = "ncu"
@@ -35,28 +42,8 @@ _PRODUCT_DEPTH: Final = 8192
 #: output (4 to scale the parts, 6 to join them) than the 2 · 8192 of the dot product.
 TOLERANCE: Final = 1e-3
 
-#: Float32 instruction of the CUDA cores → name of its count in records.
-_FP32_QUANTITIES: Final[dict[ncu_metrics.Instruction, str]] = {
-    "add": "ncu_fp32_additions",
-    "multiply": "ncu_fp32_multiplications",
-    "multiply_add": "ncu_fp32_multiply_adds",
-}
-#: Unit of the GPU → name of its FLOPs in records.
-_FLOPS_QUANTITIES: Final[dict[ncu_metrics.ComputeUnit, str]] = {
-    "cuda_core": "ncu_cuda_core_flops",
-    "tensor_core": "ncu_tensor_core_flops",
-}
-#: Level of memory → name of its bytes in records.
-_BYTES_QUANTITIES: Final = {"dram": "ncu_dram_bytes", "l2": "ncu_l2_bytes", "l1": "ncu_l1_bytes"}
-#: Quantities computed from counters of the CUDA cores.
-_CUDA_CORE: Final = (_FLOPS_QUANTITIES["cuda_core"], *_FP32_QUANTITIES.values())
 #: All quantities that ncu counts for a case.
-QUANTITIES: Final = (
-    *_CUDA_CORE,
-    _FLOPS_QUANTITIES["tensor_core"],
-    *_BYTES_QUANTITIES.values(),
-    "ncu_kernel_launches",
-)
+QUANTITIES: Final = (CUDA_CORE, *FP32_FLOPS, TENSOR_CORE, *BYTES, "ncu_kernel_launches")
 
 
 def case_range(factors: Mapping[str, object], call: int) -> str:
@@ -82,6 +69,11 @@ class Product:
         return 2 * self.rows * self.columns * self.depth
 
     @property
+    def unit(self) -> str:
+        """Quantity that counts the work: of CUDA cores in float32, else of tensor cores."""
+        return CUDA_CORE if self.precision == "fp32" else TENSOR_CORE
+
+    @property
     def range(self) -> str:
         """Name of the NVTX range around the product."""
         size = f"{self.rows}x{self.columns}x{self.depth}"
@@ -104,27 +96,12 @@ def products(compute_capability: str) -> tuple[Product, ...]:
     return tuple(result)
 
 
-def quantities(rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> dict[str, int]:
+def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
     """Compute a call's quantities from its launches (``rows``); omit those that have no count."""
-    counts: dict[str, int | None] = {}
-    for unit, name in _FLOPS_QUANTITIES.items():
-        counts[name] = _flops(rows, [term for term in plan.terms if term.unit == unit])
-    fp32_terms = [term for term in plan.terms if term.precision == "fp32"]
-    for operation, name in _FP32_QUANTITIES.items():
-        flops = _flops(rows, [term for term in fp32_terms if term.operation == operation])
-        flops_per_instruction = 2 if operation == "multiply_add" else 1
-        counts[name] = None if flops is None else flops // flops_per_instruction
-    for level, metrics in plan.bytes.items():
-        counts[_BYTES_QUANTITIES[level]] = _weighted_sum(rows, dict.fromkeys(metrics, 1))
-    counts["ncu_kernel_launches"] = len(rows)
+    counts: dict[str, int | None] = {"ncu_kernel_launches": len(rows)}
+    for name, factors in plan.factors.items():
+        counts[name] = _weighted_sum(rows, factors)
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def _flops(rows: Sequence[KernelRow], terms: Sequence[ncu_metrics.CountedTerm]) -> int | None:
-    """Sum the FLOPs of ``terms``; return None if there are no terms or a value is missing."""
-    if not terms:
-        return None
-    return _weighted_sum(rows, {term.metric: term.factor for term in terms})
 
 
 def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int | None:
@@ -140,9 +117,9 @@ def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int 
 
 
 def untrusted_units(
-    rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan, expected: Iterable[Product]
-) -> dict[ncu_metrics.ComputeUnit, str]:
-    """Return the units whose counters are not trusted, with the reason.
+    rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
+) -> dict[str, str]:
+    """Return the units (``CUDA_CORE``, ``TENSOR_CORE``) with untrusted counters, and the reasons.
 
     ``rows`` are all launches of the table, ``expected`` the products of known work, sorted by
     precision.  For every precision, only the size with the smallest ratio of counted to true work
@@ -153,31 +130,26 @@ def untrusted_units(
     for _, products_of_precision in groupby(expected, key=attrgetter("precision")):
         ratios = [(_ratio(product, rows, plan), product) for product in products_of_precision]
         smallest.append(min(ratios, key=itemgetter(0)))
-    reasons: dict[ncu_metrics.ComputeUnit, str] = {}
+    reasons: dict[str, str] = {}
     for ratio, product in sorted(smallest, key=itemgetter(0)):
         if abs(ratio - 1) > TOLERANCE:
-            reasons[_unit(product)] = _distrust_reason(ratio, product)
+            reasons[product.unit] = _distrust_reason(ratio, product)
     return reasons
 
 
-def _unit(product: Product) -> ncu_metrics.ComputeUnit:
-    """Return the unit of the GPU that computes a product."""
-    return "cuda_core" if product.precision == "fp32" else "tensor_core"
-
-
-def _ratio(product: Product, rows: Sequence[KernelRow], plan: ncu_metrics.MetricPlan) -> float:
+def _ratio(product: Product, rows: Sequence[KernelRow], plan: MetricPlan) -> float:
     """Return a product's counted work divided by its true work; infinity if it was not counted."""
     launches = [row for row in rows if row.range == product.range]
-    terms = [term for term in plan.terms if term.unit == _unit(product)]
-    if product.precision == "fp32":
-        terms = [term for term in terms if term.precision == "fp32"]
-    counted = _flops(launches, terms) if launches else None
-    return inf if counted is None else counted / product.flops
+    counts = quantities(launches, plan)
+    flops_of_counts = FP32_FLOPS if product.unit == CUDA_CORE else {TENSOR_CORE: 1}
+    if not launches or not counts.keys() >= flops_of_counts.keys():
+        return inf
+    return sum(flops * counts[name] for name, flops in flops_of_counts.items()) / product.flops
 
 
 def _distrust_reason(ratio: float, product: Product) -> str:
     """Explain why counters are not trusted, from the ratio of counted to true work."""
-    unit = _unit(product).replace("_", "-")
+    unit = "cuda-core" if product.unit == CUDA_CORE else "tensor-core"
     size = f"{product.rows}×{product.columns}×{product.depth}"
     counted_work = "no number" if ratio == inf else f"{ratio:.5f} of 2MNK"
     return (
@@ -206,8 +178,8 @@ class CaseLog:
     """Launches of a case, one tuple per call in order, and untrusted unit → reason."""
 
     calls: tuple[tuple[KernelRow, ...], ...]
-    plan: ncu_metrics.MetricPlan
-    untrusted: Mapping[ncu_metrics.ComputeUnit, str]
+    plan: MetricPlan
+    untrusted: Mapping[str, str]
 
 
 def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
@@ -224,7 +196,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
         metrics = set[str]()
         for row in rows:
             metrics.update(name.partition(".")[0] for name in row.values)
-        plan = ncu_metrics.metrics_for(capability, frozenset(metrics))
+        plan = metrics_for(capability, frozenset(metrics))
     except RecordError as error:
         raise RecordError(f"{place}: {error}") from error
     calls: dict[str, list[KernelRow]] = {}
@@ -245,18 +217,11 @@ def read_series(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, 
     the unit is not trusted.  Raises ``RecordError`` as ``read_log`` does.
     """
     log = read_log(logs, place)
-    not_counted = log.plan.missing
-    missing: dict[str, str] = {}
-    # The FLOPs of the CUDA cores are the sum over all precisions.
-    if reason := not_counted.get("fp64", not_counted.get("fp16")):
-        missing[_FLOPS_QUANTITIES["cuda_core"]] = reason
-    if reason := log.untrusted.get("cuda_core"):
-        missing |= dict.fromkeys(_CUDA_CORE, reason)
-    if reason := not_counted.get("tensor_core", log.untrusted.get("tensor_core")):
-        missing[_FLOPS_QUANTITIES["tensor_core"]] = reason
-    for level, name in _BYTES_QUANTITIES.items():
-        if level in not_counted:
-            missing[name] = not_counted[level]
+    missing = dict(log.plan.missing)
+    if reason := log.untrusted.get(CUDA_CORE):
+        missing |= dict.fromkeys((CUDA_CORE, *FP32_FLOPS), reason)
+    if reason := log.untrusted.get(TENSOR_CORE):
+        missing.setdefault(TENSOR_CORE, reason)
     samples = [quantities(call, log.plan) for call in log.calls]
     series: SeriesByQuantity = {}
     for name in QUANTITIES:

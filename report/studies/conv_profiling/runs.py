@@ -22,6 +22,7 @@ from report.core.records.strict import parse_json
 from report.evidence import runs as any_study
 from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
+from report.instruments.counters.ncu_metrics import CUDA_CORE
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, absent, exact, named
 from report.quantity.operations import counted_in
@@ -158,7 +159,7 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
     for index, case in enumerate(run.stored.record.cases):
         if case.factors == call.factors() and index in logs:
             log = ncu.read_log(logs[index], f"{place}, case {index}")
-            names = {row.kernel for row in log.calls[0] if "cuda_core" not in log.untrusted}
+            names = {row.kernel for row in log.calls[0] if CUDA_CORE not in log.untrusted}
             tiles = [tuple(map(int, tile.groups())) for tile in map(_TILE.search, names) if tile]
             return tiles[0] if len(tiles) == 1 else None  # type: ignore[return-value]
     return None
