@@ -9,7 +9,7 @@ from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource, environment, scaled
 from report.core.errors import RecordError
-from report.core.records.record import LONGEST_NAME, Case, Level, Sample
+from report.core.records.record import LONGEST_NAME, Case, Level, Sample, SeriesByQuantity
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
@@ -58,14 +58,14 @@ def read_kineto(source: ImportSource) -> Imported:
     Raises ``RecordError`` for a trace that is damaged, has no such events, or is of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
-    lists: dict[str, list[Sample]] = {
-        "kernel_time": [k.duration / 1e9 for k in trace.kernels if not k.transfer],
-        "cupti_fp32_additions": [k.additions for k in trace.counted],
-        "cupti_fp32_multiplications": [k.multiplications for k in trace.counted],
-        "cupti_fp32_multiply_adds": [k.multiply_adds for k in trace.counted],
-        "memory_events": [event.change for event in trace.memory if not event.on_host],
+    samples: SeriesByQuantity = {
+        "kernel_time": trace.kernel_times,
+        "cupti_fp32_additions": trace.additions,
+        "cupti_fp32_multiplications": trace.multiplications,
+        "cupti_fp32_multiply_adds": trace.multiply_adds,
+        "memory_events": trace.memory_changes,
     }
-    series = {name: tuple(samples) for name, samples in lists.items() if samples}
+    series = {name: values for name, values in samples.items() if values}
     if not series:
         raise source.error("found no kernel and no memory of a GPU; import a trace of a GPU")
     if len(trace.used) > 1:

@@ -14,7 +14,6 @@ old category and added to the new category.
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -25,45 +24,18 @@ from report.core.records import strict
 from report.core.records.files import unpacked
 from report.core.records.quantities import LARGEST
 
-_REMEDY: Final = "restore the file with git, or run the experiment again"
 #: Limit of possible times (µs): about 2⁶³ ns, the largest number of ns in 64 bits.
 _LATEST_US: Final = 2**53
 #: Name of events that allocate or free memory.
 _MEMORY: Final = "[memory]"
-#: Category of operators.
-_OPERATOR: Final = "cpu_op"
-#: Category of annotations by the program itself, with ``record_function``.
-_USER_ANNOTATION: Final = "user_annotation"
 #: Category of a GPU's kernels.
 _KERNEL: Final = "kernel"
+#: Categories of operators, and of annotations by the program itself (``record_function``).
+_OPERATORS: Final = frozenset({"cpu_op", "user_annotation"})
 #: Categories of a GPU's work: kernels, copies and fills.
 _GPU_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Category of events with counters of a kernel.
 _COUNTED_RANGE: Final = "cuda_profiler_range"
-
-
-class MemoryEvent(NamedTuple):
-    """Bytes allocated (positive) or freed (negative), on the host or on a GPU."""
-
-    change: int
-    on_host: bool
-
-
-class Kernel(NamedTuple):
-    """Work of a GPU with its duration (ns): a kernel, or a copy or fill if ``transfer`` is true."""
-
-    name: str
-    duration: int
-    transfer: bool = False
-
-
-class CountedKernel(NamedTuple):
-    """Float32 instructions that the threads of one kernel executed, by CUPTI's range profiler."""
-
-    name: str
-    additions: int
-    multiplications: int
-    multiply_adds: int
 
 
 class TraceDevice(msgspec.Struct, frozen=True):
@@ -74,17 +46,22 @@ class TraceDevice(msgspec.Struct, frozen=True):
 
 
 class Trace(NamedTuple):
-    """Memory events and kernels of a trace, all in order of time.
+    """GPU events of a trace, in order of time.
 
-    ``counted``: kernels with counters instead of times.  ``devices``: the GPUs of the machine.
-    ``used``: numbers of the GPUs on which kernels and transfers ran.
+    - ``memory_changes``: bytes allocated (positive) or freed (negative);
+    - ``kernel_times``: durations of kernels (s), without copies and fills;
+    - ``additions``, ``multiplications``, ``multiply_adds``: float32 instructions that the threads
+      of a kernel executed, for each kernel that CUPTI's range profiler counted;
+    - ``devices``: the GPUs of the machine; ``used``: numbers of the GPUs that worked.
     """
 
-    memory: tuple[MemoryEvent, ...]
-    kernels: tuple[Kernel, ...]
-    counted: tuple[CountedKernel, ...] = ()
-    devices: tuple[TraceDevice, ...] = ()
-    used: frozenset[str] = frozenset()
+    memory_changes: tuple[int, ...]
+    kernel_times: tuple[float, ...]
+    additions: tuple[int, ...]
+    multiplications: tuple[int, ...]
+    multiply_adds: tuple[int, ...]
+    devices: tuple[TraceDevice, ...]
+    used: frozenset[str]
 
 
 #: Metric of Nsight Compute: thread instructions that were executed and not masked out.
@@ -128,13 +105,12 @@ class _File(msgspec.Struct, frozen=True):
     devices: tuple[TraceDevice, ...] = msgspec.field(default=(), name="deviceProperties")
 
 
-@lru_cache(maxsize=32)
-def read_trace(content: bytes, place: str, remedy: str = _REMEDY) -> Trace:
+def read_trace(content: bytes, place: str, remedy: str) -> Trace:
     """Read a trace from the bytes of a file, gzipped or not.
 
-    Error messages begin with ``place`` and end with ``remedy``.  Results are cached, since several
-    parts of a study read the same trace.  Raises ``RecordError`` for a truncated file, a file that
-    is not a trace, a trace without operators, and missing or impossible fields of an event.
+    Error messages begin with ``place`` and end with ``remedy``.  Raises ``RecordError`` for a
+    truncated file, a file that is not a trace, a trace without operators, and missing or impossible
+    fields of an event.
     """
     text = unpacked(content, place, remedy)
     file = strict.parse_json(text, _File, place, remedy)
@@ -184,7 +160,7 @@ def _argument_faults(event: _Event) -> Iterator[str]:
 
 def _is_operator(event: _Event) -> bool:
     """Tell whether an event is an operator or an annotation by the program."""
-    return event.ph == "X" and event.cat in (_OPERATOR, _USER_ANNOTATION)
+    return event.ph == "X" and event.cat in _OPERATORS
 
 
 def _is_gpu_work(event: _Event) -> bool:
@@ -193,25 +169,28 @@ def _is_gpu_work(event: _Event) -> bool:
 
 
 def _trace(file: _File) -> Trace:
-    """Read memory events and kernels from checked events, in the order of time."""
-    memory: list[MemoryEvent] = []
-    kernels: list[Kernel] = []
-    counted: list[CountedKernel] = []
+    """Read the GPU's events from checked events, in the order of time."""
+    events = sorted(file.events, key=lambda event: event.ts or 0)
+    memory_changes: list[int] = []
+    kernel_times: list[float] = []
     used = set[str]()
-    for event in sorted(file.events, key=lambda event: event.ts or 0):
-        arguments = event.args
-        if event.name == _MEMORY:
-            on_host = arguments.device_type in (None, 0)
-            memory.append(MemoryEvent(arguments.bytes, on_host))
-        if _is_gpu_work(event):
-            nanoseconds = round(1000 * (event.dur or 0))
-            kernels.append(Kernel(event.name, nanoseconds, transfer=event.cat != _KERNEL))
-            if arguments.device is not None:
-                used.add(str(arguments.device))
-        if event.cat == _COUNTED_RANGE:
-            counts = (arguments.fadd, arguments.fmul, arguments.ffma)
-            counted.append(CountedKernel(event.name, *counts))
-    return Trace(tuple(memory), tuple(kernels), tuple(counted), file.devices, frozenset(used))
+    for event in events:
+        if event.name == _MEMORY and event.args.device_type not in (None, 0):  # 0: the host
+            memory_changes.append(event.args.bytes)
+        if _is_gpu_work(event) and event.args.device is not None:
+            used.add(str(event.args.device))
+        if _is_gpu_work(event) and event.cat == _KERNEL:
+            kernel_times.append(round(1000 * (event.dur or 0)) / 1e9)
+    counted = [event.args for event in events if event.cat == _COUNTED_RANGE]
+    return Trace(
+        tuple(memory_changes),
+        tuple(kernel_times),
+        additions=tuple(args.fadd for args in counted),
+        multiplications=tuple(args.fmul for args in counted),
+        multiply_adds=tuple(args.ffma for args in counted),
+        devices=file.devices,
+        used=frozenset(used),
+    )
 
 
 #: Names of torch's ``Category`` by number; the last is for tensors without a category.
