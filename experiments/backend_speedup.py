@@ -25,11 +25,10 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -50,7 +49,6 @@ from experiments.backends.libraries import ON_CPU, ON_GPU, Library
 from experiments.backends.perceptron import Training, learning_curve, training_of
 from experiments.harness.study import (
     FULL,
-    QUICK,
     CaseFile,
     Experiment,
     Factor,
@@ -284,16 +282,6 @@ def time_with_calls(training: Training, calls: int, protocol: Protocol) -> Serie
     return {name: tuple(series[name]) for name in workloads}
 
 
-#: Settings of the full and the quick protocol.
-_SHARED_SETTINGS: Final[dict[str, Any]] = {
-    "warmup_calls": 1,
-    "minimum_samples": 5,
-    "maximum_samples": 20,
-    "case_budget_s": 0.1,
-    "timer": "time.perf_counter_ns around one iteration a sample, which has ended on its device",
-}
-
-
 def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
     """Return the study's factors; without ``changes``, omit the subject and factor ``change``."""
     quick = ("training", "scaling")
@@ -327,12 +315,19 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
 
 
 _FULL: Final = msgspec.structs.replace(
-    FULL, **_SHARED_SETTINGS, processes={"retained": 9}, budget_s=750.0
+    FULL,
+    warmup_calls=1,
+    minimum_samples=5,
+    maximum_samples=20,
+    case_budget_s=0.1,
+    timer="time.perf_counter_ns around one iteration a sample, which has ended on its device",
+    processes={"retained": 9},
+    budget_s=750.0,
 )
 _QUICK: Final = msgspec.structs.replace(
-    QUICK, **_SHARED_SETTINGS, processes={"retained": 2}, budget_s=120.0
+    _FULL, plan="quick", processes={"retained": 2}, budget_s=120.0
 )
-_ON_CPU: Final = Experiment(
+STUDY: Final = Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),
     cases=cases,
@@ -350,5 +345,4 @@ _ON_CPU: Final = Experiment(
         imports=imports,
         images="mnist",
     ),
-)
-STUDY: Final = replace(_ON_CPU, on_gpu=replace(_ON_CPU, factors=_factors(("numpy", *ON_GPU))))
+).with_gpu(factors=_factors(("numpy", *ON_GPU)))

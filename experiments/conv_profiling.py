@@ -38,7 +38,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Final, TypeAlias
 
@@ -275,7 +274,7 @@ def call_all() -> None:
 
 
 _BATCH: Final = Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True)
-_ON_CPU: Final = Experiment(
+STUDY: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=tuple(SHAPES), on_request=("timed",)),
@@ -295,9 +294,7 @@ _ON_CPU: Final = Experiment(
         times=times,
         files=files,
     ),
-)
-_ON_GPU: Final = replace(
-    _ON_CPU,
+).with_gpu(
     factors=(
         Factor("subject", levels=tuple(SHAPES)),
         _BATCH,
@@ -306,4 +303,3 @@ _ON_GPU: Final = replace(
     cases=cases_on_gpu,
     plan=Plan(ceilings="none", timed_under="none"),
 )
-STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -29,7 +29,6 @@ has returned to the system:
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from math import ceil, floor
 from typing import Any, Final
@@ -151,7 +150,12 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
         listed.append(
             {"subject": "layer", "batch": batch, "pass": direction, "layout": "contiguous"}
         )
-    listed += [*threshold_cases(levels), *network_cases(levels), *swept_cases()]
+    listed += [*threshold_cases(levels), *network_cases(levels)]
+    for name, batches_by_freed in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
+        for elements, batches in batches_by_freed.items():
+            freed: Factors = {"freed": elements} if elements else {}
+            for batch in batches:
+                listed.append({"subject": "sweep", "network": name, "batch": batch, **freed})
     for setting, batches in TOP_CASES:
         for batch in batches:
             listed.append({"subject": "top", "layer": "3x3", **setting, "batch": batch})
@@ -194,53 +198,33 @@ def network_cases(levels: Levels) -> Iterator[Factors]:
                 yield {**case, "freed": elements}
 
 
-def swept_cases() -> Iterator[Factors]:
-    """List the layer and a network over batch sizes, with and without a freed tensor."""
-    for name, batches_by_freed in (("layer", SWEPT_LAYER), ("ResNet-18", SWEPT_NETWORK)):
-        for elements, batches in batches_by_freed.items():
-            freed: Factors = {"freed": elements} if elements else {}
-            for batch in batches:
-                yield {"subject": "sweep", "network": name, "batch": batch, **freed}
-
-
 def subject(factors: Factors) -> Subject:
-    """Build a layer or a network, with random images."""
-    if "network" in factors:
-        return _network_subject(factors)
-    import torch
+    """Build a layer, or a network for inference or training, with random images.
 
-    image = LAYERS[str(factors.get("layer", "3x3"))]
-    _, channels, *extents = image.input_shape
-    module: torch.nn.Module
-    if isinstance(image, Linear):
-        module = torch.nn.Linear(channels, image.output_shape[1])
-    else:
-        module = torch.nn.Conv2d(channels, image.output_shape[1], image.kernel)
-    return Subject(
-        module,
-        torch.randn(int(factors["batch"]), channels, *extents),
-        mode=factors.get("pass", "forward"),  # type: ignore[arg-type]
-        name=image.name,
-    )
-
-
-def _network_subject(factors: Factors) -> Subject:
-    """Build a network for inference or training; the network ``layer`` is the layer alone."""
+    The network ``layer`` is the layer of the subject ``layer``.
+    """
     import torch
 
     from experiments.networks.catalogue import build_network
     from experiments.networks.chains import mnist_cnn
 
-    mode: Mode = "step" if factors.get("mode") == "training" else "forward"
-    module: torch.nn.Module
-    name = str(factors["network"])
-    if name == "layer":
-        module, shape = torch.nn.Conv2d(32, 64, 3), (32, 26, 26)
-    elif name == "MNIST CNN":
-        module, shape = mnist_cnn(), (1, 28, 28)
+    network, batch = str(factors.get("network", "layer")), int(factors["batch"])
+    if network != "layer":
+        is_small = network == "MNIST CNN"
+        module = mnist_cnn() if is_small else build_network(network, change="in_place")
+        images = torch.randn(batch, *((1, 28, 28) if is_small else (3, 224, 224)))
+        mode: Mode = "step" if factors.get("mode") == "training" else "forward"
+        return Subject(module.eval(), images, mode=mode)
+    image = LAYERS[str(factors.get("layer", "3x3"))]
+    _, channels, *extents = image.input_shape
+    layer: torch.nn.Module
+    if isinstance(image, Linear):
+        layer = torch.nn.Linear(channels, image.output_shape[1])
     else:
-        module, shape = build_network(name, change="in_place"), (3, 224, 224)
-    return Subject(module.eval(), torch.randn(int(factors["batch"]), *shape), mode=mode)
+        layer = torch.nn.Conv2d(channels, image.output_shape[1], image.kernel)
+    images = torch.randn(batch, channels, *extents)
+    name = "layer" if "network" in factors else image.name
+    return Subject(layer, images, mode=factors.get("pass", "forward"), name=name)  # type: ignore[arg-type]
 
 
 def memory(factors: Factors, session: Session) -> SeriesByQuantity:
@@ -361,7 +345,8 @@ _PROCESSES: Final = {
     "default": 8,
     **dict.fromkeys(("mmap_threshold", "trim_threshold", "thresholds", "jemalloc", "traced"), 6),
 }
-_ON_CPU: Final = Experiment(
+_QUICK: Final = msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6})
+STUDY: Final = Experiment(
     subject=subject,
     factors=(Factor("subject", levels=("layer",), on_request=_SUBJECTS_ON_REQUEST), *_FACTORS),
     cases=cases,
@@ -371,19 +356,14 @@ _ON_CPU: Final = Experiment(
         quick_claims=("Returning freed memory slows a call by more than a tenth",),
         margin=0.1,
         full=msgspec.structs.replace(FULL, processes=_PROCESSES),
-        quick=msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6}),
+        quick=_QUICK,
         timed_under=timed_under,
         is_counted=is_counted,
         memory=memory,
         times=times,
     ),
-)
-STUDY: Final = replace(
-    _ON_CPU,
-    on_gpu=replace(
-        _ON_CPU,
-        factors=(Factor("subject", levels=("layer",)), *_FACTORS),
-        # A GPU's counters only replay kernels, so that every case can be counted.
-        plan=Plan(quick=_ON_CPU.plan.quick, timed_under=timed_under),
-    ),
+).with_gpu(
+    factors=(Factor("subject", levels=("layer",)), *_FACTORS),
+    # A GPU's counters only replay kernels, so that every case can be counted.
+    plan=Plan(quick=_QUICK, timed_under=timed_under),
 )

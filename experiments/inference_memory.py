@@ -25,7 +25,6 @@ import ctypes
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
@@ -295,15 +294,18 @@ def _fill_heap() -> None:
         library.malloc(_MAPPED - 64)  # just below the size that is mapped separately
 
 
-_FACTORS: Final = (
-    Factor("sweep", levels=tuple(_SWEEPS)),
-    Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
-    Factor("batch", levels=BATCHES, quick=(1, 8, 64), any_count=True),
-    Factor("tile", levels=TILES, quick=(32, 64)),
-)
-_ON_CPU: Final = Experiment(
+def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:
+    return (
+        Factor("sweep", levels=tuple(_SWEEPS)),
+        Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
+        Factor("batch", levels=batches, quick=(1, 8, 64), any_count=True),
+        Factor("tile", levels=TILES, quick=(32, 64)),
+    )
+
+
+STUDY: Final = Experiment(
     subject=subject,
-    factors=_FACTORS,
+    factors=_factors(BATCHES),
     cases=cases,
     name="inference_memory",
     question="Does a batch fit into memory, and what makes it fit?",
@@ -323,10 +325,4 @@ _ON_CPU: Final = Experiment(
         memory=memory,
         times=times,
     ),
-)
-_ON_GPU: Final = replace(
-    _ON_CPU,
-    factors=tuple(replace(f, levels=BATCHES_ON_GPU) if f.name == "batch" else f for f in _FACTORS),
-    cases=partial(cases, gpu=True),
-)
-STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)
+).with_gpu(factors=_factors(BATCHES_ON_GPU), cases=partial(cases, gpu=True))

@@ -251,7 +251,16 @@ _FULL: Final = msgspec.structs.replace(
     budget_s=600.0,
 )
 _FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})
-_ON_CPU: Final = Experiment(
+_PLAN: Final = Plan(
+    full=_FULL,
+    quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
+    is_counted=False,
+    memory=memory,
+    times=times,
+    # Every optimizer imports torch's compiler.
+    imports=("torch", "torch._dynamo"),
+)
+STUDY: Final = Experiment(
     subject=subject,
     factors=(
         Factor("subject", levels=("profile", "training", "loading"), quick=("profile", "training")),
@@ -264,18 +273,8 @@ _ON_CPU: Final = Experiment(
     cases=partial(cases, swept=(SWEPT_NETWORK,), reference=REFERENCE_BATCH["cpu"]),
     name="training_roofline",
     question="How near does the training of a network come to what the machine can do?",
-    plan=Plan(
-        full=_FULL,
-        quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
-        is_counted=False,
-        memory=memory,
-        times=times,
-        # Every optimizer imports torch's compiler.
-        imports=("torch", "torch._dynamo"),
-    ),
-)
-_ON_GPU: Final = replace(
-    _ON_CPU,
+    plan=_PLAN,
+).with_gpu(
     factors=(
         Factor("subject", levels=("training",)),
         Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
@@ -285,6 +284,5 @@ _ON_GPU: Final = replace(
         Factor("layout", levels=("contiguous",)),
     ),
     cases=partial(cases, swept=NETWORKS, reference=REFERENCE_BATCH["cuda"]),
-    plan=replace(_ON_CPU.plan, full=_FULL_ON_GPU, memory=None),  # the harness measures memory
+    plan=replace(_PLAN, full=_FULL_ON_GPU, memory=None),  # the harness measures memory
 )
-STUDY: Final = replace(_ON_CPU, on_gpu=_ON_GPU)

@@ -8,9 +8,9 @@ memory or returns it to the system.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -262,6 +262,10 @@ class Experiment:
         for factor in self.factors:
             levels[factor.name] = factor.quick if quick and factor.quick else factor.levels
         return levels
+
+    def with_gpu(self, **changes: Any) -> Experiment:
+        """Return the study with a form for a GPU, which differs by ``changes`` of fields."""
+        return replace(self, on_gpu=replace(self, **changes))
 
     def on(self, device: Device) -> Experiment:
         """Return the form of the study for ``device``."""
