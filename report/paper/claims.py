@@ -46,14 +46,19 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
     quantities = [statement.quantity for statement in statements]
     one = quantities[0] if len(quantities) == 1 else None
     verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
+    text = " and ".join(map(_with_range, statements))
     if len(statements) > _MOST_PRINTED:
         holding, failing = verdicts.count("supported"), verdicts.count("refuted")
         text = f"{holding} of {len(statements)} comparisons hold, {failing} fail; expected all"
-    else:
-        text = " and ".join(map(_with_range, statements))
     if verdict == "undecided":
-        reasons = filter(None, map(_undecided_or_missing, statements))
-        text = "; ".join((text, *(dict.fromkeys(reasons) or ["joint level too low"])))
+        reasons = dict[str, None]()
+        for statement, own_verdict in zip(statements, verdicts, strict=True):
+            if own_verdict == "undecided":
+                reasons[undecided_reason(statement)[0]] = None
+            elif own_verdict == "not measured":
+                reasons[own_verdict] = None
+        text = "; ".join((text, *(reasons or ["joint level too low"])))
+    ranges = {statement.range for statement in statements} - {Range()}
     return Claim(
         id,
         verdict,
@@ -63,7 +68,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         effect=None if one is None else point(one),
         unit="1" if one is None else str(one.unit),
         measured=measured_text(statements),
-        expected=_common_range_text(statements),
+        expected=_range_text(ranges.pop()) if len(ranges) == 1 else "",
         reasons=tuple(_reasons(statements)),
         measured_count=sum(quantity.missing is None for quantity in quantities),
         statements=tuple(statements),
@@ -83,46 +88,26 @@ def _with_range(statement: Statement) -> str:
     return f"{with_interval(result, unit)}; expected {_range_text(range)}"
 
 
-def _undecided_or_missing(statement: Statement) -> str:
-    """Say in a few words why a comparison is not decided; return "" for a decided comparison."""
-    verdict = verdict_of(statement)
-    if verdict == "undecided":
-        return undecided_reason(statement)[0]
-    return verdict if verdict == "not measured" else ""
-
-
 def measured_text(statements: Sequence[Statement]) -> str:
-    """Print the numbers of a claim's comparisons, as short as possible.
-
-    Up to three different numbers with one verdict and one expected range are printed with their
-    names.  Otherwise the text says how many comparisons hold, and between which ends their numbers
-    lie; if all hold, it gives the ends alone.
-    """
+    """Print how many comparisons of a claim hold, and their smallest and largest numbers."""
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
-    first, count, names = statements[0], len(statements), _comparison_names(statements)
-    numbers = [_number_text(statement.quantity) for statement in statements]
+    first, count = statements[0], len(statements)
     if count == 1:
         exact = first.range.low == first.range.high
-        return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
-    counts, ranges = Counter(map(verdict_of, statements)), {s.range for s in statements}
-    different = len({*names}) == count and len({*numbers}) > 1
-    if count <= _MOST_PRINTED and different and len(counts) == len(ranges) == 1:
-        return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
-    if counts["supported"] == count:
-        return _ranges_text(statements) or f"all {count} hold"
-    tally = f"{counts['supported']} of {count} hold"
+        return _number_text(first.quantity) + (f" ({first.quantity.symbol})" if exact else "")
+    counts = Counter(map(verdict_of, statements))
+    holding = "all" if counts["supported"] == count else f"{counts['supported']} of"
+    tally = f"{holding} {count} hold"
     tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
     tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
-    return f"{tally}: {_ranges_text(statements)}".rstrip(": ")
+    return f"{tally}: {_extremes_text(statements)}".rstrip(": ")
 
 
-def _ranges_text(statements: Sequence[Statement]) -> str:
-    """Print the smallest and the largest number for each expected range.
+def _extremes_text(statements: Sequence[Statement]) -> str:
+    """Print and name the smallest and the largest number, or the only one, for each expected range.
 
-    The text names the comparisons with these two numbers, or up to six comparisons that share one
-    number.  With several ranges, more than six comparisons are not named.  Returns "" for more than
-    three ranges.
+    Returns "" for more than three ranges.
     """
     groups: dict[Range, list[tuple[float, str, str]]] = {}
     for name, statement in zip(_comparison_names(statements), statements, strict=True):
@@ -133,27 +118,18 @@ def _ranges_text(statements: Sequence[Statement]) -> str:
     texts = []
     for range, numbers in groups.items():
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
-        text = low if low == high else f"{low} to {high}"
         names = [*dict.fromkeys(name for _, _, name in numbers)]
-        if len(groups) == 1 or len(statements) <= 2 * _MOST_PRINTED:
-            if low != high and smallest != largest:
-                text = f"{low} ({smallest}) to {high} ({largest})"
-            elif len(names) <= 2 * _MOST_PRINTED:
-                text += f" ({'; '.join(names)})"
-        if len(numbers) == len(statements) == 2:
-            text = f"both are {text}"
-        elif len(numbers) > 1:
-            all_of = "all " if len(numbers) == len(statements) else ""
-            text = f"{all_of}{len(numbers)} are {text}"
+        text = f"{low} ({smallest}) to {high} ({largest})"
+        if low == high:
+            text = f"{low} ({'; '.join(first_few(names))})"
         texts.append(text if len(groups) == 1 else f"{text}, expected {_range_text(range)}")
     return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""
 
 
 def disturbance(claim: Claim) -> str:
     """Say whether all or some series of a claim have disturbed processes only; "" if none has."""
-    disturbed = list[bool]()
-    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
-        disturbed.append(all(process.disturbed for process in series.processes))
+    series = chain.from_iterable(statement.sampled for statement in claim.statements)
+    disturbed = [all(process.disturbed for process in leaf.processes) for leaf in series]
     if not claim.measured_count or not any(disturbed):
         return ""
     return "on a busy machine" if all(disturbed) else "some cases on a busy machine"
@@ -181,13 +157,7 @@ def _number_text(quantity: Quantity) -> str:
     result = number(quantity)
     if isinstance(result, Missing):
         return "not measured"
-    return with_interval(result, str(quantity.unit), outward=True)
-
-
-def _common_range_text(statements: Sequence[Statement]) -> str:
-    """Print the range in which all comparisons hold; "" if they have different ranges or none."""
-    ranges = {statement.range for statement in statements if statement.range != Range()}
-    return _range_text(ranges.pop()) if len(ranges) == 1 else ""
+    return with_interval(result, str(quantity.unit))
 
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:
@@ -303,7 +273,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
         return short, f"the interval of {units} holds at {level} only; {deciding}"
-    text = with_interval(result, str(statement.quantity.unit), outward=True)
+    text = with_interval(result, str(statement.quantity.unit))
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
     bounds = f"{'bounds' if bounds_inside[1:] else 'bound'} {' and '.join(bounds_inside)}"
     explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
@@ -338,14 +308,11 @@ def _processes_for_level(count: int, reached: float) -> int:
     return count + math.ceil(math.log2(error / (1 - CONFIDENCE)))
 
 
-def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str:
-    """Print a number with its interval, and with a confidence level below the usual one.
-
-    Papers round the ends to the nearest decimal, as in their sentences; reports round ``outward``.
-    """
+def with_interval(result: Evaluated, unit: str) -> str:
+    """Print a number with its interval, and with a confidence level below the usual one."""
     if isinstance(result, Missing):
         return result.reason
-    parts = printed_parts(result, scale_for(result, unit), outward=outward)
+    parts = printed_parts(result, scale_for(result, unit))
     bounds = f"{NO_BREAK}{parts.bounds}{parts.level}" if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 

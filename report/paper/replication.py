@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -19,7 +19,7 @@ from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import printed_parts, scale_for
 from report.evidence.ceilings import format_bytes
-from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
+from report.evidence.runs import Run, hardware_id, series_name, with_spaces
 from report.paper.claims import first_few, missing_comparisons
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
@@ -85,39 +85,10 @@ def report(
     else:
         tables, drawings, facts = _of_many(original, replicas, measured.values(), reason_numbers)
     claims = _claims_table(original, measured, predict=not no_interval)
-    not_in_paper = [replica for replica in replicas if replica.stored.file not in original.records]
-    main = [rows[id] for id in original.headline if id in rows]
-    tested = [row for row in main if row.measured_claims]
-    rests_on_one = [r for r in measured.values() if r.outcome == "A" and r.deciding_count == 1]
-    # The letters leave out claims that were tested in part or with the paper's own records.
-    quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbances)]
-    no_main_claim = "no main claim of the paper was tested in full on a quiet machine"
-    objections = {
-        f"the paper uses {'these records' if replicas[1:] else 'this record'}": not not_in_paper,
-        no_main_claim: original.headline and not quiet,
-        "other programs disturbed most measurements": all(r.busy for r in replicas),
-    }
-    environments = [stored.record.environment for stored in original.records.values()]
-    machines_of_paper, hosts = {*map(machine_id, environments)}, {*map(hardware_id, environments)}
     untestable = {c.about for id, c in original.findings.claims.items() if id not in rows}
-    facts |= {
-        "paper": original.title,
-        "summary": summary(rows.values(), replicas),
-        "count": str(len(replicas)),
-        "of_paper": original.machines[0].label if original.machines else "",
-        "used": str(len(replicas) - len(not_in_paper) or "none"),
-        "owned": any(replica.machine in machines_of_paper for replica in not_in_paper),
-        "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in not_in_paper),
-        "against": [text for text, is_true in objections.items() if is_true and replicas],
+    facts |= _abstract(original, replicas, rows) | {
         "cells": str(claims.rows),  # The template explains only words that occur in them.
-        "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
         "level": f"{100 * CONFIDENCE:.0f} %",
-        "measured": _shown_in_abstract(original, measured.values(), main),
-        "headline": str(len(original.headline) or ""),
-        "main": str(len(main) or "none"),
-        "tested": str(len(tested) or "none"),
-        "quiet": str(len(quiet) or "none"),
-        "alone": str(len(rests_on_one) or ""),
         "no_interval": no_interval,
         "reasons": reasons,
         "untested": _untested(original, replicas, rows),
@@ -126,10 +97,9 @@ def report(
         "left_out": list(left_out),
         "commands": _commands(replicas),
     }
-    shown_tables = [replace(table, outward=True) for table in (claims, *tables) if table.rows]
     return Findings(
         values={},
-        tables={table.id: table for table in shown_tables},
+        tables={table.id: table for table in (claims, *tables) if table.rows},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
@@ -137,16 +107,45 @@ def report(
     )
 
 
-def _shown_in_abstract(
-    original: Original, rows: Iterable[Row], main: Collection[Row]
-) -> list[tuple[str, str, str]]:
-    """Return title, result and the paper's result of two claims, of ``main`` claims if possible."""
-    shown = []
-    for row in sorted(rows, key=lambda row: (row not in main, -len(row.effects))):
-        if (row in main or row.paper.expected) and row.outcome != "P":
+def _abstract(
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
+) -> dict[str, Any]:
+    """Return the facts of title and abstract.
+
+    ``against`` says why the report is no replication.  ``measured`` has title, result and the
+    paper's result of two claims, of main claims if possible.
+    """
+    new = [replica for replica in replicas if replica.stored.file not in original.records]
+    main = [rows[id] for id in original.headline if id in rows]
+    tested = [row for row in main if row.measured_claims]
+    # The letters leave out claims that were tested in part or with the paper's own records.
+    quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbances)]
+    against = []
+    if replicas and not new:
+        against.append(f"the paper uses {'these records' if replicas[1:] else 'this record'}")
+    if replicas and original.headline and not quiet:
+        against.append("no main claim of the paper was tested in full on a quiet machine")
+    if replicas and all(replica.busy for replica in replicas):
+        against.append("other programs disturbed most measurements")
+    measured = []
+    for row in sorted(rows.values(), key=lambda row: (row not in main, -len(row.effects))):
+        if (row in main or row.paper.expected) and row.outcome not in "NP":
             result = _verdict(row.over_all) + _conditions(row)
-            shown.append((row.paper.title, result, _in_paper(original, row)))
-    return shown[:2]
+            measured.append((row.paper.title, result, _in_paper(original, row)))
+    return {
+        "paper": original.title,
+        "summary": summary(rows.values(), replicas),
+        "count": str(len(replicas)),
+        "of_paper": original.machines[0].label if original.machines else "",
+        "used": str(len(replicas) - len(new) or "none"),
+        "against": against,
+        "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
+        "measured": measured[:2],
+        "headline": str(len(original.headline) or ""),
+        "main": str(len(main) or "none"),
+        "tested": str(len(tested) or "none"),
+        "quiet": str(len(quiet) or "none"),
+    }
 
 
 def _untested(
@@ -158,15 +157,14 @@ def _untested(
     """
     untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
-        row, is_main = rows.get(id), id in original.headline
+        row, main = rows.get(id), " (main)" if id in original.headline else ""
         if row and not row.measured_claims:
             needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
-        elif not row and is_main:
+        elif not row and main:
             needs = [f"about {claim.about}, which no single record tests"]
         else:
             continue
-        titles = untested.setdefault("; ".join(dict.fromkeys(needs)), [])
-        titles.append(f"{claim.title}{' (main)' if is_main else ''}")
+        untested.setdefault("; ".join(dict.fromkeys(needs)), []).append(claim.title + main)
     return untested
 
 
@@ -177,16 +175,16 @@ def _reasons(
 
     Returns the number of the reason by claim and machine, and the reasons with their claims.
     """
-    reason_numbers, claims_by_reason = dict[tuple[str, str], str](), dict[str, list[str]]()
-    for (claim_number, (id, row)), replica in product(enumerate(rows.items(), start=1), replicas):
-        if reason := _reason(original, replica, row):
-            claims_by_reason.setdefault(reason, []).append(str(claim_number))
-            number = [*claims_by_reason].index(reason) + 1
-            reason_numbers[id, replica.label] = str(number)
+    reason_numbers, claims_by_reason = dict[tuple[str, str], str](), dict[str, dict[str, None]]()
+    for claim_number, (id, row) in enumerate(rows.items(), start=1):
+        for replica in replicas:
+            if reason := _reason(original, replica, row):
+                claims_by_reason.setdefault(reason, {})[str(claim_number)] = None
+                reason_number = [*claims_by_reason].index(reason) + 1
+                reason_numbers[id, replica.label] = str(reason_number)
     texts = []
-    for reason_number, (reason, claim_numbers) in enumerate(claims_by_reason.items(), start=1):
-        numbers = [*dict.fromkeys(claim_numbers)]
-        where = f"claim{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+    for reason_number, (reason, claims) in enumerate(claims_by_reason.items(), start=1):
+        where = f"claim{'s' if len(claims) > 1 else ''} {', '.join(claims)}"
         texts.append(f"Reason {reason_number} ({where}): {reason}")
     return reason_numbers, texts
 
@@ -235,17 +233,17 @@ def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
     """List what records lack, grouped by reason; if there are several records, also name them."""
     digests: dict[str, list[str]] = {}
     for replica in replicas:
-        for why, names in _missing_by_reason(replica.stored.record).items():
-            reason = re.sub(r"(\d{4,}) B\b", lambda size: format_bytes(int(size[1])), why)
-            text = f"{', '.join(first_few(names))}: {reason.rstrip('.')}"
+        for reason, names in _missing_by_reason(replica.stored.record).items():
+            with_sizes = re.sub(r"(\d{4,}) B\b", lambda size: format_bytes(int(size[1])), reason)
+            text = f"{', '.join(first_few([*names]))}: {with_sizes.rstrip('.')}"
             digests.setdefault(text, []).append(replica.stored.short_digest)
     if len(replicas) == 1:
         return [*digests]
     return [f"{text} ({', '.join(records)})" for text, records in digests.items()]
 
 
-def _missing_by_reason(record: Record) -> dict[str, list[str]]:
-    """Return the names of a record's missing fields and cases, without repetition, by reason."""
+def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
+    """Return the names of a record's missing fields and cases, in order, by reason."""
     missing: dict[str, dict[str, None]] = {}
     for field, why in record.environment.missing.items():
         if field in _IGNORED_FIELDS:
@@ -262,7 +260,7 @@ def _missing_by_reason(record: Record) -> dict[str, list[str]]:
             factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
             names = missing.setdefault(case.reason or case.status, {})
             names[series_name("case ", factors)] = None
-    return {reason: [*names] for reason, names in missing.items()}
+    return missing
 
 
 def _records(original: Original, replica: Replica) -> str:
@@ -309,29 +307,14 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
 
 
 def _conditions(row: Row) -> str:
-    """Print the cases of a mean, the processes of each case, and how many machines were busy."""
+    """Print the cases over which a mean is taken, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
     disturbances = [*filter(None, row.disturbances)]
-    count = (
-        f"{len(disturbances)} of {len(row.measured_claims)} "
-        if len(row.measured_claims) > 1
-        else ""
-    )
-    busy = f", {count}{disturbances[0]}" if disturbances else ""
-    return f"{cases}{_processes(row.measured_claims)}{busy}"
-
-
-def _processes(claims: Iterable[Claim]) -> str:
-    """Print how many processes measured a case of the claims; "" for claims without samples."""
-    statements = chain.from_iterable(claim.statements for claim in claims)
-    series = chain.from_iterable(statement.sampled for statement in statements)
-    counts = {len(leaf.processes) for leaf in series}
-    if not counts:
-        return ""
-    if len(counts) > 1:
-        return f", {min(counts)} to {max(counts)} processes a case"
-    count = counts.pop()
-    return f", {count} process{'es' if count != 1 else ''} a case"
+    if not disturbances:
+        return cases
+    machines = len(row.measured_claims)
+    count = f"{len(disturbances)} of {machines} " if machines > 1 else ""
+    return f"{cases}, {count}{disturbances[0]}"
 
 
 def _in_paper(original: Original, row: Row) -> str:
@@ -339,8 +322,7 @@ def _in_paper(original: Original, row: Row) -> str:
     names = [machine.label for machine in original.machines if machine.decides(row.paper)]
     text = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
     only_main = original.machines and names == [original.machines[0].label]
-    where = f" on {'; '.join(names)}" if names and not only_main else ""
-    return f"{text}{where}{_processes([row.paper])}"
+    return text if only_main or not names else f"{text} on {'; '.join(names)}"
 
 
 def _agreement(row: Row) -> str:
@@ -366,16 +348,6 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     # The paper's first machine of the same kind, CPU or GPU.
     paper = next((machine for machine in original.machines if machine.about == one.about), one)
     figures, beside = _beside(one, paper)
-    # The report has tables of its own with some of the paper's ids.
-    tables = one.findings.tables.values()
-    of_paper = [replace(t, id=t.id.replace("tbl-", "tbl-paper-", 1)) for t in tables]
-    facts: dict[str, Any] = {
-        "single": True,
-        "where": one.label,
-        "beside": beside,
-        "vectors": [],
-        "tables_of_paper": {t.id: t.id[len("tbl-paper-") :].replace("-", " ") for t in of_paper},
-    }
     by_heading = {"This machine": one}
     for machine in original.machines:
         is_compared = machine is paper or any(machine.decides(row.paper) for row in rows)
@@ -384,12 +356,20 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     table = setup([Run(machine.stored, heading) for heading, machine in by_heading.items()])
     omitted = ("Processes planned", "Samples a case")
     table_rows = [cells for cells in table.rows if cells[0] not in omitted]
-    record_row = ["Record"]
-    for machine in by_heading.values():
-        capability = machine.stored.record.environment.torch.cpu_capability
-        facts["vectors"].append(f"{capability} on {machine.label}")
-        record_row.append(_records(original, machine))
-    return [replace(table, rows=(*table_rows, tuple(record_row))), *of_paper], figures, facts
+    table_rows.append(("Record", *(_records(original, m) for m in by_heading.values())))
+    tables, tables_of_paper = [replace(table, rows=tuple(table_rows))], {}
+    for own in one.findings.tables.values():
+        name = own.id.removeprefix("tbl-")
+        # The report has tables of its own with some of the paper's ids.
+        tables.append(replace(own, id=f"tbl-paper-{name}"))
+        tables_of_paper[f"tbl-paper-{name}"] = name.replace("-", " ")
+    facts = {
+        "single": True,
+        "where": one.label,
+        "beside": beside,
+        "tables_of_paper": tables_of_paper,
+    }
+    return tables, figures, facts
 
 
 def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str, str]]:
@@ -401,31 +381,28 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
     figure = one.findings.shown_figure
     if figure is None:
         return {}, {}
-    columns, paper_title = {one.label: figure.drawing.panels}, f"{paper.label}, paper"
-    paper_figure = paper.findings.figures.get(figure.id)
-    paper_panels = paper_figure.drawing.panels if paper_figure else ()
-    rows = len(figure.drawing.panels)
-    if paper.stored.file != one.stored.file and len(paper_panels) == rows:
-        columns[paper_title] = paper_panels
+    drawing, title = figure.drawing, ""
+    columns, rows = {one.label: drawing.panels}, len(drawing.panels)
+    of_paper = paper.findings.figures.get(figure.id)
+    if of_paper and paper.stored.file != one.stored.file and len(of_paper.drawing.panels) == rows:
+        title = f"{paper.label}, paper"
+        columns[title] = of_paper.drawing.panels
     panels = []
     for panels_of_row in zip(*columns.values(), strict=True):
-        for title, panel in zip(columns, panels_of_row, strict=True):
-            if isinstance(panel, Scaling):  # only the paper explains points without a label
-                labelled = tuple(filter(attrgetter("label"), panel.points))
-                panels.append(replace(panel, title=title, points=labelled))
-            else:
-                panels.append(replace(panel, title=title))
+        for column, panel in zip(columns, panels_of_row, strict=True):
+            titled = replace(panel, title=column)
+            if isinstance(titled, Scaling):  # only the paper explains points without a label
+                titled = replace(titled, points=(*filter(attrgetter("label"), titled.points),))
+            panels.append(titled)
     drawing = replace(
-        figure.drawing,
+        drawing,
         panels=tuple(panels),
         rows=rows,
         wide=True,
-        height=rows * max(figure.drawing.height / figure.drawing.rows, _LEAST_HEIGHT),
+        height=rows * max(drawing.height / drawing.rows, _LEAST_HEIGHT),
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
-    title = paper_title if paper_title in columns else ""
-    facts = {"name": figure.name.replace("-", " "), "paper": title}
-    return {"fig-beside": drawing}, facts
+    return {"fig-beside": drawing}, {"name": figure.name.replace("-", " "), "paper": title}
 
 
 def _of_many(
@@ -441,9 +418,10 @@ def _of_many(
     """
     compared, (machines, cases) = original.compared, _machines(original, replicas)
     count = len({replica.machine for replica in replicas})
+    names = tuple(machine.name for machine in machines)
     figures: dict[str, Drawing] = {}
     if rows:
-        names, cells = tuple(machine.name for machine in machines), []
+        cells = []
         for name in names:
             texts = []
             for row in rows:
@@ -451,7 +429,7 @@ def _of_many(
                 texts.append(row.letters.get(name, "") + number)
             cells.append(tuple(texts))
         numbers = tuple(map(str, range(1, len(rows) + 1)))
-        grid = Grid(names, numbers, (*cells,), "".join(AGREEMENTS), "Claim")
+        grid = Grid(names, numbers, tuple(cells), "".join(AGREEMENTS), "Claim")
         place = f"{__name__}._of_many"
         figures["fig-map"] = Drawing((grid,), wide=True, height=grid.height, place=place)
     known = [machine for machine in machines if not machine.measured.missing]
@@ -459,20 +437,17 @@ def _of_many(
         figures["fig-effects"] = replace(drawing_of(known, (), compared), wide=True)
     environments = {replica.label: replica.stored.record.environment for replica in replicas}
     hosts = list[_Cells]()
-    for machine in machines:
-        host = properties(environments[machine.name])
-        cells_of_host = {name: host[name] for name in _HOST_PROPERTIES}
-        hosts.append({"Machine": machine.name, **cells_of_host})
+    for name in names:
+        host = properties(environments[name])
+        hosts.append({"Machine": name} | {key: host[key] for key in _HOST_PROPERTIES})
     facts = {
         "single": False,
-        "vectors": [],
         "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
         "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
         "ends": [machine.name for machine in (*known[:1], *known[-1:])],
-        "unidentified": any(isinstance(host["Identity"], Missing) for host in hosts),
     }
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     return [table, table_of("tbl-hosts", hosts, wide=True)], figures, facts
@@ -503,7 +478,7 @@ def _next_machine(row: Row) -> str:
     if not ends:
         return ""
     estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
-    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit), outward=True)
+    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit))
     return f"{parts.bounds}{parts.after}"
 
 

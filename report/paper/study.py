@@ -48,6 +48,9 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
     "": "all data of the paper",
 }
 
+#: Field of ``Findings`` → prefix of its ids.
+_ID_PREFIXES: Final = {"tables": "tbl-", "figures": "fig-", "claims": ""}
+
 #: Value of a part without a subject.
 _NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
 #: Reason for a claim without comparisons.
@@ -60,7 +63,8 @@ class _Declared:
     """A function of the subject of ``part``; templates print its result by the ``id``.
 
     Claims have a ``title`` and ``numbers``, the ids of the values that they decide; tables and
-    figures have layout ``options``.  ``key`` marks the figure that lists of papers show.
+    figures have layout ``options``.  ``key`` marks the figure that lists of papers show.  The
+    function of ``many`` values returns a mapping from id to quantity.
     """
 
     part: Part[Any]
@@ -70,6 +74,7 @@ class _Declared:
     title: str = ""
     numbers: tuple[str, ...] = ()
     key: bool = False
+    many: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -90,7 +95,7 @@ class Part(Generic[Subject]):
 
     def value(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare a number of the text."""
-        return self._decorator("values", _id_with_underscores, style=style)
+        return self._decorator("values", style=style)
 
     def values(
         self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
@@ -104,11 +109,11 @@ class Part(Generic[Subject]):
 
         The part must have a subject in every paper, since only the function knows the ids.
         """
-        return self._decorator("values", _qualified_name, style=style)
+        return self._decorator("values", style=style, many=True)
 
     def text(self) -> Callable[[Function], Function]:
         """Declare words, such as the name of a machine; they are empty without a subject."""
-        return self._decorator("texts", _id_with_underscores)
+        return self._decorator("texts")
 
     def texts(self, **functions: Callable[[Subject], Any]) -> None:
         """Declare words by id, for functions with other names, such as methods of the subject."""
@@ -122,7 +127,7 @@ class Part(Generic[Subject]):
         that the claim decides; an abstract may print only values that claims of its headline
         decide.  Without a subject the claim is not measured.
         """
-        return self._decorator("claims", _id_with_hyphens, title=title, numbers=numbers)
+        return self._decorator("claims", title=title, numbers=numbers)
 
     def table(
         self,
@@ -135,14 +140,10 @@ class Part(Generic[Subject]):
 
         A heading may end with the unit in which its numbers are printed: ``Time (µs)``.
         ``name`` replaces the name of the function in the id.  ``digits`` maps headings to
-        significant digits, for columns whose numbers have no interval.
+        significant digits, for columns whose numbers have no interval.  The function may also
+        return a finished ``Table`` with its id, or None.
         """
-        options = {"wide": wide, "digits": digits}
-        return self._decorator("tables", partial(_id_with_prefix, "tbl-", name), options=options)
-
-    def shared_table(self) -> Callable[[Function], Function]:
-        """Declare a function that returns a finished ``Table`` with its id, or None."""
-        return self._decorator("tables", _qualified_name)
+        return self._decorator("tables", name, options={"wide": wide, "digits": digits})
 
     def figure(
         self, name: str = "", *, key: bool = False, **size: Any
@@ -152,23 +153,24 @@ class Part(Generic[Subject]):
         ``name`` replaces the name of the function in the id.  Lists of papers show the ``key``
         figure.
         """
-        return self._decorator(
-            "figures", partial(_id_with_prefix, "fig-", name), key=key, options=size
-        )
+        return self._decorator("figures", name, key=key, options=size)
 
     def _decorator(
-        self, section: str, id_of: Callable[[Callable[..., Any]], str], **fields: Any
+        self, section: str, name: str = "", **fields: Any
     ) -> Callable[[Function], Function]:
-        """Return a decorator that declares a function in a ``section`` of ``Findings``."""
+        """Return a decorator that declares a function, by its own name unless ``name`` is given."""
 
         def decorator(function: Function) -> Function:
-            self._add(section, id_of(function), function, **fields)
+            # The function of the value ``from`` is called ``from_``.
+            self._add(section, name or function.__name__.strip("_"), function, **fields)
             return function
 
         return decorator
 
-    def _add(self, section: str, id: str, function: Callable[..., Any], **fields: Any) -> None:
-        """Add a declaration; raise ``StudyError`` for an id that is declared already."""
+    def _add(self, section: str, name: str, function: Callable[..., Any], **fields: Any) -> None:
+        """Declare a function in a ``section`` of ``Findings``; refuse an id that is declared."""
+        prefix = _ID_PREFIXES.get(section)
+        id = name if prefix is None else prefix + name.replace("_", "-")
         declarations = self._declarations.setdefault(section, {})
         if id in declarations:
             raise _duplicate_error(id)
@@ -261,7 +263,8 @@ class Study(Part[Data]):
         figures, key_figure = {}, ""
         for item, panels in self._results("figures", data, (), kind):
             key_figure = item.id if item.key else key_figure
-            drawing = Drawing(tuple(panels), place=_qualified_name(item.function), **item.options)
+            place = f"{item.function.__module__}.{item.function.__name__}"
+            drawing = Drawing(tuple(panels), place=place, **item.options)
             if drawing.panels:
                 figures[item.id] = Figure(item.id, drawing)
         texts = {item.id: text for item, text in self._results("texts", data, "", kind)}
@@ -294,12 +297,12 @@ class Study(Part[Data]):
         """Evaluate values; raise ``StudyError`` for a mapping on a part without a subject."""
         values: dict[str, Value] = {}
         for item, result in self._results("values", data, _NO_RUN, kind):
-            if result is _NO_RUN and "." in item.id:  # only ids of mappings contain a point
+            if item.many and result is _NO_RUN:
                 raise StudyError(
                     f"{item.id} declares a mapping on {item.part.name}, which these data lack; "
                     "declare its values one by one."
                 )
-            quantities = result if isinstance(result, Mapping) else {item.id: result}
+            quantities = result if item.many else {item.id: result}
             for id, quantity in quantities.items():
                 if id in values:
                     raise _duplicate_error(id)
@@ -334,24 +337,6 @@ class Study(Part[Data]):
 
 def _constant(quantity: Quantity, data: Any) -> Quantity:
     return quantity
-
-
-def _id_with_underscores(function: Callable[..., Any]) -> str:
-    # The function of the value ``from`` is called ``from_``.
-    return function.__name__.strip("_")
-
-
-def _id_with_hyphens(function: Callable[..., Any]) -> str:
-    return _id_with_underscores(function).replace("_", "-")
-
-
-def _id_with_prefix(prefix: str, name: str, function: Callable[..., Any]) -> str:
-    return f"{prefix}{name or _id_with_hyphens(function)}"
-
-
-def _qualified_name(function: Callable[..., Any]) -> str:
-    """Return module and name of a function, which identify results that templates do not name."""
-    return f"{function.__module__}.{function.__name__}"
 
 
 def _duplicate_error(id: str) -> StudyError:

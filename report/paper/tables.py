@@ -75,15 +75,15 @@ class Column:
         """True if the column holds numbers, which are set flush right."""
         return self.unit != ""
 
-    def text(self, cell: TableCell, *, outward: bool = False) -> str:
-        """Print a cell as plain text; round ends of intervals ``outward``, or to the nearest."""
+    def text(self, cell: TableCell) -> str:
+        """Print a cell as plain text."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
             return cell
         if self.digits and not isinstance(cell, Estimate):
             return plain(float(cell * self.scale.factor), self.digits)
-        parts = printed_parts(cell, self.scale, outward=outward)
+        parts = printed_parts(cell, self.scale)
         return f"{parts.number} {parts.bounds}".rstrip()
 
 
@@ -91,8 +91,7 @@ class Column:
 class Table:
     """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
-    Caption and notes are plain text without markup.  ``outward``: ends of intervals are rounded
-    outward, as in reports.
+    Caption and notes are plain text without markup.
     """
 
     id: str
@@ -102,7 +101,6 @@ class Table:
     sources: tuple[str, ...] = ()
     wide: bool = False
     caption: str = ""
-    outward: bool = False
 
     def __post_init__(self) -> None:
         if not self.id.startswith("tbl-"):
@@ -125,7 +123,7 @@ class Table:
             texts = []
             for column, cell in zip(self.columns, row, strict=True):
                 mark = marks[cell.reason] if isinstance(cell, Missing) else ""
-                texts.append((column.text(cell, outward=self.outward), mark))
+                texts.append((column.text(cell), mark))
             rows.append(texts)
         return rows
 

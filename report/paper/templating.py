@@ -80,9 +80,8 @@ class PrintedNumber(str):
         text = value.form(form)
         number = super().__new__(cls, text)
         number._mark = Mark(text, rounding=value.rounding(form), value=value.id)
-        if not form:
-            for other_form in FORMS:
-                setattr(number, other_form, cls(value, other_form))
+        for other_form in () if form else FORMS:
+            setattr(number, other_form, cls(value, other_form))
         return number
 
 

@@ -425,7 +425,7 @@ _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "De
                    "Identity")  # fmt: skip
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     """Tabulate the machines of the runs that sentences name, with both sessions on the GPU."""
     sessions = {"main": p.gpu, "earlier": p.earlier}

@@ -380,7 +380,7 @@ def times_in_each_run(run: Run) -> Iterator[Mapping[str, Content]]:
 _OMITTED_ROWS: Final = ("Device", "Identity", "Vector extensions", "Memory", "Caches", "Arithmetic")
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     """Tabulate the machines; the label of a run has the time when it began instead of a key."""
     labelled_runs = []

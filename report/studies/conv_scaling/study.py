@@ -433,7 +433,7 @@ _OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions
                    "Processes planned", "Samples a case", "Arithmetic")  # fmt: skip
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     """Describe a run on each machine of the main text."""
     table = setup([run for run in (p.counted, p.second, p.zen4, p.xeon, p.gpu) if run])

@@ -367,12 +367,12 @@ def account(p: Paper) -> Iterator[Mapping[str, Content]]:
     return (dict(zip(headings, row, strict=True)) for row in source.ACCOUNT)
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     return setup([run for run in p.runs if not run.on_gpu] or p.runs)
 
 
-@study.shared_table()
+@study.table()
 def machines_with_gpu(p: Paper) -> Table | None:
     on_gpus = [run for run in p.runs if run.on_gpu]
     return replace(setup(on_gpus), id="tbl-gpus") if 0 < len(on_gpus) < len(p.runs) else None

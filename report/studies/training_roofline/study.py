@@ -381,7 +381,7 @@ def intensity(s: Source) -> Iterator[Mapping[str, Content]]:
         }
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     return setup(tuple(run for run in (p.cpu, p.gpu) if run))
 

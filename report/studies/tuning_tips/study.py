@@ -194,6 +194,6 @@ earlier.table("earlier", wide=True)(results.speedup_rows)
 both_cores.table("both-cores", wide=True)(results.speedup_rows)
 
 
-@study.shared_table()
+@study.table()
 def machines(p: Paper) -> Table:
     return setup(p.runs)
