@@ -128,8 +128,9 @@ def _extremes_text(statements: Sequence[Statement]) -> str:
 
 def disturbance(claim: Claim) -> str:
     """Say whether all or some series of a claim have disturbed processes only; "" if none has."""
-    series = chain.from_iterable(statement.sampled for statement in claim.statements)
-    disturbed = [all(process.disturbed for process in leaf.processes) for leaf in series]
+    disturbed = list[bool]()
+    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
+        disturbed.append(all(process.disturbed for process in series.processes))
     if not claim.measured_count or not any(disturbed):
         return ""
     return "on a busy machine" if all(disturbed) else "some cases on a busy machine"

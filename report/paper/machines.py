@@ -7,7 +7,6 @@ rates are tabulated.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -121,14 +120,9 @@ def _sampling(stored: Stored) -> dict[str, TableCell]:
 
 
 def disturbed_count(records: Sequence[Record]) -> TableCell:
-    """Print the share of disturbed timings, ``3 of 120``; of all rounds if none was monitored."""
-    if counts := gates.count_disturbed(records):
-        return "{} of {}".format(*counts)
-    rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
-    disturbed = sum(round_.disturbance is not None for round_ in rounds)
-    if disturbed:
-        return f"{disturbed:,} of {len(rounds):,}, none timed"
-    return Missing("not monitored")
+    """Print the share of disturbed timings, such as ``3 of 120``."""
+    counts = gates.count_disturbed(records)
+    return "{} of {}".format(*counts) if counts else Missing("not monitored")
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
@@ -194,8 +188,7 @@ def with_all_machines(
     by_machine: dict[str, Stored] = {}
     for stored in (*detailed.records, *everything.records):
         by_machine.setdefault(machine_id(stored.record.environment), stored)
-    records = tuple(by_machine.values())
-    machines = []
+    records, machines = tuple(by_machine.values()), []
     for stored, label in zip(records, device_labels(records), strict=True):
         key, day = stored.record.environment.key, stored.record.started[:10]
         name = label.replace(f"({key})", f"(run of {day})")
@@ -205,29 +198,30 @@ def with_all_machines(
     detailed_files = {stored.file for stored in detailed.records}
     in_detail = [machine for machine in machines if machine.file in detailed_files]
     first_file, *other_files = (machine.file for machine in machines)
-    values, compared = {}, dict[str, Any]()
+    quantities: dict[str, Quantity] = {}
     counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
-        count = exact("records of the paper", "1", len(group), first_file, tuple(other_files))
-        values[id] = declare(id, count)
+        name = "records of the paper"
+        quantities[id] = exact(name, "1", len(group), first_file, tuple(other_files))
+    compared: dict[str, Any] = {
+        "left_out": len(known) > MOST_DRAWN,
+        "ordered": len(known) >= _FEWEST_IN_SENTENCE,
+        "detailed": [markdown(machine.name) for machine in in_detail],
+    }
     extremes = {"highest": known[0], "lowest": known[-1]} if known else {}
     for extreme, machine in extremes.items():
-        values[f"machines_{extreme}"] = declare(f"machines_{extreme}", machine.measured)
+        quantities[f"machines_{extreme}"] = machine.measured
         compared[extreme] = markdown(machine.name)
-    compared["left_out"] = len(known) > MOST_DRAWN
-    compared["ordered"] = len(known) >= _FEWEST_IN_SENTENCE
-    compared["detailed"] = [markdown(machine.name) for machine in in_detail]
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
-    table = replace(table, sources=everything.files)
-    figures = {}
+    figures = {**findings.figures}
     if len(known) >= _FEWEST_DRAWN:
         drawing = drawing_of(known, in_detail, comparison)
         figures["fig-machines"] = Figure("fig-machines", drawing)
     return replace(
         findings,
-        values={**findings.values, **values},
-        tables={**findings.tables, table.id: table},
-        figures={**findings.figures, **figures},
+        values={**findings.values, **{id: declare(id, q) for id, q in quantities.items()}},
+        tables={**findings.tables, table.id: replace(table, sources=everything.files)},
+        figures=figures,
         facts={**findings.facts, "comparison": compared},
     )
 

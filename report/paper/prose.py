@@ -179,8 +179,9 @@ def faults(
                 around = before + text[start : end + _CONTEXT_LENGTH]
                 yield _typed_fault(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
         printed = _UNPRINTED.sub("", text) if kind == "math" else text
-        for mark in MARK.finditer(printed):
-            yield from _faults_at(mark, kind, printed, marks)
+        for match in MARK.finditer(printed):
+            if why := _fault_at(match, kind, printed, marks):
+                yield Fault(why, line=mark_of(match[0], marks).line)
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
@@ -191,16 +192,14 @@ def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
     """
     if fault.line:
         return fault.line
-    if fault.number not in source:
-        for text, line in typed:
-            if fault.number in text:
-                return line
-    words = {*re.findall(r"\w+", fault.around)}
-    weights = []
-    for line_text in source.split("\n"):
-        common = words.intersection(re.findall(r"\w+", line_text))
-        weights.append((fault.number in line_text, len(common)))
-    return weights.index(max(weights)) + 1
+    for text, line in typed:
+        if fault.number in text and fault.number not in source:
+            return line
+    words, likeness = {*re.findall(r"\w+", fault.around)}, []
+    for text in source.split("\n"):
+        common = words.intersection(re.findall(r"\w+", text))
+        likeness.append((fault.number in text, len(common)))
+    return likeness.index(max(likeness)) + 1
 
 
 def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
@@ -234,38 +233,25 @@ def _typed_fault(number: str, around: str, word: str = "") -> Fault:
     return Fault(f"the number {shown} is typed into the prose", around, number)
 
 
-def _faults_at(
-    match: re.Match[str], kind: str, text: str, marks: Sequence[Mark]
-) -> Iterator[Fault]:
-    """Yield a fault if the ``text`` around the mark at ``match`` changes how its number reads."""
+def _fault_at(match: re.Match[str], kind: str, text: str, marks: Sequence[Mark]) -> str:
+    """Say how the ``text`` around the mark at ``match`` changes its number; "" if it does not."""
     mark, (start, end) = mark_of(match[0], marks), match.span()
     before, after = text[max(0, start - _CONTEXT_LENGTH) : start], text[end : end + _CONTEXT_LENGTH]
     where, unsafe = _OUTSIDE_PARAGRAPHS.get(kind, ("", _NO_MATCH))
+    cannot_print = unsafe.search(mark.text) is not None
     if kind == "math" and mark.value:
         cannot_print = mark.shown != mark.text  # a link
-    else:
-        cannot_print = unsafe.search(mark.text) is not None
     if cannot_print:
         form = "math" if kind == "math" else "plain"
-        yield Fault(f"{where} cannot print {mark.shown}; write .{form} of a value", line=mark.line)
-    elif kind == "words" and (bound := _wrong_bound(before, mark)):
-        yield Fault(bound, line=mark.line)
-    elif _reads_differently(kind, before, after, mark, marks):
+        return f"{where} cannot print {mark.shown}; write .{form} of a value"
+    words = _BOUND.search(before) if kind == "words" else None
+    if words and mark.rounding not in ("exact", "up" if words["upper"] else "down"):
+        side, form = ("up", "up_to") if words["upper"] else ("down", "from")
+        return f"a number after «{words[1]}» must be rounded {side}; write .{form} of the value"
+    if _reads_differently(kind, before, after, mark, marks):
         beside = MARK.sub("…", f"{before[-9:]}{mark.shown}{after[:9]}").strip()
-        why = f"the number {mark.shown} reads as another one in «{beside}»; write words around it"
-        yield Fault(why, line=mark.line)
-
-
-def _wrong_bound(before: str, mark: Mark) -> str:
-    """Return a message if the words ``before`` a number do not fit the direction of its rounding.
-
-    A number after "at most" must be rounded up, a number after "at least" must be rounded down.
-    """
-    words = _BOUND.search(before)
-    if not words or mark.rounding in ("exact", "up" if words["upper"] else "down"):
-        return ""
-    side, form = ("up", "up_to") if words["upper"] else ("down", "from")
-    return f"a number after «{words[1]}» must be rounded {side}; write .{form} of the value"
+        return f"the number {mark.shown} reads as another one in «{beside}»; write words around it"
+    return ""
 
 
 def _reads_differently(

@@ -439,7 +439,7 @@ def _of_many(
     hosts = list[_Cells]()
     for name in names:
         host = properties(environments[name])
-        hosts.append({"Machine": name} | {key: host[key] for key in _HOST_PROPERTIES})
+        hosts.append({"Machine": name, **{key: host[key] for key in _HOST_PROPERTIES}})
     facts = {
         "single": False,
         "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
