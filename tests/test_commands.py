@@ -270,7 +270,7 @@ def test_numbers_outside_their_interval_are_reported_first() -> None:
     assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
     first, *others = moved_numbers(STUDY, old, new)
     assert "5 pinned numbers differ with other records, 4 outside" in first
-    assert others[0] == f"{STUDY}: value b: number 2.1 (pinned 1.5)."
+    assert others[0] == f"{STUDY}: value b: number 2.1 (pinned: number 1.5)."
     assert others[3].startswith(f"{STUDY}: value e is gone: ")
     nearly_equal = numbers("r", a=(1.50000001, interval), c=(7, None))
     assert moves(numbers("r", a=(1.5, interval), c=(7, None)), nearly_equal) == []

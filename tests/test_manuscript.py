@@ -73,9 +73,9 @@ def test_a_mapping_declares_distinct_values_and_needs_its_part() -> None:
     study.part("source").mapping("percent")(share_of)
     share = study.findings(inputs_of("conv_scaling")).values["share"]
     assert (share.id, share.number, share.style) == ("share", 0.75, "percent")
-    study.constants(share=exact("share", "1", 1))
+    study.values(share=exact("share", "1", 1))
     with pytest.raises(StudyError, match="declares share twice"):
-        study.constants(share=exact("share", "1", 2))
+        study.values(share=exact("share", "1", 2))
     with pytest.raises(StudyError, match="declares share twice"):
         study.findings(inputs_of("conv_scaling"))
     study = study_with_source()

@@ -97,8 +97,7 @@ def measured_text(statements: Sequence[Statement]) -> str:
         exact = first.range.low == first.range.high
         return _number_text(first.quantity) + (f" ({first.quantity.symbol})" if exact else "")
     counts = Counter(map(verdict_of, statements))
-    holding = "all" if counts["supported"] == count else f"{counts['supported']} of"
-    tally = f"{holding} {count} hold"
+    tally = f"{counts['supported']} of {count} hold"
     tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
     tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
     return f"{tally}: {_extremes_text(statements)}".rstrip(": ")
@@ -118,9 +117,11 @@ def _extremes_text(statements: Sequence[Statement]) -> str:
     texts = []
     for range, numbers in groups.items():
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
-        names = [*dict.fromkeys(name for _, _, name in numbers)]
         text = f"{low} ({smallest}) to {high} ({largest})"
+        if smallest == largest:
+            text = f"{low} to {high} ({smallest})"
         if low == high:
+            names = [*dict.fromkeys(name for _, _, name in numbers)]
             text = f"{low} ({'; '.join(first_few(names))})"
         texts.append(text if len(groups) == 1 else f"{text}, expected {_range_text(range)}")
     return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""

@@ -216,15 +216,14 @@ def attributions(stored: Iterable[StoredImport]) -> tuple[dict[str, Any], ...]:
     ``line`` names the devices of an origin and its author, for lists of machines.
     """
     names = ("author", "licence", "address", "commit", "instrument")
-    models_by_origin: dict[tuple[str | None, ...], list[str]] = {}
+    credits: dict[tuple[str | None, ...], dict[str, Any]] = {}
     for item in stored:
         origin = attrgetter(*names)(item.record.origin)
-        models_by_origin.setdefault(origin, []).append(item.record.environment.model)
-    credits = []
-    for origin, device_models in models_by_origin.items():
-        fields: dict[str, Any] = dict(zip(names, origin, strict=True))
-        devices = fields["devices"] = list(dict.fromkeys(device_models))
-        fields["files"] = len(device_models)
-        fields["line"] = f"{', '.join(devices)}: measured by {origin[0]}, licence {origin[1]}"
-        credits.append(fields)
-    return tuple(credits)
+        first = {**dict(zip(names, origin, strict=True)), "devices": [], "files": 0}
+        credit = credits.setdefault(origin, first)
+        credit["files"] += 1
+        if item.record.environment.model not in credit["devices"]:
+            credit["devices"].append(item.record.environment.model)
+        line = f"measured by {credit['author']}, licence {credit['licence']}"
+        credit["line"] = f"{', '.join(credit['devices'])}: {line}"
+    return tuple(credits.values())

@@ -21,7 +21,7 @@ from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
 from report.paper.prose import MARK, Fault, faults, line_of, mark_of, read_printed
-from report.paper.templating import ANCHORS, Page, PrintedNumber, for_template, paper_environment
+from report.paper.templating import ANCHOR, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
 
 #: Folder of texts that every paper needs: ``opening.qmd.j2`` names edited records and records
@@ -93,11 +93,11 @@ def render_manuscript(
     body = opening + text.removeprefix(front) + ending
     if front and "byline" in origin:
         front = front.removesuffix("---\n") + f"subtitle: {origin['byline']}\n---\n"
-    front = ANCHORS.sub("", front)
-    _check_printed(front, ANCHORS.sub("", body), page, source)
+    front = ANCHOR.sub("", front)
+    _check_printed(front, body, page, source)
     _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    text = visible(page.resolve_marks(front + page.write_anchors(body)))
+    text = visible(page.resolve_marks(front + page.with_first_anchors(body)))
     return Manuscript(text, captioned, tuple(page.unsupported))
 
 
@@ -140,7 +140,7 @@ def _fields(front: str) -> Mapping[str, Any]:
 
 def _check_printed(front: str, body: str, page: Page, source: str) -> None:
     """Raise ``TemplateError`` if a number is typed, or reads differently beside other text."""
-    texts = [body, *(ANCHORS.sub("", text) for text in page.outside_body)]
+    texts = [body, *page.outside_body]
     names, printed = read_printed(front, texts, page.template)
     try:
         problems = [*faults([front, *texts], printed, names, page.marks)]

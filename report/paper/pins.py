@@ -93,32 +93,24 @@ class Move(NamedTuple):
             return old is not new
         return not (low <= new <= high or _same(old, new))
 
-    def _changed_fields(self) -> list[str]:
-        old, new = self.pinned or {}, self.now or {}
-        fields = dict.fromkeys((*new, *old))
-        return [field for field in fields if not _same(old.get(field), new.get(field))]
-
     @property
     def sides(self) -> tuple[str, str]:
         """Changed fields as pinned, and as they are now; "" if the item is absent."""
-        fields, texts = self._changed_fields(), []
-        for item in (self.pinned or {}, self.now or {}):
-            contents = [f"{field} {_json(item[field])}" for field in fields if field in item]
+        old, new = self.pinned or {}, self.now or {}
+        changed = [field for field in {**new, **old} if not _same(old.get(field), new.get(field))]
+        texts = []
+        for item in (old, new):
+            contents = [f"{field} {_json(item[field])}" for field in changed if field in item]
             texts.append(", ".join(contents))
         return texts[0], texts[1]
 
     @property
     def sentence(self) -> str:
-        """Description of the item, with the new and the pinned content of each changed field."""
-        item = f"{KINDS[self.kind]} {self.name}"
+        """Description of the item, with the new and the pinned content of its changed fields."""
+        item, (pinned, now) = f"{KINDS[self.kind]} {self.name}", self.sides
         if self.pinned is None or self.now is None:
-            content = _json(self.pinned or self.now)
-            return f"{item} is {'new' if self.pinned is None else 'gone'}: {content}."
-        changes = []
-        for field in self._changed_fields():
-            new, old = self.now.get(field), self.pinned.get(field)
-            changes.append(f"{field} {_json(new)} (pinned {_json(old)})")
-        return f"{item}: {', '.join(changes)}."
+            return f"{item} is {'new' if self.pinned is None else 'gone'}: {pinned or now}."
+        return f"{item}: {now} (pinned: {pinned})."
 
 
 def pins_of(findings: Findings, records: Iterable[str]) -> Pins:

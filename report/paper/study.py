@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -60,7 +59,7 @@ _NO_COMPARISON: Final = Statement(absent("no run", "1", NO_CASES), Range())
 
 @dataclass(frozen=True)
 class _Declared:
-    """A function of the subject of ``part``; templates print its result by the ``id``.
+    """A quantity, or a function of the subject of ``part``; templates print it by the ``id``.
 
     Claims have a ``title`` and ``numbers``, the ids of the values that they decide; tables and
     figures have layout ``options``.  ``key`` marks the figure that lists of papers show.  The
@@ -69,7 +68,7 @@ class _Declared:
 
     part: Part[Any]
     id: str
-    function: Callable[[Any], Any]
+    content: Any
     style: Style | None = None
     title: str = ""
     numbers: tuple[str, ...] = ()
@@ -98,11 +97,11 @@ class Part(Generic[Subject]):
         return self._decorator("values", style=style)
 
     def values(
-        self, style: Style | None = None, /, **functions: Callable[[Subject], Quantity]
+        self, style: Style | None = None, /, **declared: Quantity | Callable[[Subject], Quantity]
     ) -> None:
-        """Declare numbers by id, for functions with other names, such as methods of the subject."""
-        for id, function in functions.items():
-            self._add("values", id, function, style=style)
+        """Declare numbers by id: quantities, or functions with other names, such as methods."""
+        for id, content in declared.items():
+            self._add("values", id, content, style=style)
 
     def mapping(self, style: Style | None = None) -> Callable[[Function], Function]:
         """Declare all numbers of the mapping (id → quantity) that a function returns.
@@ -167,14 +166,14 @@ class Part(Generic[Subject]):
 
         return decorator
 
-    def _add(self, section: str, name: str, function: Callable[..., Any], **fields: Any) -> None:
-        """Declare a function in a ``section`` of ``Findings``; refuse an id that is declared."""
+    def _add(self, section: str, name: str, content: Any, **fields: Any) -> None:
+        """Declare content of a ``section`` of ``Findings``; refuse an id that is declared."""
         prefix = _ID_PREFIXES.get(section)
         id = name if prefix is None else prefix + name.replace("_", "-")
         declarations = self._declarations.setdefault(section, {})
         if id in declarations:
             raise _duplicate_error(id)
-        declarations[id] = _Declared(self, id, function, **fields)
+        declarations[id] = _Declared(self, id, content, **fields)
 
 
 def _no_items(data: Any) -> tuple[()]:
@@ -217,12 +216,7 @@ class Study(Part[Data]):
         part = Part[Any](name, "pair", self._declarations)
         for id in ids:
             value = self._declarations["values"][id]
-            part._add("values", f"{name}_{id}", value.function, style=value.style)
-
-    def constants(self, style: Style | None = None, /, **quantities: Quantity) -> None:
-        """Declare numbers that follow from theory alone."""
-        for id, quantity in quantities.items():
-            self._add("values", id, partial(_constant, quantity), style=style)
+            part._add("values", f"{name}_{id}", value.content, style=value.style)
 
     def findings(self, everything: Inputs) -> Findings:
         """Evaluate all declarations on the records that have a role in the paper.
@@ -263,7 +257,7 @@ class Study(Part[Data]):
         figures, key_figure = {}, ""
         for item, panels in self._results("figures", data, (), kind):
             key_figure = item.id if item.key else key_figure
-            place = f"{item.function.__module__}.{item.function.__name__}"
+            place = f"{item.content.__module__}.{item.content.__name__}"
             drawing = Drawing(tuple(panels), place=place, **item.options)
             if drawing.panels:
                 figures[item.id] = Figure(item.id, drawing)
@@ -291,7 +285,10 @@ class Study(Part[Data]):
         for item in self._declarations.get(section, {}).values():
             if kind in ("", item.part.kind):
                 subject = getattr(data, item.part.name) if item.part.name else data
-                yield item, without_subject if subject is None else item.function(subject)
+                if subject is None:
+                    yield item, without_subject
+                else:
+                    yield item, item.content(subject) if callable(item.content) else item.content
 
     def _values(self, data: Data, inputs: Inputs, kind: str) -> dict[str, Value]:
         """Evaluate values; raise ``StudyError`` for a mapping on a part without a subject."""
@@ -333,10 +330,6 @@ class Study(Part[Data]):
                 numbers=item.numbers,
             )
         return claims
-
-
-def _constant(quantity: Quantity, data: Any) -> Quantity:
-    return quantity
 
 
 def _duplicate_error(id: str) -> StudyError:

@@ -102,10 +102,6 @@ class Table:
     wide: bool = False
     caption: str = ""
 
-    def __post_init__(self) -> None:
-        if not self.id.startswith("tbl-"):
-            raise ValueError(f"table {self.id}: the id of a table starts with tbl-")
-
     @property
     def marks(self) -> dict[str, str]:
         """Reason of missing cells → letter of its note; z is followed by aa."""

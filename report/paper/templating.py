@@ -1,20 +1,6 @@
 """Jinja environment for templates of papers: it prints a study's findings and computes nothing.
 
-Its tags, which ``docs/adding-a-study.md`` explains:
-
-``{% table "tbl-x" %}caption{% endtable %}``
-    A table with its caption.
-``{% figure "fig-x" %}caption{% alt %}alternative text{% endfigure %}``
-    A figure with its caption and alternative text.
-``{% claims "tbl-claims" %}id: sentence, one claim per line{% endclaims %}``
-    A table of claims in the author's words, with their verdicts.
-``{% holds "id" %}sentence{% else %}opposite{% undecided %}neither{% endholds %}``
-    The text that fits the verdict of a claim.  If none fits, the first text is marked and the build
-    warns.  The first text of a claim in the document gets the id ``claim-ID``.
-``{% known %}sentences, tables, figures{% endknown %}``
-    The block, unless one of its values, tables or figures is missing.
-``{% unmeasured "gpu", subject="tiled" %}sentence{% endunmeasured %}``
-    The sentence, while the project's data have no such case; afterwards the build warns.
+``docs/adding-a-study.md`` explains its tags, which are methods of ``PaperTags``.
 
 A template cannot change data or read attributes with an underscore, so reviewers of a contribution
 need to read only Python code.  While a template is rendered, each text of the study is one private
@@ -54,12 +40,11 @@ _PARTS: Final = {"figure": ("alt",), "holds": ("else", "undecided")}
 _SAFE_CALLS: Final = ("get", "items", "keys", "values")
 _OPPOSITE_VERDICT: Final = {"supported": "refuted", "refuted": "supported"}
 _END_TAG: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)\s*)%\}")
-#: Anchor of the first claim: a private character, other than a mark, before the claim's text.
-_FIRST_ANCHOR: Final = 0xE000
-ANCHORS: Final = re.compile("[\ue000-\uf8ff]")
+#: Anchor before the text of a claim, to which lists of claims link.
+ANCHOR: Final = re.compile(r"\[\]\{#claim-[^}]*\}")
 #: Beginning of a text that is part of a paragraph, not a block such as a list or a table.
-_IN_PARAGRAPH: Final = re.compile(rf"[\w\[“*@{MARKS}]")
-#: Beginning of a printed value that is missing.
+_IN_PARAGRAPH: Final = re.compile(rf"(?!{ANCHOR.pattern})[\w\[“*@{MARKS}]")
+#: Beginning of a printed value that is missing, and text of a table or figure that is.
 _MISSING_VALUE: Final = f"[{NOT_MEASURED}](#v-"
 
 
@@ -106,8 +91,8 @@ class Page:
     outside_body: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines in the template.
     typed_texts: list[tuple[str, int]] = field(default_factory=list)
-    #: True for each open ``known`` block in which a table or figure is missing.
-    block_lacks_item: list[bool] = field(default_factory=list)
+    #: Number of open ``known`` blocks.
+    open_blocks: int = 0
 
     def mark(self, text: str) -> str:
         """Return the private character that stands for ``text`` until the template is rendered."""
@@ -120,14 +105,13 @@ class Page:
         words = text.lstrip()
         if not _IN_PARAGRAPH.match(words):
             return text
-        space = text[: len(text) - len(words)]
-        return space + chr(_FIRST_ANCHOR + list(self.claims).index(id)) + words
+        return f"{text[: len(text) - len(words)]}[]{{#claim-{id}}}{words}"
 
-    def write_anchors(self, text: str) -> str:
-        """Write the first anchor of each claim as an id, and drop its other anchors."""
-        for anchor in dict.fromkeys(ANCHORS.findall(text)):
-            id = list(self.claims)[ord(anchor) - _FIRST_ANCHOR]
-            text = text.replace(anchor, f"[]{{#claim-{id}}}", 1).replace(anchor, "")
+    def with_first_anchors(self, text: str) -> str:
+        """Keep only the first anchor of each claim."""
+        for anchor in dict.fromkeys(ANCHOR.findall(text)):
+            before, _, after = text.partition(anchor)
+            text = f"{before}{anchor}{after.replace(anchor, '')}"
         return text
 
     def resolve_marks(self, text: str) -> str:
@@ -144,21 +128,18 @@ class Page:
             frame = frame.f_back
         return 0
 
-    def check_exists(self, id: str, kind: str, existing: Mapping[str, Any]) -> bool:
-        """Return whether a table or figure exists; if not, drop the ``known`` block around it.
+    def missing(self, id: str, kind: str) -> str:
+        """Print a table or figure that does not exist, so that the ``known`` block is dropped.
 
-        Raises ``TemplateRuntimeError`` for a missing table or figure outside ``known`` blocks.
+        Raises ``TemplateRuntimeError`` outside ``known`` blocks.
         """
-        if id in existing:
-            return True
-        if not self.block_lacks_item:
+        if not self.open_blocks:
             raise TemplateRuntimeError(f"{id} is no {kind} of the study with these data")
-        self.block_lacks_item[-1] = True
-        return False
+        return _MISSING_VALUE
 
     def plain(self, text: str) -> str:
         """Return text as words on one line, without links of values and escapes."""
-        unlinked = MARK.sub(lambda mark: mark_of(mark[0], self.marks).shown, ANCHORS.sub("", text))
+        unlinked = MARK.sub(lambda mark: mark_of(mark[0], self.marks).shown, ANCHOR.sub("", text))
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
@@ -218,8 +199,8 @@ class PaperTags(Extension):
     def _table(self, line: int, id: str, caller: Callable[[], str]) -> str:
         """Print a table with its caption."""
         page, caption = self._page, caller().strip()
-        if not page.check_exists(id, "table", page.tables):
-            return ""
+        if id not in page.tables:
+            return page.missing(id, "table")
         table = page.tables[id] = replace(page.tables[id], caption=page.plain(caption))
         opening, _, rest = to_markdown(table, "").partition("\n")
         body = rest.removesuffix("\n\n\n:::")
@@ -233,8 +214,8 @@ class PaperTags(Extension):
         alt = page.plain(described)
         if not alt:
             raise TemplateRuntimeError(f"the figure {id} has no alternative text; add {{% alt %}}")
-        if not page.check_exists(id, "figure", page.figures):
-            return ""
+        if id not in page.figures:
+            return page.missing(id, "figure")
         page.outside_body.append(markdown(described))
         figure = page.figures[id] = replace(page.figures[id], caption=page.plain(caption), alt=alt)
         wide = " .wide" if figure.drawing.wide else ""
@@ -245,11 +226,12 @@ class PaperTags(Extension):
     def _known(self, line: int, caller: Callable[[], str]) -> str:
         """Print the block, unless one of its values, tables or figures is missing."""
         page, earlier_warnings = self._page, len(self._page.unsupported)
-        page.block_lacks_item.append(False)
+        page.open_blocks += 1
         text = caller()
-        if not page.block_lacks_item.pop() and _MISSING_VALUE not in page.resolve_marks(text):
+        page.open_blocks -= 1
+        if _MISSING_VALUE not in page.resolve_marks(text):
             return text
-        page.outside_body.append(text)
+        page.outside_body.append(text.replace(_MISSING_VALUE, ""))
         del page.unsupported[earlier_warnings:]
         return ""
 
@@ -290,21 +272,22 @@ class PaperTags(Extension):
         self, line: int, id: str, verdict: str = "supported", *, caller: Callable[[], str],
         **parts: Callable[[], str],
     ) -> str:  # fmt: skip
-        """Print the part that fits the claim's verdict; without one, mark the sentence and warn."""
-        page, claim, sentence = self._page, self._page.claim(id), caller()
+        """Print the part that fits the claim's verdict; without one, mark the sentence and warn.
+
+        A sentence rests on the verdict ``supported`` or ``refuted``, and the part ``else`` on the
+        opposite.  The part ``undecided`` fits all other verdicts.
+        """
+        page, claim = self._page, self._page.claim(id)
         if verdict not in _OPPOSITE_VERDICT:
             raise TemplateRuntimeError(
                 f"no sentence rests on the verdict {verdict}; write supported or refuted"
             )
         # All parts are rendered, so that an unknown name is refused in any part.
-        texts = {"sentence": sentence, **{name: part() for name, part in parts.items()}}
-        page.claims[id] = replace(claim, sentence=claim.sentence or page.plain(sentence))
-        if claim.verdict == verdict:
-            chosen = "sentence"
-        elif "else_" in texts and claim.verdict == _OPPOSITE_VERDICT[verdict]:
-            chosen = "else_"
-        else:
-            chosen = "undecided_"
+        texts = {verdict: caller(), **{name: part() for name, part in parts.items()}}
+        if "else_" in texts:
+            texts[_OPPOSITE_VERDICT[verdict]] = texts.pop("else_")
+        page.claims[id] = replace(claim, sentence=claim.sentence or page.plain(texts[verdict]))
+        chosen = claim.verdict if claim.verdict in texts else "undecided_"
         page.outside_body += (text for name, text in texts.items() if name != chosen)
         if chosen in texts:
             return page.put_anchor(id, texts[chosen])
@@ -314,7 +297,7 @@ class PaperTags(Extension):
         )
         reason = page.mark(markdown(f"{claim.verdict}: {claim.because}"))
         warning = f"[**[No longer {verdict} by these data ({reason}):]**]{{.unsupported}}"
-        return page.put_anchor(id, f"{warning} {sentence}")
+        return page.put_anchor(id, f"{warning} {texts[verdict]}")
 
 
 def for_template(content: Any) -> Any:

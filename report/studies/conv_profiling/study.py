@@ -159,8 +159,8 @@ def _answers(p: Paper) -> dict[str, Quantity]:
     return _counts(p.timed, counts)
 
 
-study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
-study.constants(gap=exact("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
+study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.values(gap=exact("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
 
 
 # Runs that timed the widened example: on a newer CPU with one and two threads, and on an older one.

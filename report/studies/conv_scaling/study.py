@@ -110,8 +110,8 @@ for _run, _text_id in (counted, "cpu"), (zen4, "third"), (second, "second"), (xe
     _run.texts(**{_text_id: short_name})
 gpu.texts(gpu=short_name)
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
-study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
-study.constants(
+study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.values(
     in_channels=theory.C_IN,
     out_channels=theory.C_OUT,
     kernel=theory.KERNEL,
@@ -143,7 +143,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "enough_runs": ENOUGH_RUNS,
 }
 for _id, _number in _NUMBERS.items():
-    study.constants(**{_id: exact(_id.replace("_", " "), "1", _number)})
+    study.values(**{_id: exact(_id.replace("_", " "), "1", _number)})
 source.values(
     adds=partial(Source.per_output, key="add"),
     multiplies=partial(Source.per_output, key="multiply"),

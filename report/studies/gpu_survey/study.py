@@ -128,7 +128,7 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
     return values
 
 
-study.constants(
+study.values(
     "percent",
     confidence=exact("confidence, chosen", "1", CONFIDENCE),
     equal_twins=exact("largest difference of equal twins, chosen", "1", EQUAL_TWINS),

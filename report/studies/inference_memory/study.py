@@ -64,12 +64,12 @@ second: Part[Run] = study.part("second", "pair")
 gpu: Part[Run] = study.part("gpu")
 on_gpus: Part[MeasuredPeaks] = study.part("on_gpus", "gpu")
 
-study.constants(
+study.values(
     shown_batch=exact("batch size", "1", subject.SHOWN_BATCH),
     rule_side=exact("pixels a side", "1", subject.IMAGE_SIDE),
 )
 for _size in (*subject.ROOM_FOR_TENSORS, *subject.ROOM_ON_GPU):
-    study.constants("measured", **{f"room_{_size // 10**6}": exact("room", "B", _size)})
+    study.values("measured", **{f"room_{_size // 10**6}": exact("room", "B", _size)})
 
 
 @paper.text()

@@ -77,7 +77,7 @@ gpu.texts(gpu=_model)
 cpu.texts(cpu=short_name, commit=_commit)
 
 
-study.constants(
+study.values(
     None,
     source_batch=exact("batch", "1", subject.SOURCE_BATCH),
     image=exact("side of an image", "1", subject.IMAGE_SIDE),
@@ -86,7 +86,7 @@ study.constants(
     loaded_steps=exact("timed steps", "1", subject.LOADED_STEPS),
     t4_top=exact("clock", "1", T4_CLOCK),
 )
-study.constants("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
 
 
 @printed.mapping()

@@ -43,7 +43,7 @@ cpu.texts(
     missed=partial(results.names_of, select=results.badly_predicted),
     changed=partial(results.names_of, select=results.changed_gains),
 )
-study.constants(batch=exact("batch", "1", subject.BATCH))
+study.values(batch=exact("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
