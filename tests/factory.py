@@ -15,7 +15,7 @@ from report.core.records.consistency import null_fields
 from report.core.records.file_format import parse
 from report.core.records.layers import Convolution, Layer
 from report.core.records.record import Case, Ceiling, Environment, Gpu, Host, Record, Round, Sample
-from tests.networks import mnist_conv2
+from report.theory.work import mnist_conv2
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"

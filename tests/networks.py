@@ -61,11 +61,6 @@ def operator(name: str, reads: dict[str, Tensor], result: Tensor, **change: Any)
     return Operator(name=f"{name}.default", reads=arguments, writes=(result,), **fields)
 
 
-def mnist_conv2(batch: int) -> Convolution:
-    """Return PyTorch's Conv2d(32, 64, 3, 1) on ``batch`` images of 26 × 26; output 24 × 24."""
-    return convolution((batch, 32, 26, 26), 64, (3, 3), (24, 24))
-
-
 class Chain:
     """Layers in sequence for an input of ``shape``; methods that return a Chain append a layer."""
 

@@ -5,7 +5,7 @@ Findings are the values, tables, figures and claims that a study computes.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from functools import cache
 from importlib import import_module
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from pytest import approx
 
+from report.commands.check import read_pins
 from report.core.records.record import Record
 from report.core.records.reported import Reported, read_devices, read_reported
 from report.core.statistics.estimates import Estimate
@@ -111,10 +112,17 @@ def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:
     return {claim: result.verdict for claim, result in results.items()}
 
 
-def assert_verdicts(study: str, cases: Iterable[tuple[str, Inputs, str]]) -> None:
-    """Assert that claims have the expected verdicts; ``cases``: claim, inputs, verdict."""
-    for claim, inputs, verdict in cases:
-        assert verdicts(study, inputs, claim) == {claim: verdict}
+def assert_other_verdicts(study: str, *cases: tuple[str, Inputs, *tuple[str, ...]]) -> None:
+    """Assert that every claim of a study has another verdict than the pinned one in some case.
+
+    ``cases``: expected verdict, inputs, and the claims with this verdict.
+    """
+    pinned, changed = read_pins(study, ROOT / "data"), set[str]()
+    assert pinned
+    for verdict, inputs, *claims in cases:
+        assert verdicts(study, inputs, *claims) == dict.fromkeys(claims, verdict)
+        changed |= {claim for claim in claims if pinned.claims[claim]["verdict"] != verdict}
+    assert changed == pinned.claims.keys()
 
 
 def render_paper(study: str, paper: Findings) -> Manuscript:

@@ -151,92 +151,48 @@ def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
             assert prediction.endswith("×") == (prediction not in (observation, "any"))
 
 
-def test_networks_with_group_normalization_lose_except_if_compiled_or_on_the_pro() -> None:
-    pairs = survey().pairs
-    gains = [pairs[id].gain_in(subject.GROUPED) for id in ("second", "compiled", "workstation")]
-    gains.append(gains[0].matching(subject.BIT_NAMES))
-    losing_shares = [point(gain.count_below_one) / point(gain.count) for gain in gains]  # type: ignore[operator]
-    assert losing_shares == [1, 0, 0, 1]
-
-
-def test_networks_and_twins_without_the_first_normalization_are_equal_on_one_card() -> None:
-    """Expected values are median ratios of rates: on three cards, then in four further settings.
-
-    timm's switch, which sets the type of normalizations, can show in the first four of all seven.
-    """
-    settings = (*subject.EAGER_29, *subject.CONTROL_SETTINGS.values())
-    medians = [survey().twins(setting).numbers.median() for setting in settings]
-    assert medians == approx([1.099, 1.101, 1.002, 1.028, 0.999, 0.999, 0.999], abs=0.003)
-    middle, pro, new = (
-        set(survey().tables[setting].rows["network"]) for setting in subject.EAGER_29
-    )
-    assert new == middle < pro  # the versions of timm that can have run
-
-
-def scaled(rates: Mapping[str, float], networks: Mapping[str, float] | None = None) -> Inputs:
+def scaled(rates: Mapping[str, float], networks: Mapping[str, float] = {}) -> Inputs:
     """Return published tables with scaled rates.
 
     ``rates`` maps the end of a setting (GPU, version of PyTorch, compiler) to a factor.
     ``networks`` maps some networks to further factors in these settings.
     """
-    inputs, by_network = committed_inputs(STUDY), networks or {}
-
-    def scaled_table(stored: StoredImport) -> StoredImport:
+    inputs, imported = committed_inputs(STUDY), list[StoredImport]()
+    for stored in inputs.imported:
         machine, compiler = stored.record.environment, stored.record.conditions["compiler"]
         setting = f"{machine.model} {machine.framework} {compiler}"
         factors = [factor for name, factor in rates.items() if setting.endswith(name)]
-        if not factors:
-            return stored
         cases = []
-        for case in stored.record.cases:
-            rate = case.samples("image_rate")
-            factor = factors[0] * by_network.get(str(case.factors["network"]), 1)
-            series = {"image_rate": (factor * rate[0],)} if rate else {}
-            cases.append(msgspec.structs.replace(case, series={**case.series, **series}))
-        return replace(stored, record=msgspec.structs.replace(stored.record, cases=tuple(cases)))
-
-    return replace(inputs, imported=tuple(map(scaled_table, inputs.imported)))
+        for case in stored.record.cases if factors else ():
+            factor = factors[0] * networks.get(str(case.factors["network"]), 1)
+            rate = tuple(factor * sample for sample in case.samples("image_rate"))
+            series = {**case.series, "image_rate": rate} if rate else case.series
+            cases.append(msgspec.structs.replace(case, series=series))
+        scaled_cases = tuple(cases) or stored.record.cases
+        record = msgspec.structs.replace(stored.record, cases=scaled_cases)
+        imported.append(replace(stored, record=record))
+    return replace(inputs, imported=tuple(imported))
 
 
 EAGER_5090, EAGER_PRO = "5090 PyTorch 2.9.1 none", "Edition PyTorch 2.9.1 none"
 COMPILED_PRO = "Edition PyTorch 2.9.1 dynamo"
-#: Factors of published rates, and claims that the changed rates refute.
-REFUTED: tuple[tuple[Mapping[str, float], tuple[str, ...]], ...] = (
-    (
-        {EAGER_5090: 1.2, "4090 PyTorch 2.9.1 none": 0.1},
-        ("group-normalization-slows", "price-is-of-float32", "layout-spares-bit",
-         "twins-show-the-switch"),
-    ),
-    (
-        {EAGER_5090: 3, EAGER_PRO: 2, COMPILED_PRO: 2},
-        ("float32-predicts", "other-normalizations-agree", "operators-err-least"),
-    ),
-)  # fmt: skip
 
 
 def test_other_rates_refute_each_claim() -> None:
-    pinned = read_pins(STUDY, ROOT / "data")
-    assert pinned
-    supported = {id for id, claim in pinned.claims.items() if claim["verdict"] == "supported"}
-    refuted = {claim for _, ids in REFUTED for claim in ids}
-    tested_below = {"gains-ignore-the-layout", "calibrated-float32-predicts-others"}
-    assert supported == pinned.claims.keys() == refuted | tested_below
-    for rates, claims in REFUTED:
-        verdicts = papers.verdicts(STUDY, scaled(rates), *claims)
-        assert verdicts == dict.fromkeys(claims, "refuted")
-
-
-def test_a_card_in_channels_last_would_refute_that_gains_ignore_the_layout() -> None:
-    gains = survey().pairs["layout"].networks["gain"]
-    factors = {str(network): float(gain) for network, gain in gains.items()}
-    inputs, claim = scaled({EAGER_5090: 1}, factors), "gains-ignore-the-layout"
-    assert papers.verdicts(STUDY, inputs, claim) == {claim: "refuted"}
-
-
-def test_a_network_that_gains_more_would_refute_that_three_backbones_predict_the_others() -> None:
-    claim = "calibrated-float32-predicts-others"
-    inputs = scaled({EAGER_5090: 1}, {"resnetv2_152x4_bit": 1.3})
-    assert papers.verdicts(STUDY, inputs, claim) == {claim: "refuted"}
+    gains_by_layout, no = survey().pairs["layout"].networks["gain"].to_dict(), "refuted"
+    papers.assert_other_verdicts(
+        STUDY,
+        (no, scaled({EAGER_5090: 1.2, "4090 PyTorch 2.9.1 none": 0.1}),
+         "group-normalization-slows", "price-is-of-float32", "layout-spares-bit",
+         "twins-show-the-switch"),
+        (no, scaled({EAGER_5090: 3, EAGER_PRO: 2, COMPILED_PRO: 2}),
+         "float32-predicts", "other-normalizations-agree", "operators-err-least"),
+        # The newer card computes in channels-last order.
+        (no, scaled({EAGER_5090: 1}, gains_by_layout), "gains-ignore-the-layout"),
+        # A network gains more than the three backbones predict.
+        (no, scaled({EAGER_5090: 1}, {"resnetv2_152x4_bit": 1.3}),
+         "calibrated-float32-predicts-others"),
+    )  # fmt: skip
 
 
 def test_calibration_by_hand() -> None:

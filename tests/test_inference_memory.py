@@ -5,8 +5,7 @@ of all tensors and workspaces; lines and other rules predict from measured peaks
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,12 +14,9 @@ import msgspec
 import pytest
 
 from report.core.missing import Missing
-from report.core.records.record import Case
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
-from report.studies.inference_memory import results, theory
-from report.studies.inference_memory.runs import Run
+from report.studies.inference_memory import theory
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
     AVX2,
@@ -38,7 +34,7 @@ from report.studies.inference_memory.subject import (
 from report.theory.conditions import Conditions
 from report.theory.networks import Variant, load_capture
 from tests import papers
-from tests.degraded import altered_inputs, change_series, committed_inputs, on_every_case
+from tests.degraded import altered_inputs, committed_inputs
 from tests.papers import inputs_of, reported, rows
 
 STUDY = "inference_memory"
@@ -228,36 +224,6 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
     assert tuple(theory.runs_of_searches(largest, *predicted).values()) == runs
 
 
-def test_sums_of_operators_predict_the_batch_of_the_network() -> None:
-    """One of 180 limits differs, since an algorithm's memory is not linear in a small batch."""
-    inputs = committed_inputs(STUDY)
-    lines: dict[str, list[OperatorBytes]] = {}
-    for row in inputs.table(AVX2.operators, OperatorBytes):
-        lines.setdefault(row.network, []).append(row)
-    exceptions = set()
-    for limit in inputs.table(AVX2.limits, LimitOfNetwork):
-        if limit.mode == "inference":
-            by_operator = [(limit.limit - r.fixed) // r.per_image for r in lines[limit.network]]
-            if min(by_operator) != limit.predicted:
-                exceptions.add((limit.network, limit.predicted))
-    assert exceptions == {("torchvision:densenet121", 11)}
-
-
-def test_with_avx512_the_count_fails_where_the_operator_at_the_peak_with_avx2_has_no_rule() -> None:
-    """One limit of 54 is an exception, by one image."""
-    # Limits by two facts: the operator has a rule, and the count predicts the batch that ran.
-    inputs, outcomes = committed_inputs(STUDY), Counter[tuple[bool, bool]]()
-    lines: dict[tuple[str, str], list[OperatorBytes]] = {}
-    for table in (AVX2.operators, AVX512.operators):
-        for row in inputs.table(table, OperatorBytes):
-            lines.setdefault((table, row.network), []).append(row)
-    for limit in inputs.table(AVX512.limits, LimitOfNetwork):
-        at_peak = theory.operator_at_peak(lines[AVX2.operators, limit.network], limit.ran)
-        has_rule = at_peak in lines[AVX512.operators, limit.network]
-        outcomes[has_rule, limit.ran == limit.predicted] += 1
-    assert outcomes == {(False, False): 21, (True, True): 32, (True, False): 1}
-
-
 def test_networks_have_the_parameters_that_the_source_prints() -> None:
     """The source prints no number for the last network, and one decimal for ResNet-110."""
     table = reported(STUDY).table("networks")
@@ -269,28 +235,6 @@ def test_networks_have_the_parameters_that_the_source_prints() -> None:
         assert round(captured.network.parameter_count / 1e6, decimals) == millions[name]
 
 
-def test_cublas_keeps_the_same_workspaces_after_every_first_call() -> None:
-    """PyTorch's defaults for this GPU: 32 MiB for cuBLAS and 1 MiB for cuBLASLt."""
-    workspaces = Counter[Any]()
-    for run in committed_inputs(STUDY).runs(Run).values():
-        calls = [call for call in run.calls if run.on_gpu and not run.peak(call).missing]
-        workspaces.update(point(run.library_workspace(call)) for call in calls)
-    assert workspaces == {(32 + 1) * 2**20: 434}
-
-
-def test_the_batch_that_a_line_predicts_for_alexnet_did_not_run() -> None:
-    runs = committed_inputs(STUDY).runs(Run)
-    predicted = point(results.alexnet_by_line(runs["cpu"]))
-    assert not isinstance(predicted, Missing)
-    outcomes = set()
-    for run in runs.values():
-        for case in run.stored.record.cases:
-            if (case.factors.get("network"), case.factors.get("memory_limit")) == ("AlexNet", 384):
-                tried = zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True)
-                outcomes |= {ran for batch, ran in tried if batch == int(predicted)}
-    assert outcomes == {0}
-
-
 def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
     """By hand: 2 + (1,000 − 200) // 20 = 42; 8 + (1,000 − 400) // 50 = 20."""
     assert theory.batch_on_line({2: 200, 4: 240}, 2, 4, 1_000) == 42
@@ -300,56 +244,28 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
     assert theory.batch_on_last_line({2: 200, 4: 240}, 220) is None
 
 
-def change_cases(change: Callable[[int, Case], Case]) -> Inputs:
-    """Apply ``change`` to every case of the published records; it also gets the case's number."""
-    return on_every_case(change)(committed_inputs(STUDY))
-
-
-def with_rising_peaks(_: int, case: Case) -> Case:
-    """Let the peak rise with the batch; half precision halves it."""
-    if not {"requested_peak", "batch"} <= case.series.keys() | case.factors.keys():
-        return case
-    bytes_per_image = 2**20 if case.factors.get("precision") == "float32" else 2**19
-    peak = int(case.factors["batch"]) * bytes_per_image
-    return msgspec.structs.replace(case, series={**case.series, "requested_peak": (peak,)})
-
-
-def with_unequal_peaks(number: int, case: Case) -> Case:
-    """Let the peaks of equal cases differ."""
-    peak = tuple(int(size) + number for size in case.samples("requested_peak"))
-    return msgspec.structs.replace(case, series={**case.series, "requested_peak": peak})
-
-
-def with_large_peaks_of_tiles(_: int, case: Case) -> Case:
-    """Multiply the peak of calls in tiles by 100, and their time by 0.001."""
-    factors = {"time": 1e-3, "allocated_peak": 100} if "tile" in case.factors else {}
-    return change_series(
-        case, lambda name, samples: tuple(factors.get(name, 1) * sample for sample in samples)
-    )
-
-
 def test_changed_records_change_the_verdict_of_each_claim() -> None:
-    """The verdicts on the published records are pinned; these are the other verdicts."""
     good = with_tables(tables({"good": [12]}, GOOD, gpu_ran={"good": [50, 120]}))
     heavy = with_tables(tables({"good": [5]}, GOOD, gpu_ran={"good": [1]}))
-    peak = partial(altered_inputs, STUDY, "allocated_peak")
+    allocated = partial(altered_inputs, STUDY, "allocated_peak")
+    requested = partial(altered_inputs, STUDY, "requested_peak")
     batch = partial(altered_inputs, STUDY, "batch_tried")
     # Bytes beyond the workspaces that cuBLAS keeps: 374,278,056 in float32.
-    thrice = altered_inputs(STUDY, "requested_peak", lambda _: 3 * 374_278_056 + 33 * 2**20,
-                            network="CIFAR", batch=1024, precision="float16")  # fmt: skip
+    thrice = requested(lambda _: 3 * 374_278_056 + 33 * 2**20,
+                       network="CIFAR", batch=1024, precision="float16")  # fmt: skip
     no = "refuted"
-    for inputs, verdict, *claims in (
-        (good, no, "rules-ours", "rules-line", "rules-gpu", "rules-wide", "rules-smaller"),
-        (heavy, no, "rules-search"),
-        (peak(lambda size: size + 4), no, "peaks-exact"),
-        (peak(lambda size: 2 * size, layout="channels_last", precision="bfloat16"), no,
+    papers.assert_other_verdicts(
+        STUDY,
+        (no, good, "rules-ours", "rules-line", "rules-gpu", "rules-wide", "rules-smaller"),
+        (no, heavy, "rules-search"),
+        (no, allocated(lambda size: size + 4), "peaks-exact"),
+        (no, allocated(lambda size: 2 * size, layout="channels_last", precision="bfloat16"),
          "both-save"),
-        (batch(lambda tried: tried - 1, subject="limit"), no, "limits-within"),
-        (batch(lambda tried: tried // 2, change="in_place"), no, "in-place"),
-        (batch(lambda tried: tried // 2, change="nested"), no, "nested-costs"),
-        (change_cases(with_large_peaks_of_tiles), no, "tiles-save"),
-        (change_cases(with_rising_peaks), no, "layout-costs", "precision-costs", "spikes"),
-        (thrice, "supported", "float16-triples"),
-        (change_cases(with_unequal_peaks), no, "peaks-repeat"),
-    ):  # fmt: skip
-        assert papers.verdicts(STUDY, inputs, *claims) == dict.fromkeys(claims, verdict)
+        (no, allocated(lambda size: 100 * size, tile=64), "tiles-save"),
+        (no, batch(lambda tried: tried - 1, subject="limit"), "limits-within"),
+        (no, batch(lambda tried: tried // 2, change="in_place"), "in-place"),
+        (no, batch(lambda tried: tried // 2, change="nested"), "nested-costs"),
+        (no, requested(lambda _: 2**30), "layout-costs", "precision-costs", "spikes"),
+        ("supported", thrice, "float16-triples"),
+        (no, requested(lambda size: size + 1, roles=("gpu",)), "peaks-repeat"),
+    )  # fmt: skip

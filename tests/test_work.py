@@ -31,13 +31,14 @@ from report.theory.work import (
     flops,
     forward_macs,
     macs,
+    mnist_conv2,
     output_shape,
     parameter_count,
     training_macs,
     training_passes,
     valid_tap_macs,
 )
-from tests.networks import Chain, convolution, mnist_conv2, mnist_example
+from tests.networks import Chain, convolution, mnist_example
 
 #: Network → layers, and published numbers of parameters, multiply-adds, and outputs of products.
 NETWORKS = {

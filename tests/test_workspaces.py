@@ -14,10 +14,10 @@ from report.studies.conv_profiling.subject import Dimensions
 from report.theory.conditions import Conditions, Layout
 from report.theory.convolution_workspaces import AVX2_BLOCK
 from report.theory.terms import executed_terms
-from report.theory.work import input_bytes, output_bytes, parameter_bytes
+from report.theory.work import input_bytes, mnist_conv2, output_bytes, parameter_bytes
 from report.theory.workspaces import workspace
 from tests import networks
-from tests.networks import Chain, mnist_conv2, operator
+from tests.networks import Chain, operator
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
 
