@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ import msgspec
 from benchmarks.project import ROOT, Sample, copy_project, run_python
 from report.core.records.file_format import encode
 from report.core.records.layers import at_batch
-from report.core.records.record import Case, Record
+from report.core.records.record import Record
 from report.core.records.store import read_records, record_name
 from report.evaluation.gather import choose_records
 
@@ -32,8 +32,8 @@ REPEATS: Final = 3
 _FIRST_START: Final = datetime(2040, 1, 1, tzinfo=UTC)
 #: Smallest batch of synthetic cases, beyond all batches that were measured.
 _FIRST_BATCH: Final = 10_000
-#: Command that builds the page of the study's paper.
-_PAGE: Final = ("build.py", STUDY, "--html")
+#: Options that build a replication report, as page and PDF.
+_REPORT: Final = ("--replicate", "--pdf", "--engine", "typst")
 
 #: Name of a measurement, its size, and a sample, as in ``results.csv``.
 Measurement: TypeAlias = tuple[str, str, Sample]
@@ -41,106 +41,81 @@ Measurement: TypeAlias = tuple[str, str, Sample]
 
 def measure() -> Iterator[Measurement]:
     """Measure how time and memory grow along every axis, at three sizes each."""
-    for time_axis, sizes in (
-        (_time_reading, (10_000, 100_000, 1_000_000)),
-        (_time_cases, (500, 1_600, 5_000)),
-        (_time_samples, (130_000, 410_000, 1_300_000)),
-        (_time_records, (2, 20, 200)),
-        (_time_machines, (10, 32, 100)),
-    ):
-        for size in sizes:
-            print(f"scale: {time_axis.__name__.removeprefix('_time_')}, {size:,}", file=sys.stderr)
-            with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-                yield from time_axis(Path(scratch), size)
+    base = choose_records(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
+    for size in (10_000, 100_000, 1_000_000):
+        yield from _time_reading(base, size)
+    for size in (500, 1_600, 5_000):
+        records = [_extended(base, cases=size, samples=10)]
+        yield from _time_builds("Cases of one record, its page built from nothing", size, records)
+    for size in (130_000, 410_000, 1_300_000):
+        records = [_extended(base, cases=1_000, samples=size // 1_000)]
+        yield from _time_builds("Samples of one record, its page built from nothing", size, records)
+    for size in (2, 20, 200):
+        name = "Whole records of a study, its page built from nothing"
+        yield from _time_builds(name, size, [base] * size)
+        name = "Whole records of a study, nothing to do"
+        yield from _time_builds(name, size, [base] * size, nothing_to_do=True)
+    for size in (10, 32, 100):
+        records = [_on_other_machine(base, number) for number in range(size)]
+        name = "Machines of a replication report, from nothing"
+        yield from _time_builds(name, size, records, _REPORT)
 
 
-def _time_reading(scratch: Path, size: int) -> Iterator[Measurement]:
+def _time_reading(base: Record, size: int) -> Iterator[Measurement]:
     """Time the reading of ``size`` cases with all checks, in fresh processes (see ``main``)."""
-    base = _base_record()
-    record = msgspec.structs.replace(base, cases=_synthetic_cases(base, count=1_000, samples=10))
-    for number in range(size // 1_000):
-        _write(scratch, number, record)
-    for _ in range(REPEATS):
-        _, output = run_python(ROOT, "-m", "benchmarks.scale", str(scratch))
-        seconds, peak = output.strip().split("\n")[-1].split()
-        name = "Cases read and checked (`report.core.records.store.read_records`)"
-        yield name, str(size), Sample(float(seconds), int(peak))
-
-
-def _time_cases(scratch: Path, size: int) -> Iterator[Measurement]:
-    """Time builds of a paper that uses a record with ``size`` further cases of 10 samples."""
-    base = _base_record()
-    cases = (*base.cases, *_synthetic_cases(base, count=size, samples=10))
-    project = _copy_with_records(scratch, (msgspec.structs.replace(base, cases=cases),))
-    yield from _time_builds("Cases of one record, its page built from nothing", size, project)
-
-
-def _time_samples(scratch: Path, size: int) -> Iterator[Measurement]:
-    """Time builds of a paper that uses a record with ``size`` further samples in 1,000 cases."""
-    base = _base_record()
-    cases = (*base.cases, *_synthetic_cases(base, count=1_000, samples=size // 1_000))
-    project = _copy_with_records(scratch, (msgspec.structs.replace(base, cases=cases),))
-    yield from _time_builds("Samples of one record, its page built from nothing", size, project)
-
-
-def _time_records(scratch: Path, size: int) -> Iterator[Measurement]:
-    """Time builds with ``size`` further whole records: from nothing, and with nothing to do."""
-    project = _copy_with_records(scratch, (_base_record(),) * size)
-    yield from _time_builds("Whole records of a study, its page built from nothing", size, project)
-    for _ in range(REPEATS):
-        sample, _ = run_python(project, *_PAGE)
-        yield "Whole records of a study, nothing to do", str(size), sample
-
-
-def _time_machines(scratch: Path, size: int) -> Iterator[Measurement]:
-    """Time replication reports, page and PDF, of ``size`` machines with a whole record each."""
-    base = _base_record()
-    project, data = _copy_with_records(scratch, ()), scratch / "data"
-    for number in range(size):
-        cpu = msgspec.structs.replace(base.environment.cpu, model=f"CPU {number}")
-        key = f"cpu-{number}-{base.environment.key}"
-        machine = msgspec.structs.replace(base.environment, cpu=cpu, key=key)
-        record = msgspec.structs.replace(base, environment=machine)
-        _write(data, number, _scatter(record, random.Random(number)))
-    formats = ("--pdf", "--html", "--engine", "typst")
-    options = ("--replicate", "--data", str(data), *formats)
-    name = "Machines of a replication report, from nothing"
-    yield from _time_builds(name, size, project, options)
+    further = _extended(base, cases=1_000, samples=10).cases[len(base.cases) :]
+    record = msgspec.structs.replace(base, cases=further)
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+        for number in range(size // 1_000):
+            _write(Path(folder), number, record)
+        for _ in range(REPEATS):
+            _, output = run_python(ROOT, "-m", "benchmarks.scale", folder)
+            seconds, peak = output.strip().split("\n")[-1].split()
+            name = "Cases read and checked (`report.core.records.store.read_records`)"
+            yield name, str(size), Sample(float(seconds), int(peak))
 
 
 def _time_builds(
-    name: str, size: int, project: Path, options: tuple[str, ...] = ()
+    name: str,
+    size: int,
+    records: Sequence[Record],
+    options: Sequence[str] = (),
+    *,
+    nothing_to_do: bool = False,
 ) -> Iterator[Measurement]:
-    """Time builds from nothing; ``name`` and ``size`` describe them in the table."""
-    for _ in range(REPEATS):
-        shutil.rmtree(project / "out", ignore_errors=True)
-        sample, _ = run_python(project, *_PAGE, *options)
-        yield name, str(size), sample
+    """Time builds of a copy of the project whose data also have ``records``.
+
+    ``name`` and ``size`` describe the builds in the table.  Every build begins from nothing, or
+    with ``nothing_to_do`` after an untimed build.  With ``options`` (of a replication report) the
+    data are ``records`` alone.
+    """
+    print(f"scale: {name}, {size:,}", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
+        project, data = Path(scratch) / "project", Path(scratch) / "data"
+        copy_project(project)
+        for number, record in enumerate(records):
+            _write(data if options else project / "data", number, record)
+        command = ("build.py", STUDY, "--html", *options)
+        if options:
+            command = (*command, "--data", str(data))
+        if nothing_to_do:
+            run_python(project, *command)
+        for _ in range(REPEATS):
+            if not nothing_to_do:
+                shutil.rmtree(project / "out", ignore_errors=True)
+            sample, _ = run_python(project, *command)
+            yield name, str(size), sample
 
 
-def _base_record() -> Record:
-    """Return the record that the paper uses for its first CPU."""
-    return choose_records(STUDY, ROOT / "data").inputs.record_by_role["cpu"].record
-
-
-def _copy_with_records(scratch: Path, records: tuple[Record, ...]) -> Path:
-    """Copy the project, add ``records`` to its data, and return the copy's folder."""
-    project = scratch / "project"
-    copy_project(project)
-    for number, record in enumerate(records):
-        _write(project / "data", number, record)
-    return project
-
-
-def _synthetic_cases(base: Record, count: int, samples: int) -> tuple[Case, ...]:
-    """Return ``count`` cases of the layer at further batches, each timed ``samples`` times.
+def _extended(base: Record, cases: int, samples: int) -> Record:
+    """Add ``cases`` cases of the layer at further batches to a record, each with ``samples`` times.
 
     Times are proportional to the batch, since a record with impossible rates is left out.
     """
     one_image = base.cases[0]
     process = one_image.rounds[0]
-    cases: list[Case] = []
-    for batch in range(_FIRST_BATCH, _FIRST_BATCH + count):
+    extended = [*base.cases]
+    for batch in range(_FIRST_BATCH, _FIRST_BATCH + cases):
         times = [batch * sample for sample in process.series["time"]]
         series = {"time": tuple(islice(cycle(times), samples))}
         case = msgspec.structs.replace(
@@ -150,14 +125,18 @@ def _synthetic_cases(base: Record, count: int, samples: int) -> tuple[Case, ...]
             series={},
             rounds=(msgspec.structs.replace(process, series=series),),
         )
-        cases.append(case)
-    return tuple(cases)
+        extended.append(case)
+    return msgspec.structs.replace(base, cases=tuple(extended))
 
 
-def _scatter(record: Record, generator: random.Random) -> Record:
-    """Change all times and ceilings of a record by up to 10 %, since reports leave out copies."""
+def _on_other_machine(base: Record, number: int) -> Record:
+    """Return a record of another machine, by its number.
+
+    All times and ceilings differ by up to 10 %, since reports leave out copies.
+    """
+    generator = random.Random(number)
     cases, ceilings = [], []
-    for case in record.cases:
+    for case in base.cases:
         rounds = []
         for round_ in case.rounds:
             factor = generator.uniform(0.9, 1.1)
@@ -165,10 +144,15 @@ def _scatter(record: Record, generator: random.Random) -> Record:
             series = {**round_.series, "time": times} if times else round_.series
             rounds.append(msgspec.structs.replace(round_, series=series))
         cases.append(msgspec.structs.replace(case, rounds=tuple(rounds)))
-    for ceiling in record.ceilings:
+    for ceiling in base.ceilings:
         samples = tuple(generator.uniform(0.9, 1.1) * sample for sample in ceiling.samples)
         ceilings.append(msgspec.structs.replace(ceiling, samples=samples))
-    return msgspec.structs.replace(record, cases=tuple(cases), ceilings=tuple(ceilings))
+    cpu = msgspec.structs.replace(base.environment.cpu, model=f"CPU {number}")
+    key = f"cpu-{number}-{base.environment.key}"
+    machine = msgspec.structs.replace(base.environment, cpu=cpu, key=key)
+    return msgspec.structs.replace(
+        base, environment=machine, cases=tuple(cases), ceilings=tuple(ceilings)
+    )
 
 
 def _write(data: Path, number: int, record: Record) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, closing
 from pathlib import Path
@@ -370,11 +371,13 @@ def rows(found: list[int]) -> list[int]:
     founded = [row for row in found if self.made]
     return [[row] for row in [row for row in founded]]
 '''
-    counts, places = language.count({"a.py": code, "b.py": '"""Whatever follows."""\n' * 5})
+    problems = language.problems_of({"a.py": code, "b.py": '"""Whatever follows."""\n' * 5})
     # Vague names: the argument, its use and an attribute.  One of the 3 comprehensions is nested.
-    assert counts == language.Counts(identifiers=3, docstrings=1, comprehensions=3, nested=1)
-    assert places[0] == "a.py:2: What was found."
-    assert {place.partition(": ")[2] for place in places[1:]} == {"found", "made", "nested"}
+    counts = Counter(kind for kind, _ in problems)
+    assert counts == {"identifiers": 3, "docstrings": 1, "comprehensions": 3, "nested": 1}
+    assert problems[0] == ("docstrings", "a.py:2: What was found.")
+    names = {place.partition(": ")[2] for kind, place in problems if kind == "identifiers"}
+    assert names == {"found", "made"}
 
 
 PAGE = "<!DOCTYPE html><html><body><p>Grüße</p></body></html>".encode()
