@@ -65,6 +65,17 @@ def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals
     assert abs(number_in(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
 
 
+@pytest.mark.parametrize(("interval", "decimals", "rounded"), [
+    ((1.254, 1.254), 1, (1.2, 1.3)), ((1.1, 1.3), 1, (1.1, 1.3)), ((0.1 + 0.2, 3.0), 1, (0.3, 3)),
+    ((-1.26, -0.01), 1, (-1.3, 0)), ((1234, 1266), -1, (1230, 1270)),
+    ((0, math.inf), 2, (0, math.inf)),
+])  # fmt: skip
+def test_rounded_bounds_contain_the_interval(
+    interval: tuple[float, float], decimals: int, rounded: tuple[float, float]
+) -> None:
+    assert text_format.round_outward(*interval, decimals) == pytest.approx(rounded)
+
+
 @given(st.integers(-(10**18), 10**18))
 def test_whole_numbers_are_printed_in_full(number: int) -> None:
     assert number_in(plain(number)) == number

@@ -150,11 +150,11 @@ def test_claims_of_several_comparisons_name_those_that_fail() -> None:
     pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
     claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
-        "2 of 4 hold, 2 fail: 0.9785 (pages at 16) to 1 (pages at 8)",
+        "2 of 4 hold, 2 fail: all 4 are 0.9785 (pages at 16) to 1 (pages at 8)",
         "0.98 to 1.02",
     )
     undecided = judge("id", [series(1.2 + n) > 1 for n in range(4)])
-    assert undecided.measured.startswith("0 of 4 hold, 4 undecided: 1.2")
+    assert undecided.measured.startswith("0 of 4 hold, 4 undecided: all 4 are 1.2")
     failing = "pages at 16: 0.9785, expected 0.98 to 1.02"
     assert claim.reasons == (f"refuted ({failing}; {failing})",)
     assert claim.files == ("file",) and claim.effect is None
@@ -290,14 +290,14 @@ def test_a_report_says_where_the_record_agrees_only_in_part() -> None:
 
 
 def test_a_report_prints_the_ratio_of_an_agreeing_claim_beside_the_papers() -> None:
-    """The interval is 1.25 to 2.17."""
+    """The interval 1.25 to 2.17 is rounded outward."""
     title = "Returning freed memory slows a call by more than a tenth"
     _, agreement, ratio, _ = rows_by_claim()[f"{title} (expected: above 1.1)"]
     assert agreement == "same"
-    assert "[1.3, 2.2] over 7 cases, batch 8 to 512" in str(ratio)
-    cases = "7 cases, batch 8 to 512; in the paper supported"
+    assert "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(ratio)
+    cases = "7 cases, batch 8 to 512, 8 processes a case; in the paper supported"
     _, text = xeon_report()
-    assert f" {title}: here supported: 1.7 [1.3, 2.2] over {cases}: 1.80" in plain(text)
+    assert f" {title}: here supported: 1.7 [1.2, 2.2] over {cases}: 1.80" in plain(text)
 
 
 def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
@@ -357,7 +357,7 @@ def test_claims_that_too_few_processes_leave_undecided_are_explained() -> None:
     number = "time, tile 8 over tile 64: 11.5 in one process, expected above 1"
     assert f"at least 6 decide ({number})\n" in reasons
     reasons = reasons_of("backend_speedup", replica("backend_speedup", "8ee3ddb7"))
-    assert "would decide (samples 1438: 1.039 (1.018 to 1.060), expected below 1.25; " in reasons
+    assert "would decide (samples 1438: 1.039 (1.017 to 1.060), expected below 1.25; " in reasons
     assert ", expected below 1.25; and 6 more)\n- Reason" in reasons
 
 

@@ -89,24 +89,37 @@ def _with_range(statement: Statement) -> str:
 
 
 def measured_text(statements: Sequence[Statement]) -> str:
-    """Print how many comparisons of a claim hold, and their smallest and largest numbers."""
+    """Print the numbers of a claim's comparisons, as short as possible.
+
+    Up to three different numbers with one verdict and one expected range are printed with their
+    names.  Otherwise the text says how many comparisons hold, and between which ends their numbers
+    lie; if all hold, it gives the ends alone.
+    """
     if all(statement.quantity.missing for statement in statements):
         return "not measured"
-    first, count = statements[0], len(statements)
+    first, count, names = statements[0], len(statements), _comparison_names(statements)
+    numbers = [_number_text(statement.quantity) for statement in statements]
     if count == 1:
         exact = first.range.low == first.range.high
-        return _number_text(first.quantity) + (f" ({first.quantity.symbol})" if exact else "")
-    counts = Counter(map(verdict_of, statements))
+        return f"{numbers[0]} ({first.quantity.symbol})" if exact else numbers[0]
+    counts, ranges = Counter(map(verdict_of, statements)), {s.range for s in statements}
+    different = len({*names}) == count and len({*numbers}) > 1
+    if count <= _MOST_PRINTED and different and len(counts) == len(ranges) == 1:
+        return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
+    if counts["supported"] == count:
+        return _ranges_text(statements) or f"all {count} hold"
     tally = f"{counts['supported']} of {count} hold"
     tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
     tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
-    return f"{tally}: {_extremes_text(statements)}".rstrip(": ")
+    return f"{tally}: {_ranges_text(statements)}".rstrip(": ")
 
 
-def _extremes_text(statements: Sequence[Statement]) -> str:
-    """Print and name the smallest and the largest number, or the only one, for each expected range.
+def _ranges_text(statements: Sequence[Statement]) -> str:
+    """Print the smallest and the largest number for each expected range.
 
-    Returns "" for more than three ranges.
+    The text names the comparisons with these two numbers, or up to six comparisons that share one
+    number.  With several ranges, more than six comparisons are not named.  Returns "" for more than
+    three ranges.
     """
     groups: dict[Range, list[tuple[float, str, str]]] = {}
     for name, statement in zip(_comparison_names(statements), statements, strict=True):
@@ -117,12 +130,18 @@ def _extremes_text(statements: Sequence[Statement]) -> str:
     texts = []
     for range, numbers in groups.items():
         (_, low, smallest), (_, high, largest) = min(numbers), max(numbers)
-        text = f"{low} ({smallest}) to {high} ({largest})"
-        if smallest == largest:
-            text = f"{low} to {high} ({smallest})"
-        if low == high:
-            names = [*dict.fromkeys(name for _, _, name in numbers)]
-            text = f"{low} ({'; '.join(first_few(names))})"
+        text = low if low == high else f"{low} to {high}"
+        names = [*dict.fromkeys(name for _, _, name in numbers)]
+        if len(groups) == 1 or len(statements) <= 2 * _MOST_PRINTED:
+            if low != high and smallest != largest:
+                text = f"{low} ({smallest}) to {high} ({largest})"
+            elif len(names) <= 2 * _MOST_PRINTED:
+                text += f" ({'; '.join(names)})"
+        if len(numbers) == len(statements) == 2:
+            text = f"both are {text}"
+        elif len(numbers) > 1:
+            all_of = "all " if len(numbers) == len(statements) else ""
+            text = f"{all_of}{len(numbers)} are {text}"
         texts.append(text if len(groups) == 1 else f"{text}, expected {_range_text(range)}")
     return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""
 
@@ -159,7 +178,7 @@ def _number_text(quantity: Quantity) -> str:
     result = number(quantity)
     if isinstance(result, Missing):
         return "not measured"
-    return with_interval(result, str(quantity.unit))
+    return with_interval(result, str(quantity.unit), outward=True)
 
 
 def _reasons(statements: Sequence[Statement]) -> list[str]:
@@ -275,7 +294,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
         return short, f"the interval of {units} holds at {level} only; {deciding}"
-    text = with_interval(result, str(statement.quantity.unit))
+    text = with_interval(result, str(statement.quantity.unit), outward=True)
     interval = text[text.find("[") :] if "[" in text else f"at {text}"
     bounds = f"{'bounds' if bounds_inside[1:] else 'bound'} {' and '.join(bounds_inside)}"
     explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
@@ -310,11 +329,14 @@ def _processes_for_level(count: int, reached: float) -> int:
     return count + math.ceil(math.log2(error / (1 - CONFIDENCE)))
 
 
-def with_interval(result: Evaluated, unit: str) -> str:
-    """Print a number with its interval, and with a confidence level below the usual one."""
+def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str:
+    """Print a number with its interval, and with a confidence level below the usual one.
+
+    Papers round the ends to the nearest decimal, as in their sentences; reports round ``outward``.
+    """
     if isinstance(result, Missing):
         return result.reason
-    parts = printed_parts(result, scale_for(result, unit))
+    parts = printed_parts(result, scale_for(result, unit), outward=outward)
     bounds = f"{NO_BREAK}{parts.bounds}{parts.level}" if parts.bounds else ""
     return f"{parts.number}{parts.after}{bounds}"
 

@@ -7,6 +7,7 @@ rates are tabulated.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -120,9 +121,14 @@ def _sampling(stored: Stored) -> dict[str, TableCell]:
 
 
 def disturbed_count(records: Sequence[Record]) -> TableCell:
-    """Print the share of disturbed timings, such as ``3 of 120``."""
-    counts = gates.count_disturbed(records)
-    return "{} of {}".format(*counts) if counts else Missing("not monitored")
+    """Print the share of disturbed timings, ``3 of 120``; of all rounds if none was monitored."""
+    if counts := gates.count_disturbed(records):
+        return "{} of {}".format(*counts)
+    rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
+    disturbed = sum(round_.disturbance is not None for round_ in rounds)
+    return (
+        f"{disturbed:,} of {len(rounds):,}, none timed" if disturbed else Missing("not monitored")
+    )
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from report.core.records.store import Stored
 from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estimate, next_effect
 from report.core.text.format import printed_parts, scale_for
 from report.evidence.ceilings import format_bytes
-from report.evidence.runs import Run, hardware_id, series_name, with_spaces
+from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
 from report.paper.claims import first_few, missing_comparisons
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.machines import (
@@ -97,9 +97,10 @@ def report(
         "left_out": list(left_out),
         "commands": _commands(replicas),
     }
+    shown_tables = [replace(table, outward=True) for table in (claims, *tables) if table.rows]
     return Findings(
         values={},
-        tables={table.id: table for table in (claims, *tables) if table.rows},
+        tables={table.id: table for table in shown_tables},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
         claims={id: row.over_all for id, row in rows.items()},
         facts=facts,
@@ -120,6 +121,9 @@ def _abstract(
     tested = [row for row in main if row.measured_claims]
     # The letters leave out claims that were tested in part or with the paper's own records.
     quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbances)]
+    alone = [r for r in rows.values() if r.outcome == "A" and r.deciding_count == 1]
+    environments = [stored.record.environment for stored in original.records.values()]
+    machines, hosts = {*map(machine_id, environments)}, {*map(hardware_id, environments)}
     against = []
     if replicas and not new:
         against.append(f"the paper uses {'these records' if replicas[1:] else 'this record'}")
@@ -138,6 +142,8 @@ def _abstract(
         "count": str(len(replicas)),
         "of_paper": original.machines[0].label if original.machines else "",
         "used": str(len(replicas) - len(new) or "none"),
+        "owned": any(replica.machine in machines for replica in new),
+        "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in new),
         "against": against,
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
         "measured": measured[:2],
@@ -145,6 +151,7 @@ def _abstract(
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
         "quiet": str(len(quiet) or "none"),
+        "alone": str(len(alone) or ""),
     }
 
 
@@ -307,14 +314,25 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
 
 
 def _conditions(row: Row) -> str:
-    """Print the cases over which a mean is taken, and how many machines were busy."""
+    """Print the cases of a mean, the processes of each case, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
+    text = f"{cases}{_processes(row.measured_claims)}"
     disturbances = [*filter(None, row.disturbances)]
     if not disturbances:
-        return cases
+        return text
     machines = len(row.measured_claims)
     count = f"{len(disturbances)} of {machines} " if machines > 1 else ""
-    return f"{cases}, {count}{disturbances[0]}"
+    return f"{text}, {count}{disturbances[0]}"
+
+
+def _processes(claims: Iterable[Claim]) -> str:
+    """Print how many processes measured a case of the claims; "" for claims without samples."""
+    statements = chain.from_iterable(claim.statements for claim in claims)
+    series = chain.from_iterable(statement.sampled for statement in statements)
+    counts = sorted({len(leaf.processes) for leaf in series})
+    if len(counts) > 1:
+        return f", {counts[0]} to {counts[-1]} processes a case"
+    return "".join(f", {count} process{'es' if count != 1 else ''} a case" for count in counts)
 
 
 def _in_paper(original: Original, row: Row) -> str:
@@ -322,7 +340,8 @@ def _in_paper(original: Original, row: Row) -> str:
     names = [machine.label for machine in original.machines if machine.decides(row.paper)]
     text = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
     only_main = original.machines and names == [original.machines[0].label]
-    return text if only_main or not names else f"{text} on {'; '.join(names)}"
+    where = f" on {'; '.join(names)}" if names and not only_main else ""
+    return f"{text}{where}{_processes([row.paper])}"
 
 
 def _agreement(row: Row) -> str:
@@ -363,10 +382,15 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         # The report has tables of its own with some of the paper's ids.
         tables.append(replace(own, id=f"tbl-paper-{name}"))
         tables_of_paper[f"tbl-paper-{name}"] = name.replace("-", " ")
+    vectors = []
+    for machine in by_heading.values():
+        capability = machine.stored.record.environment.torch.cpu_capability
+        vectors.append(f"{capability} on {machine.label}")
     facts = {
         "single": True,
         "where": one.label,
         "beside": beside,
+        "vectors": vectors,
         "tables_of_paper": tables_of_paper,
     }
     return tables, figures, facts
@@ -442,11 +466,13 @@ def _of_many(
         hosts.append({"Machine": name, **{key: host[key] for key in _HOST_PROPERTIES}})
     facts = {
         "single": False,
+        "vectors": [],
         "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
         "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,
+        "unidentified": any(isinstance(host["Identity"], Missing) for host in hosts),
         "ends": [machine.name for machine in (*known[:1], *known[-1:])],
     }
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
@@ -478,7 +504,7 @@ def _next_machine(row: Row) -> str:
     if not ends:
         return ""
     estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
-    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit))
+    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit), outward=True)
     return f"{parts.bounds}{parts.after}"
 
 

@@ -75,15 +75,15 @@ class Column:
         """True if the column holds numbers, which are set flush right."""
         return self.unit != ""
 
-    def text(self, cell: TableCell) -> str:
-        """Print a cell as plain text."""
+    def text(self, cell: TableCell, *, outward: bool = False) -> str:
+        """Print a cell as plain text; round ends of intervals ``outward``, or to the nearest."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
             return cell
         if self.digits and not isinstance(cell, Estimate):
             return plain(float(cell * self.scale.factor), self.digits)
-        parts = printed_parts(cell, self.scale)
+        parts = printed_parts(cell, self.scale, outward=outward)
         return f"{parts.number} {parts.bounds}".rstrip()
 
 
@@ -91,7 +91,8 @@ class Column:
 class Table:
     """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
-    Caption and notes are plain text without markup.
+    Caption and notes are plain text without markup.  ``outward``: ends of intervals are rounded
+    outward, as in reports.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Table:
     sources: tuple[str, ...] = ()
     wide: bool = False
     caption: str = ""
+    outward: bool = False
 
     @property
     def marks(self) -> dict[str, str]:
@@ -119,7 +121,7 @@ class Table:
             texts = []
             for column, cell in zip(self.columns, row, strict=True):
                 mark = marks[cell.reason] if isinstance(cell, Missing) else ""
-                texts.append((column.text(cell), mark))
+                texts.append((column.text(cell, outward=self.outward), mark))
             rows.append(texts)
         return rows
 

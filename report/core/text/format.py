@@ -175,17 +175,24 @@ class PrintedParts(NamedTuple):
         return f"{NO_BREAK}{self.unit}" if self.unit else ""
 
 
-def printed_parts(number: Number | Estimate, scale: Scale) -> PrintedParts:
+def printed_parts(
+    number: Number | Estimate, scale: Scale, *, outward: bool = False
+) -> PrintedParts:
     """Format a number in the unit of ``scale``, with the precision of its interval.
 
-    A bimodal estimate is printed as a range, since no sample is near its median.
+    A bimodal estimate is printed as a range, since no sample is near its median.  The ends of the
+    interval are rounded to the nearest printed decimal, or ``outward`` to an interval that contains
+    the exact one.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
         return PrintedParts(_exact(number, scale), "", unit, "")
     scaled = _scaled(number, scale.factor)
     decimals = decimals_of(scaled)
-    low, high = digits(scaled.low, decimals), digits(scaled.high, decimals)
+    ends = (scaled.low, scaled.high)
+    if outward:
+        ends = round_outward(*ends, decimals)
+    low, high = digits(ends[0], decimals), digits(ends[1], decimals)
     text = f"{low} to {high}" if number.bimodal else digits(scaled.value, decimals)
     if not has_printed_interval(number):
         return PrintedParts(text, "", unit, "")
@@ -194,6 +201,17 @@ def printed_parts(number: Number | Estimate, scale: Scale) -> PrintedParts:
     is_usual_level = number.confidence >= CONFIDENCE - ROUNDING
     level = "" if is_usual_level else f" (at {100 * number.confidence:.0f}{NO_BREAK}%)"
     return PrintedParts(text, f"[{low}, {high}]", unit, level)
+
+
+def round_outward(low: float, high: float, decimals: int) -> tuple[float, float]:
+    """Round an interval to one that contains it, except for errors of floating point."""
+    last_digit = 10.0**-decimals
+    lower, upper = round(low, decimals), round(high, decimals)
+    if lower - low > ROUNDING * last_digit:
+        lower -= last_digit
+    if high - upper > ROUNDING * last_digit:
+        upper += last_digit
+    return lower, upper
 
 
 def _exact(number: Number, scale: Scale) -> str:
