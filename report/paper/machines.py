@@ -126,9 +126,9 @@ def disturbed_count(records: Sequence[Record]) -> TableCell:
         return "{} of {}".format(*counts)
     rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
     disturbed = sum(round_.disturbance is not None for round_ in rounds)
-    return (
-        f"{disturbed:,} of {len(rounds):,}, none timed" if disturbed else Missing("not monitored")
-    )
+    if disturbed:
+        return f"{disturbed:,} of {len(rounds):,}, none timed"
+    return Missing("not monitored")
 
 
 def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:

@@ -233,10 +233,9 @@ def first_names(names: Sequence[str]) -> str:
         without_key = _KEY_AFTER_NAME.sub("", name)
         digest = name.removeprefix(without_key).rpartition("-")[2]
         digests_by_name.setdefault(without_key, set()).add(digest)
-    listed: list[str] = []
-    for without_key, digests in digests_by_name.items():
-        count = f" ({len(digests)} machines)" if len(digests) > 1 else ""
-        listed.append(without_key + count)
+    listed = list[str]()
+    for name, digests in digests_by_name.items():
+        listed.append(f"{name} ({len(digests)} machines)" if len(digests) > 1 else name)
     others = len(listed) - _LISTED_NAMES
     if others > 0:
         listed[_LISTED_NAMES:] = [f"{others} other{'s' if others > 1 else ''}"]
