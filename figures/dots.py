@@ -14,17 +14,13 @@ from figures.panels import Dots, DotSeries
 
 _INTERVAL_LINE_WIDTH_PT: Final = 1.0
 _LEGEND_COLUMNS: Final = 3
-_BAND_OPACITY: Final = 0.2
 
 
 def draw(panel: Dots, axes: Axes) -> DrawnSeries:
-    """Draw the bands, the reference line, the points, and the names of the rows.
+    """Draw the reference line, the points, and the names of the rows.
 
     Returns an empty list, since pages show values only for points over a factor and curves.
     """
-    for band in panel.bands:
-        colour = style.colour(band.style_number)
-        axes.axvspan(band.low, band.high, color=colour, alpha=_BAND_OPACITY, linewidth=0)
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))
     if panel.log:

@@ -271,9 +271,8 @@ class Dots(Panel):
 
     ``reference``: x position of a vertical line.  ``log``: a logarithmic scale, on which a ratio
     and its inverse have equal distances from 1.  ``show_names``: false if the panel to the left has
-    the same rows and prints their names.  ``x_top``: end of a linear scale from zero.  ``bands``:
-    ranges of the x axis to compare all rows with.  ``legend``: false if the caption names the
-    series.
+    the same rows and prints their names.  ``x_top``: end of a linear scale from zero.
+    ``legend``: false if the caption names the series.
     """
 
     names: tuple[str, ...]
@@ -284,7 +283,6 @@ class Dots(Panel):
     log: bool = False
     show_names: bool = True
     x_top: float | None = None
-    bands: tuple[Band, ...] = ()
     legend: bool = True
     x_ticks: tuple[float, ...] = ()
 
@@ -294,9 +292,7 @@ class Dots(Panel):
         return round(_TITLE_AND_X_AXIS + _DOT_ROW * len(self.names), 2)
 
     def rows(self) -> Iterator[DataRow]:
-        """Yield each series row by row, and the bands."""
-        for band in self.bands:
-            yield band.label, None, None, None, self.x_label, band.middle, band.low, band.high
+        """Yield each series row by row."""
         for series in self.series:
             for name, *point in zip_longest(self.names, series.x, series.low, series.high):
                 yield series.label, name, None, None, self.x_label, *point

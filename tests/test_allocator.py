@@ -202,7 +202,6 @@ def assert_valid(segment: allocator.Segment, options: allocator.Options) -> None
     ("", allocator.DEFAULT),
     ("backend:native", allocator.DEFAULT),
     ("garbage_collection_threshold:0.8", allocator.DEFAULT),
-    ("pinned_num_register_threads:8", allocator.DEFAULT),
     ("max_split_size_mb:64, expandable_segments:True",
      allocator.Options(max_split=64 * MIB, expandable=True)),
     ("roundup_power2_divisions:16", allocator.Options(divisions=16)),

@@ -326,12 +326,6 @@ _POSSIBLE_VALUES: Final = {
     "garbage_collection_threshold": re.compile(r"0?\.\d*[1-9]\d*"),
     "backend": re.compile("native"),
 }
-#: Options that change only page-locked memory of the host, or locks.
-_WITHOUT_EFFECT: Final = frozenset({
-    "pinned_use_background_threads", "pinned_use_cuda_host_register", "pinned_num_register_threads",
-    "pinned_reserve_segment_size_mb", "pinned_max_round_threshold_mb", "pinned_max_cached_size_mb",
-    "release_lock_on_cudamalloc",
-})  # fmt: skip
 
 
 def parse_options(text: str) -> Options:
@@ -347,8 +341,6 @@ def parse_options(text: str) -> Options:
     values: dict[str, str] = {}
     for part in filter(None, "".join(text.split()).split(",")):
         name, _, value = part.partition(":")
-        if name in _WITHOUT_EFFECT:
-            continue
         if name not in _POSSIBLE_VALUES:
             known = ", ".join(_POSSIBLE_VALUES)
             raise StudyError(

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from report.core.errors import StudyError
-from report.core.missing import Missing
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Reconciliation:
     unit: str
     start: Term
     terms: tuple[Term, ...]
-    measured: Term | Missing
+    measured: Term
 
     def __post_init__(self) -> None:
         names = [self.start.name, *(term.name for term in self.terms)]
@@ -56,32 +55,16 @@ class Reconciliation:
         return self.start.amount + sum(term.amount for term in self.terms)
 
     @property
-    def residual(self) -> int | Missing:
+    def residual(self) -> int:
         """Measurement minus ``end``: the amount that no term explains."""
-        if isinstance(self.measured, Missing):
-            return self.measured
         return self.measured.amount - self.end
 
     @property
-    def residual_share(self) -> float | Missing:
-        """Residual / measurement: 0 if both are 0, missing if only the measurement is 0."""
-        if isinstance(self.residual, Missing) or isinstance(self.measured, Missing):
-            return self.residual
-        if self.measured.amount == 0:
-            return Missing("a share of 0 is undefined") if self.residual else 0.0
-        return self.residual / self.measured.amount
-
-    @property
     def explained(self) -> bool:
-        """Whether the terms sum to the measurement exactly; false without a measurement."""
+        """Whether the terms sum to the measurement exactly."""
         return self.residual == 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the reconciliation as JSON, with null for missing numbers."""
-        content = asdict(self)
-        content |= {"sum": self.end, "residual": None, "residual_share": None}
-        content |= {"explained": self.explained, "reason": None}
-        if isinstance(self.measured, Missing):
-            return content | {"measured": None, "reason": self.measured.reason}
-        share = None if isinstance(self.residual_share, Missing) else self.residual_share
-        return content | {"residual": self.residual, "residual_share": share}
+        """Return the reconciliation as JSON, with sum and residual."""
+        sums = {"sum": self.end, "residual": self.residual, "explained": self.explained}
+        return asdict(self) | sums

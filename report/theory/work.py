@@ -50,11 +50,8 @@ def square_convolution(
     kernel: int,
     stride: int = 1,
     padding: int = 0,
-    *,
-    groups: int = 1,
-    bias: bool = True,
 ) -> Convolution:
-    """Return a float32 convolution without dilation and with the same geometry along both axes."""
+    """Return a float32 convolution with a bias, and with the same geometry along both axes."""
     height, width = ((n + 2 * padding - kernel) // stride + 1 for n in input_shape[2:])
     return Convolution(
         name=name,
@@ -65,8 +62,8 @@ def square_convolution(
         stride=(stride, stride),
         padding=(padding, padding),
         dilation=(1, 1),
-        groups=groups,
-        bias=bias,
+        groups=1,
+        bias=True,
         transposed=False,
     )
 

@@ -5,7 +5,6 @@ from statistics import mean
 from typing import Any, Final
 
 from figures.panels import Curve, Dots, Panel, Points, Scaling
-from report.core.missing import Missing
 from report.paper.plots import dot_series
 from report.studies.conv_profiling import results, subject, theory
 from report.studies.conv_profiling.results import Paper, select_calls
@@ -38,9 +37,8 @@ def diagonal(p: Paper) -> Iterator[Panel]:
         for label, calls, colour in groups_of_device:
             predicted, counted = [], []
             for work in calls.values():
-                if not isinstance(work.measured, Missing):
-                    predicted.append(work.end / work.start.amount)
-                    counted.append(work.measured.amount / work.start.amount)
+                predicted.append(work.end / work.start.amount)
+                counted.append(work.measured.amount / work.start.amount)
             if counted:
                 ratios, hollow = (tuple(predicted), tuple(counted)), label == "derived"
                 drawn.append(Points(label, *ratios, style_number=colour, hollow=hollow))

@@ -13,7 +13,7 @@ from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate, number, point
-from report.quantity.expression import Quantity, Statement, exact, recorded
+from report.quantity.expression import Quantity, Statement, exact
 from report.quantity.operations import geometric_mean, spanning
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import subject, theory
@@ -123,8 +123,7 @@ def over_theory(run: Run, counts: Reconciliation) -> Quantity:
 
 def counted(run: Run, counts: Reconciliation) -> Quantity:
     """Return the operations that a run counted, from their reconciliation with theory."""
-    amount = counts.measured if isinstance(counts.measured, Missing) else counts.measured.amount
-    return recorded("recorded", counts.unit, amount, run.file)
+    return exact("recorded", counts.unit, counts.measured.amount, run.file)
 
 
 def exact_sums(run: Run | None, counts: Iterable[Reconciliation]) -> Iterator[Statement]:

@@ -16,11 +16,9 @@ from report.theory.reconciliation import Reconciliation
 def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[Statement]:
     """State that the terms of each reconciliation add up exactly to the measured count."""
     for item in items:
-        if not isinstance(item.measured, Missing):
-            # An id ends in a pass or device, and a batch size: ``…-forward_backward-64``.
-            name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
-            residual = item.measured.amount - item.end  # the end is the sum of all terms
-            yield exact(f"residual({name})", item.unit, residual, source).exactly(0)
+        # An id ends in a pass or device, and a batch size: ``…-forward_backward-64``.
+        name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
+        yield exact(f"residual({name})", item.unit, item.residual, source).exactly(0)
 
 
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
