@@ -176,7 +176,7 @@ def _run(options: Namespace) -> int:
     if pinned := pin_to_one_kind_of_core():
         observer.note(pinned)
     if options.dry_run or not (options.resume or options.if_missing):
-        request, seconds = forecast(request, observer.note)
+        request, seconds = forecast(request, observer)
         observer.expect(seconds)
     if options.dry_run:
         return 0

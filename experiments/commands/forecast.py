@@ -13,11 +13,13 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from math import ceil, inf, prod
+from itertools import chain
+from math import inf, prod
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,27 +31,21 @@ from experiments.harness.processes import new_task, run_cases
 from experiments.harness.progress import Observer, Stage, measured_text
 from experiments.harness.request import Request, available_policies
 from experiments.harness.study import CeilingSize, Experiment, Session
-from experiments.harness.timing import WARMUP_SHARE
+from experiments.harness.timing import WARMUP_SHARE, cpu_clock
 from experiments.machine import limits, quiet, runtime
 from experiments.machine.text import factors_text, first_line, period_text
 from report.core.errors import MeasurementError
-from report.core.records.record import Factors, Policy, Protocol
+from report.core.records.record import Factors, Policy, Protocol, Round
 from report.instruments import comparison
 
 #: Longest time for the trial calls of all cases (s).
-_CALLS_S: Final = 3.0
+_CALLS_S: Final = 3
 #: Time for observing other programs (s).
 _OBSERVATION_S: Final = 0.5
 #: Pairs of child processes whose times are compared before a run, to see how they scatter.
 _TRIALS: Final = 6
-#: Time to measure a case of a comparison in a trial (s).
-_COMPARISON_S: Final = 0.2
-#: Largest time of an empty call as a share of a compared call.
-_EMPTY_SHARE: Final = 0.02
-#: Largest number of timed calls of a case.
-_TRIAL_CALLS: Final = 5
-#: Longest time of the timed calls of a case (s).
-_TRIAL_S: Final = 0.5
+#: Time to measure a case in one of these processes (s).
+_SCATTER_S: Final = 0.2
 #: Time to measure all ceilings, by size (s), without the start of the process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports (s).
@@ -61,19 +57,18 @@ _CLAIMS_S: Final = 3.0
 
 
 class CaseTimes(NamedTuple):
-    """Size of a case, and how long it takes (s): memory, times in one process, and one call."""
+    """Size of a case, and how long its memory and its times in one process take to measure (s)."""
 
     size: float
     memory_s: float
     process_s: float
-    call_s: float = 0.0
 
 
 #: Kind of a case: its factors with words as levels.
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, dict[Stage, float]]:
+def forecast(request: Request, observer: Observer) -> tuple[Request, dict[Stage, float]]:
     """Print the needs of a run; return the request and the expected time of each step (s).
 
     The returned request has the number of pairs of processes that the study's claims need, and for
@@ -83,6 +78,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     started, processor_time = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
     request.select_shard()  # raises for too many shards
+    note = observer.note
     if request.quick:  # printed before importing torch, which takes seconds
         claims = "; ".join(study.plan.quick_claims) or "none that its study names"
         note(f"Claims that this quick run can decide: {claims}.")
@@ -93,23 +89,27 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
     slowdown = max(1.0, import_s / (time.process_time() - processor_time))  # by other programs
     start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
-    kinds = _by_kind(cases)
-    _check_cases(study, cases, note)
+    if study.subject:
+        _check_cases(study, cases, note)
     _check_disk(request.records, protocol, len(cases))
-    noise = _note_noise(threads, note)
+    noisy = _note_noise(threads, note)
     session = Session(request.device, protocol, threads=threads)
-    timed = _time_kinds(study, kinds, session)
+    timed = _time_kinds(study, cases, session)
     expected = [_interpolated(timed, factors, protocol) for factors in cases]
     round_s = dict.fromkeys(protocol.processes, 0.0)  # time of one process that times all cases
     for factors, times in zip(cases, expected, strict=True):
         for policy in study.policies(factors, protocol):
             round_s[policy] += times.process_s
-    request = _choose_pairs(request, study, session, round_s, start_s, note)
+    request = _choose_pairs(request, study, session, round_s, start_s, observer)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
-    seconds = _expected_seconds(
-        study, expected, protocol, round_s, start_s, slowdown, noisy=bool(noise)
-    )
+    memory = start_s
+    if study.plan.ceilings != "none":  # measured before and after the cases, in new processes
+        memory += 2 * (start_s + slowdown * _CEILINGS_S[study.plan.ceilings])
+    if study.subject or study.plan.memory:
+        memory += sum(slowdown * _PROFILE_S + times.memory_s for times in expected)
+    times_s = _seconds_of_processes(protocol, round_s, start_s, noisy=noisy)
+    seconds: dict[Stage, float] = {"memory": memory, "times": times_s}
     tool = TOOLS[request.device]
     if study.subject and not tool.unavailable():
         numbered, choice = dict(enumerate(cases)), request.counter_choice
@@ -117,7 +117,7 @@ def forecast(request: Request, note: Callable[[str], None]) -> tuple[Request, di
         selection = select(study, request.device, numbered, choice, request.records, version)
         seconds["counts"] = selection.seconds(tool)
     counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
-    load = " at the present load" if noise else ""
+    load = " at the present load" if noisy else ""
     period = period_text(sum(seconds.values()) + slowdown * _CLAIMS_S)
     note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
     return request, seconds
@@ -138,21 +138,18 @@ def _use_free_processors(request: Request, note: Callable[[str], None]) -> Reque
     return replace(request, threads=free)
 
 
-def _note_noise(threads: int, note: Callable[[str], None]) -> str | None:
-    """Print and return the present disturbance by other programs; None on a quiet machine."""
+def _note_noise(threads: int, note: Callable[[str], None]) -> bool:
+    """Print what other programs disturb now; return whether they do."""
     noise = None if quiet.unavailable() else quiet.watch(threads, _OBSERVATION_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
-    return noise
+    return noise is not None
 
 
-def _by_kind(cases: Sequence[Factors]) -> dict[Kind, list[Factors]]:
-    """Group the cases by kind; each group is sorted from small to large."""
-    kinds = defaultdict[Kind, list[Factors]](list)
-    for factors in sorted(cases, key=_size):
-        words = ((name, level) for name, level in factors.items() if isinstance(level, str))
-        kinds[tuple(words)].append(factors)
-    return dict(kinds)
+def _kind(factors: Factors) -> Kind:
+    """Return the factors whose levels are words."""
+    words = ((name, level) for name, level in factors.items() if isinstance(level, str))
+    return tuple(words)
 
 
 def _size(factors: Factors) -> float:
@@ -165,17 +162,15 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
 
     Raises ``MeasurementError`` if neither case can be built.
     """
-    if study.subject is None:
-        return
-    built = 0
+    failures = 0
     for factors in (min(cases, key=_size), max(cases, key=_size)):
         try:
             subject = build_subject(study, factors, "meta")
         except Exception as error:
+            failures += 1
             reason = f"{type(error).__name__}: {first_line(str(error))}"
             note(f"{factors_text(factors)} cannot be built: {reason}")
             continue
-        built += 1
         tensors = (*subject.module.parameters(), *subject.module.buffers(), subject.inputs)
         needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         available = limits.available_memory()
@@ -184,7 +179,7 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
                 f"{factors_text(factors)} needs more than {needed / 1e9:.1f} GB, and "
                 f"{available / 1e9:.1f} GB are free; the case will end as out of memory."
             )
-    if not built:
+    if failures == 2:
         raise MeasurementError(
             f"experiments/{study.name}.py: neither the smallest nor the largest case can be built; "
             "correct the function «subject»."
@@ -205,46 +200,48 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 
 
 def _time_kinds(
-    study: Experiment, kinds: Mapping[Kind, Sequence[Factors]], session: Session
+    study: Experiment, cases: Sequence[Factors], session: Session
 ) -> dict[Kind, list[CaseTimes]]:
-    """Time the smallest and largest case of each kind for ``_CALLS_S``; time none on a GPU."""
+    """Time the smallest and largest case of each kind in a child process, by kind; none on a GPU.
+
+    After ``_CALLS_S`` the child ends, and this limit stands for the time of its last case.
+    """
     timed = defaultdict[Kind, list[CaseTimes]](list)
-    end = time.monotonic() + _CALLS_S
     if not worker.can_fork(session.device):
         return timed
-    for index in (0, -1):  # the smallest cases of all kinds, then the largest
-        for kind, group in kinds.items():
-            seconds_left = end - time.monotonic()
-            if seconds_left > 0 and (index == 0 or len(group) > 1):
-                timed[kind] += _time_case(study, group[index], session, ceil(seconds_left))
-    return timed
-
-
-def _time_case(
-    study: Experiment, factors: Factors, session: Session, limit_s: int
-) -> list[CaseTimes]:
-    """Time a case in a child process, up to ``limit_s``; return no times if the case fails."""
+    smallest: dict[Kind, Factors] = {}
+    largest: dict[Kind, Factors] = {}
+    for factors in sorted(cases, key=_size):
+        smallest.setdefault(_kind(factors), factors)
+        largest[_kind(factors)] = factors
+    tried = [*smallest.values()]
+    tried += [case for kind, case in largest.items() if case is not smallest[kind]]
     reading, writing = os.pipe()
-    start = time.monotonic()
-
-    def stop(number: int, frame: object) -> NoReturn:
-        raise RuntimeError("the case takes too long")
 
     def measure() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the run itself reports why a case fails
         if study.subject is None:  # the case may start processes, which only an exception ends
-            signal.signal(signal.SIGALRM, stop)
-        os.write(writing, msgspec.json.encode(_trial(study, factors, session)))
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+        for factors in tried:
+            times = None
+            with suppress(Exception):
+                times = _trial(study, factors, session)
+            os.write(writing, msgspec.json.encode(times) + b"\n")
 
-    child = worker.fork(measure, limit_s)
+    start = time.monotonic()
+    child = worker.fork(measure, _CALLS_S)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
-        text = stream.read()
+        lines = stream.read().splitlines()
     os.waitpid(child, 0)
-    if text:
-        return [msgspec.json.decode(text, type=CaseTimes)]
-    is_late = time.monotonic() - start >= limit_s  # then the limit stands for the case's time
-    return [CaseTimes(_size(factors), memory_s=0.0, process_s=limit_s)] if is_late else []
+    is_late = time.monotonic() - start >= _CALLS_S
+    for number, factors in enumerate(tried[: len(lines) + is_late]):
+        times: CaseTimes | None = CaseTimes(_size(factors), 0.0, _CALLS_S)
+        if number < len(lines):
+            times = msgspec.json.decode(lines[number], type=CaseTimes | None)
+        if times is not None:
+            timed[_kind(factors)].append(times)
+    return timed
 
 
 def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
@@ -258,17 +255,14 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
             plan.times(factors, replace(session, process=1))
         return CaseTimes(_size(factors), memory_end - start, time.monotonic() - memory_end)
     workload = build_workload(study, factors, session.device)
-    build = time.monotonic() - start
+    build_s = time.monotonic() - start
     workload.once()  # a warm-up
-    durations: list[float] = []
-    while not durations or (len(durations) < _TRIAL_CALLS and sum(durations) < _TRIAL_S):
-        start = time.monotonic()
-        workload.once()
-        durations.append(time.monotonic() - start)
-    call = fmean(durations)
-    memory = MEASUREMENTS * (build + 2 * call)  # each builds the case and profiles a call
-    process = _process_time(build, call, protocol)
-    return CaseTimes(_size(factors), memory, process, median(durations))
+    calls: list[float] = []
+    while len(calls) < 5 and sum(calls) < 0.5:  # s
+        calls.append(cpu_clock(workload).wall)
+    call_s = fmean(calls)
+    memory_s = MEASUREMENTS * (build_s + 2 * call_s)  # each builds the case and profiles a call
+    return CaseTimes(_size(factors), memory_s, _process_time(build_s, call_s, protocol))
 
 
 def _process_time(build: float, call: float, protocol: Protocol) -> float:
@@ -282,44 +276,26 @@ def _process_time(build: float, call: float, protocol: Protocol) -> float:
 def _interpolated(
     timed: Mapping[Kind, list[CaseTimes]], factors: Factors, protocol: Protocol
 ) -> CaseTimes:
-    """Interpolate a case's times from timed cases of its kind, else from the means of all kinds."""
-    kind, size = next(iter(_by_kind([factors]))), _size(factors)
-    groups = [timed[kind]] if timed.get(kind) else [times for times in timed.values() if times]
-    if not groups:
+    """Interpolate a case's times between timed cases of its kind, else of all kinds, by size."""
+    import numpy as np
+
+    size = _size(factors)
+    known = timed.get(_kind(factors)) or sorted(chain.from_iterable(timed.values()))
+    if not known:
         return CaseTimes(size, _PROFILE_S, (1 + WARMUP_SHARE) * protocol.case_budget_s)
-    small = _mean_times([times[0] for times in groups])
-    large = _mean_times([times[-1] for times in groups])
-    share = (size - small.size) / (large.size - small.size) if large.size > small.size else 0.0
-    memory = small.memory_s + share * (large.memory_s - small.memory_s)
-    process = small.process_s + share * (large.process_s - small.process_s)
-    return CaseTimes(size, max(memory, 0.0), max(process, 0.0))
+    sizes, memory, process = zip(*known, strict=True)
+    memory_s, process_s = np.interp(size, sizes, memory), np.interp(size, sizes, process)
+    return CaseTimes(size, float(memory_s), float(process_s))
 
 
-def _mean_times(times: Sequence[CaseTimes]) -> CaseTimes:
-    columns = zip(*times, strict=True)
-    return CaseTimes(*(fmean(column) for column in columns))
-
-
-def _expected_seconds(
-    study: Experiment,
-    expected: Sequence[CaseTimes],
-    protocol: Protocol,
-    round_s: Mapping[Policy, float],
-    start_s: float,
-    slowdown: float,
-    *,
-    noisy: bool,
-) -> dict[Stage, float]:
-    """Forecast the times (s) of two steps: memory (with all peak rates) and timed processes.
+def _seconds_of_processes(
+    protocol: Protocol, round_s: Mapping[Policy, float], start_s: float, *, noisy: bool
+) -> float:
+    """Forecast the time of all timing processes (s).
 
     ``round_s`` is the time of one process that times all cases, ``start_s`` the time of its start.
+    On a ``noisy`` machine, disturbed cases are measured again.
     """
-    size = study.plan.ceilings
-    memory = start_s
-    if size != "none":  # peak rates are measured before and after the cases, in new processes
-        memory += 2 * (start_s + slowdown * _CEILINGS_S[size])
-    if study.subject or study.plan.memory:
-        memory += sum(slowdown * _PROFILE_S + times.memory_s for times in expected)
     measuring = starting = 0.0
     for policy, seconds in round_s.items():
         if seconds:
@@ -329,8 +305,7 @@ def _expected_seconds(
             measuring += processes * seconds
             starting += processes * start_s
     limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)
-    measuring = max(min(measuring, limit), sum(round_s.values()))
-    return {"memory": memory, "times": measuring + starting}
+    return max(min(measuring, limit), sum(round_s.values())) + starting
 
 
 def _choose_pairs(
@@ -339,77 +314,80 @@ def _choose_pairs(
     session: Session,
     round_s: Mapping[Policy, float],
     start_s: float,
-    note: Callable[[str], None],
+    observer: Observer,
 ) -> Request:
     """Choose how many pairs of processes a full run needs to decide differences of the margin.
 
-    Pairs of child processes call the same case, so the true ratio of their times is 1 and the
-    sampled ratios show the scatter.  The choice precedes the run, so that no result decides when
-    the run ends.
+    Pairs of processes time the same case, so the true ratio of their times is 1 and the sampled
+    ratios show the scatter.  The choice precedes the run, so that no result decides when the run
+    ends.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
-    if not (margin and compared and worker.can_fork(session.device)):
-        return request
-    if request.pairs or request.shard or protocol.plan != "full":
+    is_fixed = request.pairs or request.shard or protocol.plan != "full"
+    if is_fixed or not (margin and compared and worker.can_fork(session.device)):
         return request
     quick_cases = study.cases(study.levels(quick=True))
     cases = [factors for factors in quick_cases if study.policies(factors, protocol)]
     middle = sorted(cases, key=_size)[len(cases) // 2]
-    ratios = []
-    for _ in range(_TRIALS):
-        # The ratio of two measurements of one case shows the scatter.
-        first = _time_case(study, middle, session, ceil(_CALLS_S))
-        second = _time_case(study, middle, session, ceil(_CALLS_S))
-        if not (first and second and first[0].call_s and second[0].call_s):
-            return request
-        ratios.append(first[0].call_s / second[0].call_s)
-    deviation = comparison.scatter(ratios)
+    trials = _trial_rounds(study, [middle] * 2 * _TRIALS, session, compared[0], observer)
+    if any(trial.reason for trial in trials):
+        return request
+    calls = [median(trial.samples("time")) for trial in trials]
+    deviation = comparison.scatter(
+        first / second for first, second in zip(calls[::2], calls[1::2], strict=True)
+    )
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
     planned_s = sum(count * round_s[policy] for policy, count in protocol.processes.items())
     remaining_s = max((protocol.budget_s or inf) - planned_s, 0.0)
     pair_s = sum(round_s[policy] + start_s for policy in compared)
-    affordable = planned + remaining_s / pair_s
-    pairs = max(planned, int(min(needed, affordable)))
+    pairs = max(planned, int(min(needed, planned + remaining_s / pair_s)))
     power = comparison.power_text(deviation, pairs, margin)
-    note(f"Comparing processes with memory policies {' and '.join(compared)}: {power}.")
+    observer.note(f"Comparing processes with memory policies {' and '.join(compared)}: {power}.")
     return replace(request, pairs=pairs)
+
+
+def _trial_rounds(
+    study: Experiment,
+    cases: Sequence[Factors],
+    session: Session,
+    policy: Policy,
+    observer: Observer,
+) -> list[Round]:
+    """Time cases briefly, each in a child process; the times are not part of the result."""
+    brief = msgspec.structs.replace(session.protocol, case_budget_s=_SCATTER_S, maximum_samples=10)
+    session = replace(session, protocol=brief, process=1)
+    task = new_task(study, "time", session, dict(enumerate(cases)), policy)
+    return [result.round for result in run_cases(study, task, observer.debug)]
 
 
 def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool) -> None:
     """Print which differences between functions a comparison can decide, after short trials.
 
     The last case compares the baseline with itself, so the ratios of its trials show the scatter.
-    Trials are not part of the result.  Unless cases ``may_fail``, all remaining cases are tried
-    before it.
-    Raises ``MeasurementError`` if a tried case fails.
+    Unless cases ``may_fail``, all remaining cases are tried before it.  Raises ``MeasurementError``
+    if a tried case fails.
     """
-    study, planned, selected = request.select()
-    *candidates, baseline_again = selected
+    study, planned, (*candidates, baseline_again) = request.select()
     threads = runtime.checked_threads(request.threads)
     protocol, _ = available_policies(planned, request.device)
-    trial = msgspec.structs.replace(protocol, case_budget_s=_COMPARISON_S, maximum_samples=10)
-    session = Session(request.device, trial, threads=threads, process=1)
+    session = Session(request.device, protocol, threads=threads)
     # A comparison has one policy, under which each process is a pair of processes.
     policy, pairs = next(iter(protocol.processes.items()))
-    cases = [baseline_again] * _TRIALS
-    if not may_fail:
-        cases = [*candidates, *cases]
-    task = new_task(study, "time", session, dict(enumerate(cases)), policy)
-    trials = []
-    for result in run_cases(study, task, observer.debug):
-        reason = result.round.reason
-        if reason:
-            function = cases[result.case]["function"]
-            raise MeasurementError(f"{function}: {reason}. Correct it; nothing was measured.")
-        trials.append(result.round)
+    cases = [*([] if may_fail else candidates), *[baseline_again] * _TRIALS]
+    trials = _trial_rounds(study, cases, session, policy, observer)
+    for factors, trial in zip(cases, trials, strict=True):
+        if trial.reason:
+            raise MeasurementError(
+                f"{factors['function']}: {trial.reason}. Correct it; nothing was measured."
+            )
     deviation = comparison.scatter(comparison.speed_ratio(trial) for trial in trials[-_TRIALS:])
     margin = float(baseline_again["margin"])
     observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
     empty = median(trials[-1].samples("round_trip_time"))
     call = median(trials[-1].samples("time"))
-    if empty > _EMPTY_SHARE * call:
+    if empty > 0.02 * call:
         observer.note(
             f"A call takes {measured_text(call, 's')}, and a call that computes nothing takes "
             f"{measured_text(empty, 's')}, so that ratios are too near to 1; let a call do more."

@@ -5,7 +5,9 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import exp
@@ -21,10 +23,11 @@ from experiments import registry
 from experiments.__main__ import main
 from experiments.commands import forecast, outcome
 from experiments.harness import rounds
+from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import differences
 from experiments.harness.study import QUICK, Session
-from report.core.records.record import Factors, Level
+from report.core.records.record import Factors, Level, Round
 from report.core.records.store import read_attachments, read_records, record_name, write_record
 from report.instruments import case_operators
 from report.instruments.judgement import judge
@@ -212,7 +215,7 @@ def test_a_dry_run_prints_the_expected_time_and_writes_no_file(
     assert first.endswith("decide: Returning freed memory slows a call by more than a tenth.")
     pattern = r"(s|min)( at the present load)?: 8 cases; processes: 6 retained and 6 default."
     assert re.fullmatch(rf"About [\d.]+ {pattern}", last)
-    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
+    monkeypatch.setattr(forecast, "_time_kinds", lambda *_: {})
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
         monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
         assert re.search(rf"About [\d.]+ (s|min){load}: 8 cases; ", ask(*DRY_RUN)[2])
@@ -222,7 +225,7 @@ def test_a_quick_run_computes_on_the_processors_that_other_programs_leave_free(
     monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     """With ``--threads``, the user chooses."""
-    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
+    monkeypatch.setattr(forecast, "_time_kinds", lambda *_: {})
     monkeypatch.setattr(forecast.runtime, "cores_available", lambda: 2)
     for free, is_noted in ((2, False), (1, True)):
         monkeypatch.setattr(forecast.quiet, "free_processors", lambda *_, free=free: free)
@@ -234,7 +237,7 @@ def test_a_quick_run_computes_on_the_processors_that_other_programs_leave_free(
 def test_a_dry_run_reports_faults_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    monkeypatch.setattr(forecast, "_CALLS_S", 0.0)
+    monkeypatch.setattr(forecast, "_time_kinds", lambda *_: {})
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
     for module, name, value, code, message in (
         (forecast.limits, "available_memory", lambda: 10, 0, "are free; the case will end as out"),
@@ -254,20 +257,25 @@ def test_a_dry_run_reports_faults_in_one_sentence(
 def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Calls of 1 ms for 10 images and 5 ms for 50 images interpolate to 3 ms for 30 images."""
-    timed_batches = []
+    """Calls of 1 ms for 10 images and 5 ms for 50 images interpolate to 3 ms for 30 images.
 
-    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.CaseTimes]:
+    The largest of a second kind takes too long, so that the limit stands for its time.
+    """
+
+    def trial(study: object, factors: Factors, *_: object) -> forecast.CaseTimes:
         batch = float(factors["batch"])
-        timed_batches.append(batch)
-        return [forecast.CaseTimes(size=batch, memory_s=0.1, process_s=1e-4 * batch)]
+        if batch > 50:
+            time.sleep(60)
+        return forecast.CaseTimes(size=batch, memory_s=0.1, process_s=1e-4 * batch)
 
-    monkeypatch.setattr(forecast, "_time_case", time_case)
-    monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
-    kinds = forecast._by_kind([{"batch": n, "pass": "forward"} for n in (50, 10, 30)])
+    monkeypatch.setattr(forecast, "_trial", trial)
+    monkeypatch.setattr(forecast, "_CALLS_S", 1)
+    cases: list[Factors] = [{"batch": n, "pass": "forward"} for n in (50, 10, 30)]
+    cases += [{"batch": n, "pass": "own"} for n in (60, 20)]
     study = registry.load("conv_scaling")
-    timed = forecast._time_kinds(study, kinds, Session("cpu", QUICK, threads=1))
-    assert timed_batches == [10, 50]
+    timed = forecast._time_kinds(study, cases, Session("cpu", QUICK, threads=1))
+    _, late = timed.pop((("pass", "own"),))
+    assert late == forecast.CaseTimes(size=60, memory_s=0, process_s=1)
     for name in ("forward", "backward"):
         times = forecast._interpolated(timed, {"batch": 30, "pass": name}, QUICK)
         assert times == pytest.approx(forecast.CaseTimes(size=30, memory_s=0.1, process_s=0.003))
@@ -295,35 +303,42 @@ def test_the_forecast_of_a_case_counts_its_calls(monkeypatch: pytest.MonkeyPatch
     (1.0, 1.0, 150, "over 200"),
 ])  # fmt: skip
 def test_a_full_run_measures_the_pairs_that_its_margin_needs(
-    monkeypatch: pytest.MonkeyPatch, scatter: float, turn_s: float, pairs: int, needed: object
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scatter: float,
+    turn_s: float,
+    pairs: int,
+    needed: object,
 ) -> None:
     """More pairs of processes are measured if trial calls scatter, as far as the time allows.
 
     ``scatter`` is the difference of the logarithms of successive calls, ``turn_s`` the time of a
     process for all cases (s), and ``needed`` the pairs that a difference of 10 % needs.
     """
-    study, sizes, notes = registry.load("conv_scaling"), list[Level](), list[str]()
+    study, batches = registry.load("conv_scaling"), list[Level]()
 
-    def time_case(study: object, factors: Factors, *_: object) -> list[forecast.CaseTimes]:
-        sizes.append(factors["batch"])
-        call = 1.0 if len(sizes) % 2 == 0 else exp(scatter)
-        return [forecast.CaseTimes(size=1.0, memory_s=0.1, process_s=0.1, call_s=call)]
+    def rounds_of(study: object, cases: Sequence[Factors], *_: object) -> list[Round]:
+        trials = []
+        for number, factors in enumerate(cases):
+            batches.append(factors["batch"])
+            call = exp(scatter) if number % 2 == 0 else 1.0
+            trials.append(Round(process=1, policy="retained", series={"time": (call,)}))
+        return trials
 
-    monkeypatch.setattr(forecast, "_time_case", time_case)
-    monkeypatch.setattr(forecast.worker, "can_fork", lambda device: True)
+    monkeypatch.setattr(forecast, "_trial_rounds", rounds_of)
     choose_pairs = partial(
         forecast._choose_pairs,
         study=study,
         session=Session("cpu", study.plan.full),
         round_s=dict.fromkeys(study.plan.full.processes, turn_s),
         start_s=2.0,
-        note=notes.append,
+        observer=Observer(),
     )
     plain = Request("conv_scaling", Path())
     request = choose_pairs(plain)
     assert request == replace(plain, pairs=pairs)
-    assert sizes == [16] * 12, "the middle batch of the claim is timed in 12 processes"
-    (note,) = notes
+    assert batches == [16] * 12, "the middle batch of the claim is timed in 12 processes"
+    (note,) = capsys.readouterr().err.splitlines()
     compared, _, power = note.partition(" show a difference of ")
     assert (
         compared == f"Comparing processes with memory policies retained and default: {pairs} pairs"
@@ -331,7 +346,7 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
     assert f" or more in four of five runs. One of 10.0% needs {needed} pairs" in power
     # Chosen pairs and shards do not change, without a further note.
     for fixed in (request, replace(plain, shard=(1, 2))):
-        assert choose_pairs(fixed) == fixed and len(notes) == 1
+        assert choose_pairs(fixed) == fixed and not capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("tiny")
