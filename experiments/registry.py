@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Experiment
-from experiments.machine.runtime import exit_raises
 from experiments.machine.text import period_text
 from report.core.errors import MeasurementError, UsageError, words_of
 
@@ -36,8 +35,7 @@ def load(name: str) -> Experiment:
     """Import a study; raises ``MeasurementError`` if its code tries to end the program."""
     module = module_of(name)
     try:
-        with exit_raises():
-            study = import_module(module).STUDY
+        study = import_module(module).STUDY
     except SystemExit as error:
         raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error
     assert isinstance(study, Experiment)

@@ -28,8 +28,6 @@ Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
 _SPARSE: Final = "sparse "
-#: Formulas for the operations of a forward pass per token or image; a row suits only some.
-_WAYS_TO_COUNT: Final = ("2 * parameters", "attention_full", "attention_causal", "2 * macs")
 
 
 class AuditedRow(NamedTuple):
@@ -42,7 +40,7 @@ class AuditedRow(NamedTuple):
     def operations_per_item(self) -> dict[str, float]:
         """Count the operations of a forward pass per token or image, by each possible formula."""
         operations = {}
-        for formula in _WAYS_TO_COUNT:
+        for formula in ("2 * parameters", "attention_full", "attention_causal", "2 * macs"):
             result = compute(formula, self.known, [])
             if isinstance(result, Rounded):
                 operations[formula] = float(result.value)
@@ -124,8 +122,8 @@ def audited_row(
     known["image"] = _exact(1) if network else ("network",)
     if "config" in texts:
         path, sequence = Path(texts["config"]), known.get("sequence", ("sequence",))
-        known["attention_full"] = _attention(path, sequence, causal=False)
-        known["attention_causal"] = _attention(path, sequence, causal=True)
+        for name, causal in (("attention_full", False), ("attention_causal", True)):
+            known[name] = _attention(path, sequence, causal)
     for name, operation in _rated_operations(texts).items():
         known[name] = _rated_quantity(texts.get("device"), operation)
     return AuditedRow(texts, cells, known)
@@ -311,15 +309,11 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
     """Compare a claim with its limit, and with its value from the other numbers of the row."""
     quantity, printed = knowledge().quantities[claim], cell.number
     limit = compute(quantity.limit, row.known, []) if quantity.limit else ()
-    largest = limit if isinstance(limit, Rounded) else None
-    is_impossible = largest is not None and printed.interval.low > largest.interval.high
-    check = ClaimCheck(
-        claim=claim,
-        printed=cell.text,
-        scale=float(cell.scale),
-        verdict="impossible" if is_impossible else "not enough given",
-        limit=float(largest.value) if largest else None,
-    )
+    check = ClaimCheck(claim, cell.text, float(cell.scale), "not enough given", limit=None)
+    if isinstance(limit, Rounded):
+        check = check._replace(limit=float(limit.value))
+        if printed.interval.low > limit.interval.high:
+            check = check._replace(verdict="impossible")
     without_claim = row._replace(known={**row.known, claim: ()})  # else it would prove itself
     formulas = list[str]()
     value: Rounded | Missing = (f"a formula of {claim}",)
@@ -329,8 +323,9 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         return check._replace(missing="; ".join(_remedy(name, row.cells) for name in value))
     agrees = printed.meets(value)
     explanations = () if agrees else _explanations(without_claim, claim, printed, value)
+    if check.verdict != "impossible":
+        check = check._replace(verdict="consistent" if agrees else "differs")
     return check._replace(
-        verdict="impossible" if is_impossible else "consistent" if agrees else "differs",
         recomputed=float(value.value),
         interval=tuple(map(float, value.interval)),
         factor=float(printed.value / value.value),

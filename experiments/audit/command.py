@@ -25,8 +25,6 @@ from report.core.system.commandline import named_values
 
 #: Number without exponent, and its unit.
 _NUMBER_AND_UNIT: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
-#: Number of devices and their name, as in ``8x A100``.
-_COUNT_AND_DEVICE: Final = re.compile(r"(\d+)\s*[x×]\s*(\S.*)", re.IGNORECASE)
 #: Options of ``audit`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = """\
 file  FILE  a table as CSV, Markdown, HTML or LaTeX
@@ -114,9 +112,9 @@ def read_rows(
     for row in rows:
         texts = constants | {name: row[position] for name, position in positions.items()}
         texts = {name: text for name, text in texts.items() if text.strip(" -–—")}
-        count_and_device = _COUNT_AND_DEVICE.fullmatch(texts.get("device", ""))
-        if count_and_device and "devices" not in texts:
-            texts["devices"], texts["device"] = count_and_device.groups()
+        eight_devices = re.fullmatch(r"(\d+)\s*[xX×]\s*(\S.*)", texts.get("device", ""))  # 8x A100
+        if eight_devices and "devices" not in texts:
+            texts["devices"], texts["device"] = eight_devices.groups()
         if "config" in texts:
             texts["config"] = str(folder / texts["config"])
         cells = dict(zip(headings, row, strict=True))

@@ -30,8 +30,6 @@ from report.instruments import gates
 from report.instruments.judgement import reason_unusable
 
 _GIB: Final = 2**30
-#: Memory that the largest quick run needs (B).
-_QUICK_RUN_BYTES: Final = 2 * _GIB
 
 
 class CheckResult(NamedTuple):
@@ -116,7 +114,8 @@ def free_memory(available: int, total: int, limit: int | None = None) -> CheckRe
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
         return CheckResult("memory", f"{text}; give it more, or measure small cases", "problem")
     scarce = f"{text}; larger cases will run out: close other programs"
-    return note_if("memory", text, scarce if available < _QUICK_RUN_BYTES else None)
+    # The largest quick run needs 2 GiB.
+    return note_if("memory", text, scarce if available < 2 * _GIB else None)
 
 
 def _present_checks(records: Path) -> Iterator[CheckResult]:
@@ -165,27 +164,25 @@ def check_records(options: Namespace) -> int:
     Prints all checks of a single record, but only notes and problems of several records.
     ``--markdown`` prints a comment for a pull request.
     """
-    unusable, files = 0, options.files
+    code, files = 0, options.files
     for path in files:
         stored, checks = check_file(path)
-        has_problem = any(check.level == "problem" for check in checks)
-        unusable += has_problem
-        verdict = f"{'cannot' if has_problem else 'can'} be handed in"
+        verdict = "can be handed in"
+        if any(check.level == "problem" for check in checks):
+            code, verdict = 1, "cannot be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
             for check in checks:
                 if check.level != "ok":
                     print(f"- **{check.level}**, {check.topic}: {code_text(check.text)}")
             print()
-            print(*(review(stored.record) if stored else ()), sep="\n", flush=True)
+            print(*(review(stored.record) if stored else ()), sep="\n")
             continue
-        print(f"{path}: {verdict}", flush=True)
+        print(f"{path}: {verdict}")
         for check in checks:
             if len(files) == 1 or check.level != "ok" or check.topic == "machine":
-                print(check.line(), flush=True)
-    if len(files) > 1 and not options.markdown:
-        print(f"{len(files)} records: {len(files) - unusable} can be handed in; {unusable} cannot.")
-    return int(unusable > 0)
+                print(check.line())
+    return code
 
 
 def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:

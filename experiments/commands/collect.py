@@ -14,11 +14,8 @@ from experiments.commands.checks import CheckResult, check_file
 from experiments.machine.code import ROOT
 from report.core.errors import RecordError
 from report.core.records import ENDING, store
-from report.core.records.record import Record
 from report.instruments.gates import CopyDetector
 
-#: Content of ``site.yaml`` in a new folder of records, for the teacher to fill in.
-_SITE: Final = ROOT / "templates" / "class" / "site.yaml"
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Format of a line of the table, with columns cut to fixed widths.
 _TABLE_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
@@ -38,9 +35,10 @@ class Submission:
         """Format a line of the table: student, machine, study, use, and error or first note."""
         machine, study, use = "–", "–", "nothing"
         if self.stored:
-            machine, study = self.stored.record.environment.label, self.stored.record.study
-        if self.stored and not self.fault:
-            use = "paper, report" if self.stored.record.protocol.plan == "full" else "report"
+            record = self.stored.record
+            machine, study = record.environment.label, record.study
+            if not self.fault:
+                use = "paper, report" if record.protocol.plan == "full" else "report"
         notes = [c.text for c in self.checks if c.level == "note" and c.topic != "plan"]
         remark = f"{self.path.name}: {self.fault}" if self.fault else "".join(notes[:1])
         cells = (self.student, machine, study, use, " ".join(remark.split()))
@@ -51,9 +49,7 @@ def collect(options: Namespace) -> int:
     """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0."""
     submissions = [*chain.from_iterable(map(_submissions, options.folders))]
     if not submissions:
-        raise RecordError(
-            f"{options.folders[0]}: contains no record; name the folder of the submitted files."
-        )
+        raise RecordError(f"{options.folders[0]}: contains no record; name another folder.")
     _refuse_links(options.into)
     copies = CopyDetector()
     first_of_machine: dict[tuple[str, str], Submission] = {}  # by study and machine
@@ -74,7 +70,7 @@ def collect(options: Namespace) -> int:
     if options.notes:
         _write_notes(submissions, options.notes)
     if usable and not os.path.lexists(site):
-        shutil.copyfile(_SITE, site)
+        shutil.copyfile(ROOT / "templates" / "class" / "site.yaml", site)
         print(f"Wrote {site}: name the course and its teacher there.")
     return int(unusable > 0)
 
@@ -84,17 +80,13 @@ def _submissions(path: Path) -> Iterator[Submission]:
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
-    for folder, folders, names in os.walk(path):
-        attachments = {name.removesuffix(ENDING) for name in names if name.endswith(ENDING)}
-        links = [name for name in folders if Path(folder, name).is_symlink()]
-        # os.walk enters only the folders that stay in this list.
-        folders[:] = sorted(name for name in {*folders} - attachments if name[0] != ".")
-        for name in sorted((*names, *links)):
-            file = Path(folder, name)
-            is_submission = name.endswith((ENDING, *_ARCHIVES)) or file.is_symlink()
-            if is_submission and not name.startswith("."):
-                parts = file.relative_to(path).parts  # a student's folder and a path, or a file
-                yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
+    for file in sorted(path.rglob("*")):
+        parts = file.relative_to(path).parts  # a student's folder and a path, or a file
+        is_hidden = any(part.startswith(".") for part in parts)
+        is_attachment = Path(f"{file.parent}{ENDING}").is_file()
+        is_submission = file.suffix in (ENDING, *_ARCHIVES) or file.is_symlink()
+        if is_submission and not is_hidden and not is_attachment:
+            yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
 
 
 def _check_and_copy(submission: Submission, copies: CopyDetector, into: Path) -> str:
@@ -107,30 +99,12 @@ def _check_and_copy(submission: Submission, copies: CopyDetector, into: Path) ->
     problems = [check.text for check in submission.checks if check.level == "problem"]
     if problems or submission.stored is None:
         return problems[0]
-    record, name = submission.stored.record, submission.path.name
-    fault = _fault_of_study(submission.path.parent.name, record)
-    if fault:
-        return fault
-    if copied := copies.reason(f"{name} ({submission.student})", record):
+    record, folder = submission.stored.record, submission.path.parent.name
+    if folder in registry.STUDIES and folder != record.study:
+        return f"is a record of {record.study} in a folder of {folder}; move it, or measure"
+    if copied := copies.reason(f"{submission.path.name} ({submission.student})", record):
         return f"{copied}; measure on your own machine"
     return _copy(submission, submission.stored, into)
-
-
-def _fault_of_study(folder: str, record: Record) -> str:
-    """Explain if the folder or the cases of a record belong to another study, else return ""."""
-    study, matching_studies = record.study, list[str]()
-    if folder in registry.STUDIES and folder != study:
-        return f"is a record of {study} in a folder of {folder}; move it, or measure"
-    for name in registry.STUDIES:
-        factors = {factor.name: factor.possible for factor in registry.load(name).factors}
-        subjects = factors.get("subject", (None,))  # None stands for a study without this factor
-        cases = [case.factors for case in record.cases if case.factors.keys() <= factors.keys()]
-        if any(case.get("subject") in subjects for case in cases):
-            matching_studies.append(name)
-    if study not in registry.STUDIES or not matching_studies or study in matching_studies:
-        return ""  # an older record may have factors that no current study varies
-    studies = " or ".join(matching_studies)
-    return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
 def _copy(submission: Submission, stored: store.Stored, into: Path) -> str:
@@ -153,9 +127,7 @@ def _copy(submission: Submission, stored: store.Stored, into: Path) -> str:
 def _refuse_links(*paths: Path) -> None:
     for path in paths:
         if path.is_symlink():
-            raise RecordError(
-                f"{path}: is a link, and no file is written through a link; remove it."
-            )
+            raise RecordError(f"{path}: is a link, and nothing is written through it; remove it.")
 
 
 def _write_notes(submissions: Sequence[Submission], folder: Path) -> None:

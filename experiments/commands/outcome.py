@@ -31,10 +31,10 @@ def print_record(record: Record, path: Path, records: Path) -> int:
     for line in theory_lines(record, read_attachments(stored, (case_operators.PATTERN,), records)):
         print(line)
     measured = any(case.status == "ok" for case in record.cases)
-    failure = None if measured else "No case could be measured; the record says why."
-    for warning in (instability(record.cases), failure):
-        if warning:
-            print(warning, file=sys.stderr)
+    if unstable := instability(record.cases):
+        print(unstable, file=sys.stderr)
+    if not measured:
+        print("No case could be measured; the record says why.", file=sys.stderr)
     print(f"Record: {path}")
     usable, lines = use_of_record(record, path, records)
     print(*lines, sep="\n")
@@ -108,8 +108,7 @@ def instability(cases: Sequence[Case], listed: int = 5) -> str | None:
     """
     unstable = []
     for case in cases:
-        reason = _instability_of_case(case)
-        if reason is not None:
+        if reason := _instability_of_case(case):
             unstable.append(f"{factors_text(case.factors)} ({reason})")
     if not unstable:
         return None
@@ -136,8 +135,6 @@ def _instability_of_case(case: Case) -> str | None:
 
 #: Columns of a case's results in tables.
 _RESULTS: Final = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
-#: Quantities that state peak memory, in order of preference.
-_PEAKS: Final = ("allocated_peak", "requested_peak", "resident_peak")
 
 
 def case_results(case: Case) -> dict[str, str]:
@@ -160,7 +157,7 @@ def case_results(case: Case) -> dict[str, str]:
             low, high = measured_text(estimate.low, "s"), measured_text(estimate.high, "s")
             results["95 % interval"] = f"{low} to {high}{lower_confidence}"
             results["measured by"] = f"{len(processes)} processes"
-    for quantity in _PEAKS:
+    for quantity in ("allocated_peak", "requested_peak", "resident_peak"):  # the best one first
         peaks = case.samples(quantity, policy)
         if peaks:
             results["peak memory"] = measured_text(max(peaks), "B")
@@ -178,10 +175,6 @@ def case_table(cases: Sequence[Case]) -> str:
     outcomes = ("outcome", *frame.pop("outcome"))
     lines = frame.to_string(index=False, na_rep="–").splitlines()
     return "\n".join(f"{line}  {outcome}" for line, outcome in zip(lines, outcomes, strict=True))
-
-
-#: Largest number of rows: comments on forges have at most 65,536 characters.
-_MOST_CASES: Final = 250
 
 
 def review(record: Record) -> Iterator[str]:
@@ -203,13 +196,9 @@ def review(record: Record) -> Iterator[str]:
     yield ""
     titles = ("case", *_RESULTS)
     yield from map(_markdown_row, (titles, ("---",) * len(titles)))
-    for case in record.cases[:_MOST_CASES]:
+    for case in record.cases:
         *results, outcome = case_results(case).values()
-        cells = (code_text(factors_text(case.factors)), *results, code_text(outcome))
-        yield _markdown_row(cells)
-    omitted = len(record.cases) - _MOST_CASES
-    if omitted > 0:
-        yield f"\nand {omitted} more cases"
+        yield _markdown_row((code_text(factors_text(case.factors)), *results, code_text(outcome)))
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -46,20 +46,12 @@ Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 _CALL_LIMIT_S: Final = 300.0
 #: Longest message (B).
 _MESSAGE_LIMIT_B: Final = 100_000
-#: Number of empty calls; their median time is the shortest possible time of a call.
-_EMPTY_CALLS: Final = 9
 #: Relative tolerance for the processor time of a function.
 _PROCESSOR_TIME_TOLERANCE: Final = 0.15
 #: Relative tolerance between the measuring process's clock and the system's clock.
 _CLOCK_TOLERANCE: Final = 0.05
 #: Absolute tolerance of both comparisons (s): a few ticks of the system's clock, of 10 ms each.
 _TICKS_S: Final = 0.05
-#: Option of Linux's prctl that makes a process the parent of its orphaned descendants.
-_PR_SET_CHILD_SUBREAPER: Final = 36
-#: Upper limit for the random number of blocks that vary the heap of a process.
-_MOST_BLOCKS: Final = 1000
-#: Largest size of these blocks (B); glibc allocates blocks of up to 128 KiB from the heap.
-_LARGEST_BLOCK_B: Final = 100_000
 #: Prefix of messages about failures for which the compared function is not responsible.
 _NO_COMPARISON: Final = "no comparison: "
 
@@ -223,15 +215,17 @@ def _serve(load: Loader, name: str, double: bool, connection: socket.socket, mem
 
 
 def scattered_blocks() -> list[bytearray]:
-    """Allocate blocks of random sizes and free a random half, so that heap layouts vary.
+    """Allocate up to 1,000 blocks of random sizes and free a random half: heap layouts vary.
 
     The layout decides whether a heap returns freed pages to the system in every call or in none.
     The same layout in all processes would favour one function in all pairs; with random layouts
     this effect averages out.
     """
     generator = secrets.SystemRandom()  # forked processes would share the state of ``random``
-    count = generator.randrange(_MOST_BLOCKS)
-    blocks = [bytearray(int(_LARGEST_BLOCK_B ** generator.random())) for _ in range(count)]
+    blocks = []
+    for _ in range(generator.randrange(1000)):
+        # glibc allocates blocks of up to 128 KiB from the heap.
+        blocks.append(bytearray(int(100_000 ** generator.random())))
     generator.shuffle(blocks)
     return blocks[::2]
 
@@ -307,8 +301,8 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
     available memory; pages are mapped only when written.  Raises ``UnavailableError`` if the
     function cannot be loaded or set up.
     """
-    # So that the measuring process can wait for all descendants of the new process.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    # PR_SET_CHILD_SUBREAPER: this process can wait for all descendants of the new process.
+    ctypes.CDLL(None).prctl(36, 1)
     pages = limits.available_memory() // 8 // mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * pages * mmap.PAGESIZE)
     rows = np.frombuffer(memory, np.uint8).reshape(2, -1)
@@ -353,7 +347,7 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
         # The baseline as reference is called as it is; another function in double precision.
         label, double = f"{_NO_COMPARISON}{reference}: ", reference != baseline
         oracle = enter(start(label, load, reference, double=double))
-        for _ in range(_EMPTY_CALLS):
+        for _ in range(9):  # empty calls, whose median time is the shortest time of a call
             oracle.call(None)
         round_trips, _ = zip(*oracle.calls, strict=True)
         ordered_sides = [enter(start(label, load, name)) for label, name in sides[order]]

@@ -79,12 +79,12 @@ def select(
     ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
     """
     tool, selection = TOOLS[device], Selection(earlier={}, new={}, omitted={})
-    uncounted = []  # multiply-adds and number of each case
     if choice == "none" or study.subject is None:
         return selection
     counts_by_case = {}
     if device == "cpu":
         counts_by_case = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
+    uncounted = []  # multiply-adds and number of each case
     for index, factors in cases.items():
         if not study.counts(factors):
             continue
@@ -230,8 +230,9 @@ def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> 
     common = set.intersection(*per_case) if len(per_case) > 1 else set()
     reasons |= dict(sorted(common))
     for index, case_count in counts:
-        for quantity, case_reason in sorted(set(case_count.missing.items()) - common):
-            reasons[f"cases[{index}].{quantity}"] = case_reason
+        for quantity, case_reason in sorted(case_count.missing.items()):
+            if (quantity, case_reason) not in common:
+                reasons[f"cases[{index}].{quantity}"] = case_reason
     return reasons
 
 

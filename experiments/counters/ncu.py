@@ -33,30 +33,19 @@ NAME: Final = "ncu"
 BUDGET_S: Final = inf
 #: Time to start ncu (s).
 START_S: Final = 0.0
-#: Paths of ncu after installations that do not extend the PATH.
-USUAL_PATHS: Final = (
-    "/usr/local/cuda/bin/ncu",
-    "/opt/nvidia/nsight-compute/*/ncu",
-    "/usr/local/cuda-*/bin/ncu",
-)
 #: Largest number of cases per process.
 _CASES_PER_PROCESS: Final = 16
 #: Environment variables with which ncu prints a decimal point in every language.
 _LANGUAGE: Final = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "1"}
 _OPTIONS: Final = (
-    *("--target-processes", "all"),
-    *("--replay-mode", "kernel"),
-    *("--profile-from-start", "off"),
-    *("--clock-control", "none"),
-    *("--cache-control", "all"),
-    "--nvtx",
-    *("--csv", "--page", "raw", "--print-units", "base"),
+    "--target-processes all --replay-mode kernel --profile-from-start off --clock-control none "
+    "--cache-control all --nvtx --csv --page raw --print-units base"
 )
 
 
 def unavailable() -> str | None:
     """Explain why this machine cannot count, with the remedy; ncu may still refuse later."""
-    if find_ncu() is not None:
+    if shutil.which("ncu"):
         return None
     return (
         "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda "
@@ -69,27 +58,15 @@ def seconds(multiply_adds: int) -> float:
     return 1.0
 
 
-def find_ncu() -> str | None:
-    """Return the path of ncu: from the PATH, else the newest version in NVIDIA's folders."""
-    on_path = shutil.which("ncu")
-    if on_path:
-        return on_path
-    for pattern in USUAL_PATHS:
-        versions = sorted(Path("/").glob(pattern.removeprefix("/")))
-        if versions:
-            return os.fspath(versions[-1])
-    return None
-
-
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield the counts of each process as soon as it has ended.
 
     ``limit_s`` is ignored.  Raises ``MeasurementError``, with the remedy, if ncu cannot count here.
     """
-    program, waiting = find_ncu() or "ncu", task.cases
+    waiting = task.cases
     try:
-        plan = _metric_plan(program, task.compute_capability)
-        options = (program, *_OPTIONS, "--metrics", ",".join(plan.metrics))
+        plan = _metric_plan(task.compute_capability)
+        options = ("ncu", *_OPTIONS.split(), "--metrics", ",".join(plan.metrics))
         while waiting:
             batch = waiting[:_CASES_PER_PROCESS]
             counts = _profile(options, msgspec.structs.replace(task, cases=batch))
@@ -98,15 +75,14 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
     except RecordError as error:
         raise MeasurementError(str(error).rstrip(".")) from error
     except OSError as error:
-        raise MeasurementError(
-            f"ncu cannot be started ({error.strerror}); reinstall Nsight Compute"
-        ) from error
+        reason = f"ncu cannot be started ({error.strerror}); reinstall Nsight Compute"
+        raise MeasurementError(reason) from error
 
 
-def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
+def _metric_plan(compute_capability: str) -> MetricPlan:
     """Select metrics that ``ncu --query-metrics`` lists; raises ``RecordError`` if none fits."""
     query = subprocess.run(
-        [program, "--query-metrics"],
+        ["ncu", "--query-metrics"],
         capture_output=True,
         text=True,
         errors="replace",
@@ -116,10 +92,8 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
     names = metric_names(query.stdout)
     if names:
         return metrics_for(compute_capability, names)
-    raise RecordError(
-        explain_error(query.stdout + query.stderr)
-        or "ncu --query-metrics lists no metric; run it by hand to see why."
-    )
+    reason = "ncu --query-metrics lists no metric; run it by hand to see why."
+    raise RecordError(explain_error(query.stdout + query.stderr) or reason)
 
 
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
@@ -136,17 +110,17 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
         for message in started.messages():
             if isinstance(message, Count):
                 finished[message.case] = message
-        log = read_text(started.folder / "ncu.csv")
-        reason = _explain_failure(log, started.output())
+        log, output = read_text(started.folder / "ncu.csv"), started.output()
+    reason = explain_error(f"{log}\n{output}")
+    if reason == PROGRAM_FAILED:
+        error = last_line(re.sub("^==.*$", "", output, flags=re.MULTILINE))  # without ncu's lines
+        reason = f"The profiled program failed under ncu ({error}); fix that first."
     try:
         profiled = {row.range for row in read_table(log)}
     except RecordError as error:
         raise RecordError(reason or str(error)) from error
     if not any(profiled):
-        raise MeasurementError(
-            "ncu recorded kernels but no NVTX ranges, so that they belong to no case; use a "
-            "PyTorch built with NVTX"
-        )
+        raise MeasurementError("ncu recorded no NVTX ranges; use a PyTorch built with NVTX")
     counts: list[Count] = []
     for case, factors in task.cases:
         ranges = tuple(case_range(factors, call) for call in range(PROFILED_CALLS))
@@ -156,29 +130,16 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
         if finished[case].missing:
             counts.append(finished[case])
         elif profiled.issuperset(ranges):
-            counts.append(_read_counts(case, logs_of(log, ranges)))
+            logs = logs_of(log, ranges)
+            try:
+                series, missing = read_series(logs, f"ncu, case {case}")
+                counts.append(Count(case=case, series=series, missing=missing, logs=logs))
+            except RecordError as error:
+                counts.append(_uncounted(case, str(error)))
         else:
             counts.append(_uncounted(case, "No kernel ran on the GPU during this case."))
     return counts
 
 
-def _read_counts(case: int, logs: dict[str, str]) -> Count:
-    """Read the counts of a case from ncu's tables of its calls."""
-    try:
-        series, missing = read_series(logs, f"ncu, case {case}")
-        return Count(case=case, series=series, missing=missing, logs=logs)
-    except RecordError as error:
-        return _uncounted(case, str(error))
-
-
 def _uncounted(case: int, reason: str) -> Count:
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))
-
-
-def _explain_failure(log: str, output: str) -> str | None:
-    """Explain ncu's error, if any; quote the last line of the profiled program if that failed."""
-    reason = explain_error(f"{log}\n{output}")
-    if reason != PROGRAM_FAILED:
-        return reason
-    error = last_line(re.sub("^==.*$", "", output, flags=re.MULTILINE))  # without ncu's own lines
-    return f"The profiled program failed under ncu ({error}); fix that first."

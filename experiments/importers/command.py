@@ -6,7 +6,6 @@ import gzip
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec.structs import asdict
 
 from experiments.importers import profiles, tables
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource
+from experiments.machine.code import ROOT
 from report.core.errors import RecordError
 from report.core.records.file_format import encode, parse
 from report.core.records.files import read_file
@@ -23,9 +23,6 @@ from report.core.system.commandline import named_values
 
 #: Largest published file (B, text is gzipped) that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
-#: Largest record (B) that can be committed.
-LARGEST_RECORD: Final = 600_000
-_STUDIES: Final = Path(__file__).parents[2] / "report" / "studies"
 
 #: Format → function that detects the format by a file's content, and function that reads a file.
 #: Readers never guess: they raise ``RecordError``, for example for numbers without a unit.
@@ -56,24 +53,23 @@ def import_files(options: argparse.Namespace) -> int:
         records.append(_record(ImportSource(path.name, raw, given), options))
     for record, files in records:
         print(f"Record: {write_record(record, options.records, files)}")
-    if not (_STUDIES / options.study).is_dir():
+    if not (ROOT / "report" / "studies" / options.study).is_dir():
         print(f"There is no study {options.study} yet; python build.py --new begins one.")
     return 0
 
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:
     """Detect a file's format and read it; raises ``RecordError`` if it is unknown or damaged."""
-    detected = [name for name, (detects, _) in FORMATS.items() if detects(source)]
-    if not detected:
-        formats = ", ".join(FORMATS)
-        raise source.error(f"found no file of a format that can be imported ({formats})")
-    name = detected[0]
-    _, read = FORMATS[name]
-    try:
-        return name, read(source)
-    except _READER_ERRORS as error:
-        reason = f"not a valid file of {name} ({type(error).__name__}: {error})"
-        raise source.error(f"{reason}; fetch it again") from error
+    for name, (detects, read) in FORMATS.items():
+        if not detects(source):
+            continue
+        try:
+            return name, read(source)
+        except _READER_ERRORS as error:
+            reason = f"not a valid file of {name} ({type(error).__name__}: {error})"
+            raise source.error(f"{reason}; fetch it again") from error
+    formats = ", ".join(FORMATS)
+    raise source.error(f"found no file of a format that can be imported ({formats})")
 
 
 def _record(
@@ -116,22 +112,16 @@ def _record(
         ),
     )
     # Every null field gets a reason.
-    not_given = dict.fromkeys(("address", "commit"), "not given when it was imported")
-    fields = (
-        asdict(record.origin) | asdict(record.environment) | {"started": None, "finished": None}
-    )
-    missing = {}
-    for name, value in fields.items():
+    missing = dict.fromkeys(("started", "finished"), imported.unstated)
+    for name, value in (asdict(record.origin) | asdict(record.environment)).items():
         if value is None:
-            missing[name] = not_given.get(name, imported.unstated)
+            was_asked = name in ("address", "commit")
+            missing[name] = "not given when it was imported" if was_asked else imported.unstated
     missing |= imported.missing
     if not files:
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
         missing["published_file"] = size
     text = encode(msgspec.structs.replace(record, missing=missing))
-    if len(text) > LARGEST_RECORD:
-        large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
-        raise source.error(f"{large}; import a part of the file")
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 

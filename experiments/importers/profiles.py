@@ -9,7 +9,14 @@ from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource, environment, scaled
 from report.core.errors import RecordError
-from report.core.records.record import LONGEST_NAME, Case, Level, Sample, SeriesByQuantity
+from report.core.records.record import (
+    LONGEST_NAME,
+    Case,
+    Factors,
+    Level,
+    Sample,
+    SeriesByQuantity,
+)
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
@@ -19,26 +26,17 @@ from report.instruments.profiler import CATEGORIES, highest_bytes, read_trace
 _TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
 #: Header of ncu's table, or a message of ncu, since a log may lack a table.
 _BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
-#: Compute capability of a GPU, such as 8.0.
-_CAPABILITY: Final = re.compile(r"\d+\.\d+")
-#: Quantity that is always 1, and so omitted.
-_LAUNCHES: Final = "ncu_kernel_launches"
-#: Ending of metrics that are sums over the GPU; other metrics are rates.
-_TOTAL: Final = ".sum"
 #: Conditions that every profile needs.
 _REQUIRED: Final = ("network", "batch", "precision", "direction")
-#: Conditions whose value is a whole number.
-_COUNTS: Final = {"batch", "image"}
-_POSSIBLE: Final = (*_REQUIRED, "image", "layout", "optimizer")
 
 
 def _conditions(source: ImportSource) -> dict[str, Level]:
     """Return the user's conditions; raises ``RecordError`` if one is missing or unknown."""
-    source.refuse_unknown(_POSSIBLE)
+    source.refuse_unknown((*_REQUIRED, "image", "layout", "optimizer"))
     for name in _REQUIRED:
         source.condition(name)
     conditions = source.conditions_except(("device",))
-    for name in _COUNTS & conditions.keys():
+    for name in {"batch", "image"} & conditions.keys():
         number = scaled(source.given[name], "1", whole=True)
         if not number:
             option = f"--set {name}={source.given[name]}"
@@ -100,18 +98,15 @@ def is_timeline(source: ImportSource) -> bool:
 
 def read_memory(source: ImportSource) -> Imported:
     """Read the peak bytes of each category; raises ``RecordError`` for a damaged timeline."""
-    peaks = highest_bytes(source.content, source.name)
+    cases = []
+    for name, peak in highest_bytes(source.content, source.name).items():
+        if name in CATEGORIES:
+            factors: Factors = {"subject": "timeline", "category": name}
+            cases.append(Case(factors=factors, series={"allocated_peak": (peak,)}))
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
         environment=environment("cuda", source.condition("device")),
-        cases=tuple(
-            Case(
-                factors={"subject": "timeline", "category": name},
-                series={"allocated_peak": (peak,)},
-            )
-            for name, peak in peaks.items()
-            if name in CATEGORIES
-        ),
+        cases=tuple(cases),
         unstated="the timeline does not say it",
         conditions=_conditions(source),
         missing={"repetitions": "steps follow each other in one process"},
@@ -136,9 +131,7 @@ def read_ncu(source: ImportSource) -> Imported:
         raise source.error(str(error).rstrip(".")) from error
     device = source.condition("device")
     if not any(case.series for case in cases):
-        raise source.error(
-            "no launch has a sum that is known here, as dram__bytes.sum is; profile with --metrics"
-        )
+        raise source.error("no launch has a sum that is known here; profile with --metrics")
     return Imported(
         instrument="Nsight Compute",
         environment=environment("cuda", device),
@@ -151,14 +144,14 @@ def read_ncu(source: ImportSource) -> Imported:
 
 def _launch(number: int, row: KernelRow) -> Case:
     """Return the case of the launch in a row of ncu's table."""
-    if not _CAPABILITY.fullmatch(row.compute_capability):
+    if not re.fullmatch(r"\d+\.\d+", row.compute_capability):
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
-    counters = frozenset(name.removesuffix(_TOTAL) for name in row.values if name.endswith(_TOTAL))
-    plan = plan_for(row.compute_capability, counters)
+    # Metrics that end in .sum are sums over the GPU; other metrics are rates.
+    sums = [name.removesuffix(".sum") for name in row.values if name.endswith(".sum")]
+    plan = plan_for(row.compute_capability, frozenset(sums))
     counted = quantities([row], plan)
-    series: dict[str, tuple[Sample, ...]] = {
-        name: (value,) for name, value in counted.items() if name != _LAUNCHES
-    }
+    counted.pop("ncu_kernel_launches", None)  # always 1
+    series: dict[str, tuple[Sample, ...]] = {name: (value,) for name, value in counted.items()}
     return Case(
         factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},
         status="ok" if series else "unavailable",

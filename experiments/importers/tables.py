@@ -8,8 +8,7 @@ and multiply-adds of one image as «GMACs».  All but the time have two decimal 
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -38,25 +37,22 @@ _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
     """Combine rows with equal factors into one case; the rows' numbers are samples, in order."""
-    rows = list(rows)
-    cells: dict[str, set[str]] = defaultdict(set)  # by heading
-    for _, row in rows:
-        for name, cell in row.items():
-            cells[name].add(cell.strip())
     series_by_levels: dict[tuple[tuple[str, Level], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
-        factors = {}
+        factors: dict[str, Level] = {}
+        measured: dict[str, Sample] = {}
         for name, cell in row.items():
-            factor = columns[name]
-            if isinstance(factor, str):
-                factors[factor] = _level(cell, cells[name])
-        series = series_by_levels.setdefault(tuple(factors.items()), {})
-        for name, column in columns.items():
-            if isinstance(column, MeasuredColumn) and row.get(name):
-                number = scaled(row[name], column.to_unit, whole=QUANTITIES[column.quantity].whole)
+            column, text = columns[name], cell.strip()
+            if isinstance(column, str):  # 12.0 remains text, since it may be a version
+                factors[column] = int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
+            elif cell:
+                number = scaled(text, column.to_unit, whole=QUANTITIES[column.quantity].whole)
                 if number is None or not _is_possible(number, column.quantity):
-                    raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
-                series.setdefault(column.quantity, []).append(number)
+                    raise source.error(f"line {line}, {name}: found {cell!r}; fix it")
+                measured[column.quantity] = number
+        series = series_by_levels.setdefault(tuple(factors.items()), {})
+        for quantity, number in measured.items():
+            series.setdefault(quantity, []).append(number)
     cases = []
     for levels, series in series_by_levels.items():
         case = Case(factors=dict(levels), status="unavailable", reason="the table gives no number")
@@ -75,28 +71,17 @@ def _is_possible(number: Sample, quantity: str) -> bool:
     return number > 0 or may_round_to_0 or QUANTITIES[quantity].unit not in ("s", "1/s")
 
 
-def _level(text: str, column: Collection[str]) -> Level:
-    """Convert the text of a whole number to a number; return other text without outer blanks.
-
-    12.0 remains text, since it may be a version, unless another cell of the ``column`` is 12.
-    """
-    text = text.strip()
-    whole = text.removesuffix(".0") if text.removesuffix(".0") in column else text
-    return int(whole) if re.fullmatch(r"0|[1-9]\d{0,17}", whole) else text
-
-
 #: Heading of a measured column, such as ``time [ms]``.
 _HEADING: Final = re.compile(r"(?P<quantity>\w+) \[(?P<unit>[^\]]+)\]")
-#: Binary unit → factor to B.
-_BINARY_BYTES: Final = {"KiB": str(2**10), "MiB": str(2**20), "GiB": str(2**30)}
 #: Unit of a quantity → other units of its columns → factor to the unit of the quantity.
 _OTHER_UNITS: Final[dict[str, dict[str, str]]] = {
     "s": {"ms": "1e-3", "us": "1e-6", "µs": "1e-6", "ns": "1e-9"},
-    "B": {"kB": "1e3", "MB": "1e6", "GB": "1e9", **_BINARY_BYTES},
+    "B": {"kB": "1e3", "MB": "1e6", "GB": "1e9", "KiB": "1024", "MiB": "1048576",
+          "GiB": "1073741824"},
     "MAC": {"MMAC": "1e6", "GMAC": "1e9"},
     "FLOP": {"MFLOP": "1e6", "GFLOP": "1e9"},
     "Hz": {"MHz": "1e6", "GHz": "1e9"},
-}
+}  # fmt: skip
 #: Kind of device that the user states → device in records.
 _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
@@ -110,8 +95,7 @@ def read_tidy(source: ImportSource) -> Imported:
     """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu)."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
-    duplicate = repeated([column.quantity for column in _measured(columns)])
-    if duplicate:
+    if duplicate := repeated([column.quantity for column in _measured(columns)]):
         raise source.error(f"two columns hold {duplicate}; remove one")
     _refuse_guesses(source, columns)
     kind = source.condition("kind")
@@ -142,10 +126,7 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
         return name
     quantity, unit = heading["quantity"], heading["unit"]
     if quantity not in QUANTITIES:
-        raise source.error(
-            f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
-            "rename it"
-        )
+        raise source.error(f"column {name}: {quantity} is no known quantity; rename it")
     own_unit = QUANTITIES[quantity].unit
     scale_by_unit = {own_unit: "1", **_OTHER_UNITS.get(own_unit, {})}
     if unit not in scale_by_unit:
@@ -167,11 +148,10 @@ def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
         for name, cell in row.items():
             if not isinstance(columns[name], str) or not cell.strip():
                 continue
-            is_number = scaled(cell, "1") is not None
-            if is_number:
+            if scaled(cell, "1") is not None:
                 if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
-                    reason = f"column {name}: its unit is not known"
-                    raise source.error(f"{reason}; head it with a quantity and its unit")
+                    remedy = "head it with a quantity and its unit"
+                    raise source.error(f"column {name}: its unit is not known; {remedy}")
             elif name.casefold() in _DEVICES:
                 named_devices.add(cell.casefold())
                 if len(named_devices) > 1 or cell.casefold() not in device.casefold():
@@ -198,9 +178,6 @@ _COLUMNS: Final[_Columns] = {
     "macts": MeasuredColumn("activations", to_unit="1e6", step=1e4),
     "param_count": MeasuredColumn("parameters", to_unit="1e6", step=1e4),
 }
-_REQUIRED: Final = ("batch_size", "img_size", "step_time", "samples_per_sec")
-#: Largest relative difference between the batch size and time × rate, which agree but for rounding.
-_LARGEST_DISAGREEMENT: Final = 0.1
 #: Fact that timm's table lacks → reason.
 _MISSING: Final = {
     "repetitions": "timm's table gives the mean alone; its script repeats 40 steps by default",
@@ -229,24 +206,24 @@ def read_timm(source: ImportSource) -> Imported:
     for name, plain in names.items():
         if plain not in _COLUMNS:
             raise source.error(f"column {name}: its unit is not known; remove the column")
-    absent = set(_REQUIRED) - set(names.values())
-    if absent:
+    required = {"batch_size", "img_size", "step_time", "samples_per_sec"}
+    if absent := required - set(names.values()):
         raise source.error(f"column {min(absent)}: not found; fetch the file again")
     columns = {name: _COLUMNS[plain] for name, plain in names.items()}
     rows = list(_rows(source, columns))
     cases = _cases(source, rows, columns)
     _refuse_exchanged(source, cases)
-    quantities: set[str] = set()
-    for case in cases:
-        quantities |= case.series.keys()
-    measured = [column for column in _measured(columns) if column.quantity in quantities]
+    rounding = {}
+    for column in _measured(columns):
+        if any(column.quantity in case.series for case in cases):
+            rounding[column.quantity] = column.step
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
         cases=tuple(_checked(source, row, case) for row, case in zip(rows, cases, strict=True)),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
-        rounding={column.quantity: column.step for column in measured},
+        rounding=rounding,
         missing=_MISSING,
     )
 
@@ -294,7 +271,7 @@ def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
         reason = "the table gives no time"
         return msgspec.structs.replace(case, status="unavailable", reason=reason)
     images = times[0] * rates[0]
-    if abs(batch - images) > _LARGEST_DISAGREEMENT * images:
+    if abs(batch - images) > 0.1 * images:  # rounding explains less
         raise source.error(f"line {row[0]}: batch, time and rate contradict; fetch it again")
     return case
 
@@ -322,9 +299,8 @@ def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], Import
     if rtx := re.fullmatch(r"rtx(\d{4})", device):
         device = f"NVIDIA GeForce RTX {rtx[1]}"
     elif "device" not in source.given:
-        raise source.error(
-            f"its name calls the device {device}, which is no full name; give it with --device"
-        )
+        reason = f"its name calls the device {device}, which is no full name"
+        raise source.error(f"{reason}; give it with --device")
     on_cpu = known["cuda"] == "none"
     machine = environment(
         "cpu" if on_cpu else "cuda",

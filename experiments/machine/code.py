@@ -11,8 +11,6 @@ from experiments.machine.text import program_output
 from report.core.records.record import Code
 
 ROOT: Final = Path(__file__).parents[2]
-#: Program of the worker processes, which measure.
-_WORKER: Final = "experiments/harness/worker.py"
 
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
@@ -44,16 +42,13 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
     change a measurement and is not listed.
     """
     finder = ModuleFinder([os.fspath(root)])
-    experiments = root / "experiments"
-    for path in (root / _WORKER, experiments / f"{study}.py", experiments / study / "study.py"):
+    for name in ("harness/worker.py", f"{study}.py", f"{study}/study.py"):
+        path = root / "experiments" / name
         if path.is_file():
             finder.load_file(os.fspath(path))
     sources = set[Path]()
     for module in finder.modules.values():
-        file = getattr(module, "__file__", None)
-        if file:
-            sources.add(Path(file))
-            c_source = Path(file).with_suffix(".c")
-            if c_source.is_file():
-                sources.add(c_source)
+        if module.__file__:
+            source = Path(module.__file__)
+            sources |= {path for path in (source, source.with_suffix(".c")) if path.is_file()}
     return tuple(sorted(sources))

@@ -26,7 +26,6 @@ _VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: Value of ``Host.virtualisation`` for a machine that is not virtual.
 NO_VIRTUALISATION: Final = "none"
 
-_CACHE_KINDS: Final = ("data", "instruction", "unified")
 #: Vector extensions that records list.
 _EXTENSIONS: Final = (
     "avx avx2 fma f16c avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 avx_vnni "
@@ -123,7 +122,8 @@ def caches() -> tuple[Cache, ...]:
         kind = read_text(folder / "type").strip().lower()
         kib = read_text(folder / "size").strip().lower().removesuffix("k")
         mask = read_text(folder / "shared_cpu_map").strip().replace(",", "")  # a bit per core
-        if level.isdecimal() and kib.isdecimal() and mask and kind in _CACHE_KINDS:
+        is_known = kind in ("data", "instruction", "unified")
+        if level.isdecimal() and kib.isdecimal() and mask and is_known:
             size, cores = 1024 * int(kib), int(mask, 16).bit_count()
             facts = {"level": int(level), "kind": kind, "size_bytes": size, "cores": cores}
             existing.append(msgspec.convert(facts, Cache))
@@ -159,12 +159,10 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
         texts = [f"{kind}: {format_list(members)}" for kind, members in kinds.items()]
         state["kinds"] = "; ".join(texts)
     governors = {read_text(cpus / f"cpu{n}/cpufreq/scaling_governor").strip() for n in usable}
-    governors.discard("")
-    if governors:
+    if governors := governors - {""}:
         state["governor"] = ", ".join(sorted(governors))
     for file, text_if_on in _TURBO.items():
-        text = read_text(cpus / file).strip()
-        if text:
+        if text := read_text(cpus / file).strip():
             state["turbo"] = "on" if text == text_if_on else "off"
     memory_nodes = 0  # NUMA nodes with usable processors
     for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
@@ -246,11 +244,10 @@ def parse_list(text: str) -> set[int]:
 
 def format_list(numbers: Iterable[int]) -> str:
     """Write processors as Linux does: ``0-3,8``."""
-    ranges: list[tuple[int, int]] = []  # first and last number
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
-    return ",".join(texts)
+    all_numbers, text = set(numbers), ""
+    for number in sorted(all_numbers):
+        if number - 1 not in all_numbers:
+            text += f",{number}"
+        elif number + 1 not in all_numbers:
+            text += f"-{number}"
+    return text.removeprefix(",")

@@ -29,8 +29,6 @@ SPARE_SHARE: Final = 0.5
 TICK_S: Final = 0.01
 #: A machine is quiet after this time without a disturbance (s).
 QUIET_S: Final = 5
-#: Time between two notes while a run waits (s).
-_NOTE_EVERY_S: Final = 10
 
 
 @dataclass(frozen=True)
@@ -180,17 +178,16 @@ def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> Non
         note(f"Not waiting for a quiet machine: {reason}.")
         return
     end = time.monotonic() + 60 * minutes
-    quiet_seconds, last_cause, noted_at = 0, "", -math.inf
+    quiet_seconds, last_cause = 0, f"it was watched for less than {QUIET_S} s"
+    noted_at = -math.inf
     while quiet_seconds < QUIET_S:
-        cause = watch(threads)
-        now = time.monotonic()
+        cause, now = watch(threads), time.monotonic()
         quiet_seconds = 0 if cause else quiet_seconds + 1
         last_cause = cause or last_cause
         if end <= now and quiet_seconds < QUIET_S:
-            reason = last_cause or f"it was watched for less than {QUIET_S} s"
-            text = f"The machine did not become quiet within {minutes:g} min: {reason}."
+            text = f"The machine did not become quiet within {minutes:g} min: {last_cause}."
             note(f"{text} Measuring all the same.")
             return
-        if cause and now - noted_at >= _NOTE_EVERY_S:
+        if cause and now - noted_at >= 10:  # s
             noted_at = now
             note(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {cause}.")

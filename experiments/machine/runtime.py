@@ -4,12 +4,11 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from experiments.harness.study import Device
 from report.core.errors import MeasurementError, UsageError, words_of
@@ -45,23 +44,6 @@ def checked_threads(threads: int | None) -> int:
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
     return threads or cores
-
-
-@contextmanager
-def exit_raises() -> Iterator[None]:
-    """Make ``os._exit`` raise ``SystemExit`` in this process; forked children still exit."""
-    process, exit_now = os.getpid(), os._exit
-
-    def refuse(code: int) -> NoReturn:
-        if os.getpid() != process:
-            exit_now(code)
-        raise SystemExit(f"os._exit({code})")
-
-    vars(os)["_exit"] = refuse
-    try:
-        yield
-    finally:
-        vars(os)["_exit"] = exit_now
 
 
 def import_file(path: Path) -> ModuleType:
@@ -121,8 +103,6 @@ def start_torch(device: Device, threads: int) -> Any:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     if device == "cuda" and not torch.cuda.is_available():
-        raise MeasurementError(
-            "--device cuda: PyTorch finds no CUDA device here; use --device cpu, or install a "
-            "CUDA build of PyTorch and a driver."
-        )
+        remedy = "use --device cpu, or install a CUDA build of PyTorch and a driver"
+        raise MeasurementError(f"--device cuda: PyTorch finds no CUDA device here; {remedy}.")
     return torch

@@ -6,7 +6,6 @@ site-packages that the program had imported or read.  If one of them changes, th
 """
 
 import hashlib
-import importlib.util
 import os
 import platform
 import sys
@@ -18,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -31,8 +30,6 @@ from report.theory.network import Theory
 #: (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
-#: Largest number of entries in the folder; the oldest entries are deleted first.
-_CAPACITY: Final = 200
 #: Start of this program (s since 1970); a file that changes later may differ from imported code.
 _STARTED: Final = time.time()
 #: Path prefixes of files that cannot change a capture.
@@ -41,8 +38,6 @@ _IGNORED_PATHS: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib"
 _VARIABLE_PREFIXES: Final = (
     "ATEN", "CUDA", "DNNL", "GOMP", "KMP", "MKL", "NVIDIA", "OMP", "ONEDNN", "PYTORCH", "TORCH",
 )  # fmt: skip
-#: Files opened for reading since ``_watch_files`` was called.
-_opened_files: Final = set[str]()
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -60,7 +55,7 @@ def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> Cap
         theory = _read(path)
         if theory is not None:
             return theory
-        _watch_files()
+        _opened_files()  # files are noted from now on
         theory = capture_at(batch, probe)
         # Without an entry, the next command captures again.
         with suppress(OSError, OverflowError, TypeError, msgspec.MsgspecError):
@@ -105,7 +100,7 @@ def _read(path: Path) -> Theory | None:
 
 
 def _write(path: Path, theory: Theory) -> None:
-    """Write an entry atomically, and delete the oldest entries above the capacity.
+    """Write an entry atomically, and delete all but the 200 newest entries.
 
     Writes nothing if a file changed since the program's start, or if the entry cannot be decoded to
     an equal theory.
@@ -121,47 +116,40 @@ def _write(path: Path, theory: Theory) -> None:
     scratch.write_bytes(zlib.compress(content, 1))
     scratch.replace(path)
     entries = sorted(path.parent.iterdir(), key=lambda entry: entry.stat().st_mtime)
-    for oldest in entries[:-_CAPACITY]:
+    for oldest in entries[:-200]:
         oldest.unlink()
 
 
 @cache
-def _watch_files() -> None:
-    """Record every file that is opened for reading from now on."""
-    sys.addaudithook(_note_opened)
+def _opened_files() -> set[str]:
+    """Return the files opened for reading alone since the first call; the set grows."""
+    files = set[str]()
 
+    def note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            is_read_only = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY
+            if isinstance(path, str | bytes) and is_read_only:
+                files.add(str(Path(os.fsdecode(path)).absolute()))
 
-def _note_opened(event: str, arguments: tuple[object, ...]) -> None:
-    """Handle an audit event: remember the path of a file that is opened for reading only."""
-    if event != "open":
-        return
-    path, _, flags = arguments
-    is_read_only = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_RDONLY
-    if isinstance(path, str | bytes) and is_read_only:
-        _opened_files.add(str(Path(os.fsdecode(path)).absolute()))
+    sys.addaudithook(note_opened)
+    return files
 
 
 def _files() -> set[str]:
     """Return the sources of imported modules and the other files read that affect captures."""
-    paths = set(_opened_files)
+    paths = set(_opened_files())
     for module in tuple(sys.modules.values()):
         path = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(path, str):
             paths.add(str(Path(path).absolute()))
-    return {_source_of(path) for path in paths if _affects_captures(path)}
-
-
-def _affects_captures(path: str) -> bool:
-    """Return whether captures can depend on a file; installed distributions are in ``_key``."""
-    is_installed = "/site-packages/" in path or "/dist-packages/" in path
-    is_entry = Path(path).parent == _folder()
-    return not (is_installed or is_entry or path.startswith(_IGNORED_PATHS))
-
-
-def _source_of(path: str) -> str:
-    """Return the source file of a compiled Python file, and any other path unchanged."""
-    is_compiled = path.endswith(".pyc") and Path(path).parent.name == "__pycache__"
-    return importlib.util.source_from_cache(path) if is_compiled else path
+    # Installed distributions are part of the key, and the source of a compiled file is in the list.
+    ignored = ("/site-packages/", "/dist-packages/", "/__pycache__/", f"{_folder()}{os.sep}")
+    files = set()
+    for path in paths:
+        if not path.startswith(_IGNORED_PATHS) and not any(part in path for part in ignored):
+            files.add(path)
+    return files
 
 
 def _hash(path: str) -> str:

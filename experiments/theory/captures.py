@@ -144,18 +144,12 @@ def capture_theory(
     """
     from experiments.theory.operators import capture
 
-    captured = capture(
-        build,
-        inputs_at_batch(inputs, batch),
-        train=train,
-        allocator=allocator,
-        policy=policy,
-        probe=() if probe is None else inputs_at_batch(inputs, probe),
-    )
+    options: Any = {"train": train, "allocator": allocator, "policy": policy}
+    probe_inputs = () if probe is None else inputs_at_batch(inputs, probe)
+    captured = capture(build, inputs_at_batch(inputs, batch), probe=probe_inputs, **options)
     theory = agreed_theory(captured)
     is_scalable = probe is None or scales_to(theory.network, captured.probe, probe)
-    options: Any = {"train": train, "allocator": allocator, "roof": roof, "policy": policy}
-    capture_again = partial(capture_theory, build, inputs, **options)
+    capture_again = partial(capture_theory, build, inputs, roof=roof, **options)
     return replace(theory, roof=roof, captured=capture_again, scales=is_scalable)
 
 
@@ -170,11 +164,9 @@ def agreed_theory(captured: Capture) -> Theory:
     for number, flops in captured.flops.items():
         operator, work = theory.network.operators[number], theory.work[number]
         if work is not None and work.flops not in _possible_flops(operator, flops):
-            raise MeasurementError(
-                f"Operator {operator.name} of {operator.module or 'the network'}: theory has "
-                f"{work.flops:,} FLOPs and torch's counter {flops:,}; one of them is wrong, so "
-                "that nothing is printed."
-            )
+            counts = f"theory has {work.flops:,} FLOPs and torch's counter {flops:,}"
+            place = f"Operator {operator.name} of {operator.module or 'the network'}"
+            raise MeasurementError(f"{place}: {counts}; one is wrong, so nothing is printed.")
     return theory
 
 
@@ -194,8 +186,7 @@ def _refuse_complex(theory: Theory) -> None:
         if work and work.multiply_adds and complex_storages & storages:
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
-                "complex numbers: PyTorch does so by one, three or four real products, so that "
-                "there is no one count; give the network in real numbers."
+                "complex numbers, which has no one count; give the network in real numbers."
             )
 
 

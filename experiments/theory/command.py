@@ -132,15 +132,13 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
     """Raise ``MeasurementError`` if the network's work, or its peak memory on a GPU, is unknown."""
     if theory.refused:
-        raise MeasurementError(
-            f"{network}: {', '.join(theory.refused)}: the work of this operator is unknown, and "
-            "so is the network's; add the operator to report/theory/operators.py."
-        )
+        remedy = "add them to report/theory/operators.py"
+        operators = ", ".join(theory.refused)
+        raise MeasurementError(f"{network}: the work of {operators} is unknown; {remedy}.")
     if theory.unlike_gpu:
-        raise MeasurementError(
-            f"{network}: {', '.join(theory.unlike_gpu)}: a GPU runs other kernels for it, so its "
-            "peak is unknown; run this command where PyTorch has a GPU, or leave out --device cuda."
-        )
+        modules = ", ".join(theory.unlike_gpu)
+        remedy = "run this command where PyTorch has a GPU, or leave out --device cuda"
+        raise MeasurementError(f"{network}: a GPU runs other kernels for {modules}; {remedy}.")
 
 
 def allocator_options(device: str, text: str | None) -> Options | None:
@@ -154,9 +152,7 @@ def allocator_options(device: str, text: str | None) -> Options | None:
             raise UsageError("--allocator describes a GPU's allocator; add --device cuda.")
         return None
     if os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-        raise UsageError(
-            "PYTORCH_NO_CUDA_MEMORY_CACHING turns off the modelled allocator; unset it."
-        )
+        raise UsageError("PYTORCH_NO_CUDA_MEMORY_CACHING turns off the allocator; unset it.")
     if text is None:
         by_old_name = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         text = os.environ.get("PYTORCH_ALLOC_CONF", by_old_name)
@@ -172,10 +168,8 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
     """
     if not options.input:
         if not image and options.image is None:
-            raise UsageError(
-                f"{options.network} does not say its input; give its shape, such as --input "
-                "N,3,224,224, or the side of images of 3 channels, such as --image 224."
-            )
+            forms = "its shape, such as --input N,3,224,224, or --image 224 for 3 channels"
+            raise UsageError(f"{options.network} does not say its input; give {forms}.")
         channels, *own_sides = image or (3,)
         sides = own_sides if options.image is None else [options.image] * 2
         shape = ("N", channels, *sides)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from experiments.machine.code import ROOT
 from experiments.machine.runtime import (
     INSTALL_BY_PACKAGE,
-    exit_raises,
     function_of,
     import_file,
     import_torch,
@@ -55,7 +54,6 @@ def users_code(network: str) -> Iterator[None]:
         os.fdopen(os.dup(2), "w", errors="replace") as stream,
         redirect_stdout(stream),
         redirect_stderr(stream),
-        exit_raises(),
     ):
         try:
             yield
@@ -71,16 +69,15 @@ def find_network(name: str) -> NamedNetwork:
     Raises ``UsageError`` for an unknown name, ``MeasurementError`` for a missing package.
     """
     origin, _, member = name.rpartition(":")
-    if origin.endswith(".py") and member:
+    if member and origin.endswith(".py"):
         return _find_in_file(Path(origin), member)
-    finders = {
-        "torchvision": _find_in_torchvision,
-        "timm": _find_in_timm,
-        "study": _find_in_studies,
-    }
-    if origin not in finders or not member:
-        raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
-    return finders[origin](member)
+    if member and origin == "torchvision":
+        return _find_in_torchvision(member)
+    if member and origin == "timm":
+        return _find_in_timm(member)
+    if member and origin == "study":
+        return _find_in_studies(member)
+    raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
 
 
 def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
@@ -99,9 +96,8 @@ def _import_torch_after_checking(*packages: str) -> None:
     """Raise ``MeasurementError`` if a package is missing, before torch is imported (seconds)."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise MeasurementError(
-                f"{package} is not installed; install it with: {INSTALL_BY_PACKAGE[package]}"
-            )
+            command = INSTALL_BY_PACKAGE[package]
+            raise MeasurementError(f"{package} is not installed; install it with: {command}")
     import_torch()
 
 
@@ -224,15 +220,12 @@ def _rates_of_device(option: str, name: str, *operations: str) -> tuple[Any, ...
     key = name.casefold().replace(" ", "-")
     prefix_matches = (device for device in devices.devices if device.key.startswith(key))
     device = devices.find(name) or next(prefix_matches, None)
-    if device is None or device.key not in rates:
-        missing_value, other_forms = f"peaks in {operations[0]}", ""
-        if option == "--fits":
-            missing_value, other_forms = "memory", "a size such as 8GB, record:FILE.json, or "
-        raise UsageError(
-            f"{option} {name}: no data sheet states its {missing_value}; give {other_forms}one of "
-            f"{', '.join(rates)}."
-        )
-    return device.name, *rates[device.key]
+    if device is not None and device.key in rates:
+        return device.name, *rates[device.key]
+    needed = f"peaks in {operations[0]}; give one"
+    if option == "--fits":
+        needed = "memory; give a size such as 8GB, record:FILE.json, or one"
+    raise UsageError(f"{option} {name}: no data sheet states its {needed} of {', '.join(rates)}.")
 
 
 def _read_record(option: str, file: str) -> Stored:
@@ -249,8 +242,6 @@ def _measured_roof(path: Path, dtype: str) -> Roof:
     peak = bounding_rate(record, "matrix_product", dtype)
     bandwidth = bounding_rate(record, "copy")
     if peak is None or bandwidth is None:
-        raise UsageError(
-            f"--device-peaks {path}: the record has no ceilings of memory and of arithmetic in "
-            f"{dtype}; give one of a full run."
-        )
+        reason = f"the record has no ceilings of memory and of arithmetic in {dtype}"
+        raise UsageError(f"--device-peaks {path}: {reason}; give one of a full run.")
     return sheet_roof(peak, bandwidth, record.environment.label, "measured")

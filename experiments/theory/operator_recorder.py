@@ -19,7 +19,7 @@ import logging
 import sys
 import weakref
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 #: Namespaces of operators that compute nothing: they ask for a device or mark a profile.
 _NO_COMPUTATION: Final = frozenset({"prim", "profiler"})
-_ADDITION: Final = "add.Tensor"
 #: End of messages if a dimension other than the batch grows.
 _BATCH_ADVICE: Final = "write N where the batch stands, such as --input 128,N,512"
 #: Operators of attention that call a user's function of the scores.
@@ -89,13 +88,8 @@ class FakeMode(FakeTensorMode):
         if func is _aten._nnpack_available.default:  # called when PyTorch selects a convolution
             with torch._C._DisableTorchDispatch():
                 return func()
-        if func in _TYPE_CHECKS:
-            types_read = {tensor.dtype for tensor in tensors_in(args)}
-            if not _TYPE_CHECKS[func](types_read):
-                names = " with ".join(sorted(map(str, types_read)))
-                raise RuntimeError(
-                    f"{func} cannot compute {names}; convert its tensors to one float dtype."
-                )
+        if func in _TYPES:
+            _refuse_types(func, {tensor.dtype for tensor in tensors_in(args)})
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
             # PyTorch's fake result keeps the input's axis order; the CPU's result is contiguous.
@@ -145,29 +139,31 @@ def _is_permuted_on_cpu(tensor: Any) -> bool:
     )
 
 
-def _are_equal(types: set[torch.dtype]) -> bool:
-    return len(types) == 1
-
-
-def _are_floating(types: set[torch.dtype]) -> bool:
-    return all(dtype.is_floating_point for dtype in types)
-
-
-def _are_real(types: set[torch.dtype]) -> bool:
-    return types.isdisjoint((torch.bool, torch.complex64, torch.complex128))
-
-
-#: Operator → test of the dtypes that its kernel can compute.  For fake tensors of other dtypes,
-#: PyTorch would infer a result instead of raising an error.
-_TYPE_CHECKS: Final[dict[Any, Callable[[set[torch.dtype]], bool]]] = {
-    _aten.mm.default: _are_equal,
-    _aten.addmm.default: _are_equal,
-    _aten.convolution.default: _are_equal,
-    _aten.native_batch_norm.default: _are_floating,
-    _aten._log_softmax.default: _are_floating,
-    _aten.relu.default: _are_real,
-    _aten.relu_.default: _are_real,
+#: Operator → types that its kernel can compute: equal ones, floating-point ones, or real ones.
+_TYPES: Final = {
+    _aten.mm.default: "equal",
+    _aten.addmm.default: "equal",
+    _aten.convolution.default: "equal",
+    _aten.native_batch_norm.default: "floating",
+    _aten._log_softmax.default: "floating",
+    _aten.relu.default: "real",
+    _aten.relu_.default: "real",
 }
+
+
+def _refuse_types(operator: Any, types: set[torch.dtype]) -> None:
+    """Raise ``RuntimeError`` for types that the kernel cannot compute.
+
+    For fake tensors of such types, PyTorch would infer a result.
+    """
+    can_compute = {
+        "equal": len(types) == 1,
+        "floating": all(dtype.is_floating_point for dtype in types),
+        "real": types.isdisjoint((torch.bool, torch.complex64, torch.complex128)),
+    }
+    if not can_compute[_TYPES[operator]]:
+        names = " with ".join(sorted(map(str, types)))
+        raise RuntimeError(f"{operator} cannot compute {names}; convert them to one float dtype.")
 
 
 @dataclass
@@ -335,8 +331,7 @@ class Recorder(TorchDispatchMode):
         keywords, phase = kwargs or {}, self._step.phase
         if isinstance(func, HigherOrderOperator) and func.name() not in _FLEX_ATTENTION:
             raise MeasurementError(
-                f"The network cannot be captured: {func.name()} calls a function whose operators "
-                "cannot be recorded; call the function itself."
+                f"{func.name()} calls a function that cannot be recorded; call the function itself."
             )
         if func is torch.ops.prim.device.default and isinstance(args[0], FakeTensor):
             return args[0].fake_device  # a shortcut, since it is called thousands of times
@@ -347,7 +342,13 @@ class Recorder(TorchDispatchMode):
         freed = self._take_freed() if self.records else ()
         result = func(*args, **keywords)
         if phase == "forward":
-            self._count_forward(_operator_name(func))
+            self.forward_count += 1
+        if self.forward_count > self.forward_limit:
+            raise MeasurementError(
+                "The network calls more operators for a larger batch, the last of them "
+                f"{_operator_name(func)}: it loops over the batch, or a sequence grows instead; "
+                f"{_BATCH_ADVICE}."
+            )
         if self.records:
             self._record(func, args, keywords, result, freed)
         return result
@@ -360,7 +361,7 @@ class Recorder(TorchDispatchMode):
         """
         freed = self._storages.take_freed()
         last = self.operators[-1] if self.operators else None
-        if last is None or last.phase != "backward" or last.name != _ADDITION:
+        if last is None or last.phase != "backward" or last.name != "add.Tensor":
             return tuple(freed)
         if len(last.allocated) != 1:
             return tuple(freed)
@@ -430,15 +431,6 @@ class Recorder(TorchDispatchMode):
             )
         )
 
-    def _count_forward(self, name: str) -> None:
-        """Count an operator of the forward pass; raise ``MeasurementError`` above the limit."""
-        self.forward_count += 1
-        if self.forward_count > self.forward_limit:
-            raise MeasurementError(
-                "The network calls more operators for a larger batch, the last of them "
-                f"{name}: it loops over the batch, or a sequence grows instead; {_BATCH_ADVICE}."
-            )
-
     def _current_module(self) -> str:
         """Return the name of the module to which the current operator belongs.
 
@@ -465,10 +457,8 @@ class Recorder(TorchDispatchMode):
         """
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in ITEM_BYTES or tensor.layout != torch.strided:
-            raise MeasurementError(
-                f"The network cannot be captured: it has a tensor of {dtype} ({tensor.layout}), "
-                "whose bytes ridgepoint does not know."
-            )
+            kind = f"{dtype} ({tensor.layout})"
+            raise MeasurementError(f"The network cannot be captured: bytes of {kind} are unknown.")
         number = self._storages.number(tensor, watch=watch)
         offset = tensor.storage_offset()
         return Tensor(number, tuple(tensor.shape), tuple(tensor.stride()), dtype, offset)
@@ -494,12 +484,12 @@ def module_names(module: nn.Module) -> dict[nn.Module, str]:
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)
-    return {member: _join_names(member_names) for member, member_names in names.items()}
-
-
-def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    joined = {}
+    for member, member_names in names.items():
+        joined[member] = ", ".join(member_names[:3])
+        if len(member_names) > 3:
+            joined[member] += f" and {len(member_names) - 3} more"
+    return joined
 
 
 def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:

@@ -63,8 +63,6 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
 _LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: Network → image sizes (pixels per side) at which papers use it, besides the network's own size.
 _FURTHER_SIZES: Final = {"ResNet-20": (224,), **dict.fromkeys(_LAYERS_ONLY, (64,))}
-#: A forward pass may call twice as many operators as the probe, plus this number.
-_EXTRA_OPERATORS: Final = 1000
 
 
 def capture(
@@ -95,12 +93,21 @@ def capture(
     _apply_checkpoints(module, policy.checkpoint)
     step = ReplayedStep(module, policy, gpu=gpu, trains=train)
     recorder, probe_recorder = _record_step(step, inputs, probe, device)
+    recurrent: tuple[str, ...] = ()
+    for name, member in module.named_modules():
+        if isinstance(member, nn.RNNBase | nn.RNNCellBase):
+            recurrent += (name or type(member).__name__,)
     theory = Theory(
         network=recorder.network(),
-        conditions=_conditions(allocator),
+        conditions=Conditions(
+            threads=torch.get_num_threads(),
+            block=vector_block(torch.backends.cpu.get_cpu_capability()),
+            tiles=torch.cpu._is_amx_tile_supported(),
+            allocator=allocator,
+        ),
         history=recorder.history,
         # Only a capture on a GPU shows which operators recurrent modules call there.
-        other_on_gpu=() if device.type == "cuda" else _recurrent_modules(module),
+        other_on_gpu=recurrent if device.type == "cpu" else (),
         compiled=compiled,
         classes={name: type(member).__name__ for member, name in module_names(module).items()},
     )
@@ -111,11 +118,14 @@ def _record_step(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
     """Run a step, and first ``probe`` (a small batch), on fake tensors; return both recorders."""
-    mode = FakeMode()
+    mode, module = FakeMode(), step.module
     recorder, probe_recorder, third_recorder = Recorder(step), Recorder(step), Recorder(step)
     try:
-        _initialise_lazy_modules(step.module, inputs)
-        make_fake(step.module, mode, device)
+        own_tensors = (*module.parameters(), *module.buffers())
+        if any(nn.parameter.is_lazy(tensor) for tensor in own_tensors):
+            with torch.no_grad():  # a call where the module was built gives them their shapes
+                module(*(item.tensor(own_tensors[0].device) for item in inputs))
+        make_fake(module, mode, device)
         meta = torch.device("meta")
         tensors = [FakeTensor(mode, item.tensor(meta), device) for item in inputs]
         probe_tensors = [FakeTensor(mode, item.tensor(meta), device) for item in probe]
@@ -123,16 +133,20 @@ def _record_step(
             mode,
             torch.compiler.set_stance("force_eager"),
             garbage_collection_off(0),  # tensors are freed with their last reference
-            _use_gpu_operators(step.gpu, device),
+            _gpu_operators() if step.gpu and device.type == "cpu" else nullcontext(),
         ):
             if probe_tensors:
                 step.record_forward(probe_tensors, probe_recorder)
-                limit = 2 * len(probe_recorder.operators) + _EXTRA_OPERATORS
+                limit = 2 * len(probe_recorder.operators) + 1000
                 recorder.forward_limit = step.policy.accumulate * limit
                 recorder.batch = inputs[0].batch
             step.record(tensors, recorder)
             step.record_forward(tensors, third_recorder)
-        _refuse_unseen(mode, recorder.operators, third_recorder.operators)
+        if mode.unseen:
+            raise MeasurementError(
+                f"The network calls {mode.unseen} in a thread of its own; call it in the main one."
+            )
+        _refuse_changes(recorder.operators, third_recorder.operators)
     except MeasurementError:
         raise
     except Exception as error:
@@ -142,36 +156,19 @@ def _record_step(
     return recorder, probe_recorder
 
 
-def _conditions(allocator: Options | None) -> Conditions:
-    """Return the conditions on which memory depends: this CPU, and a GPU's ``allocator``."""
-    return Conditions(
-        threads=torch.get_num_threads(),
-        block=vector_block(torch.backends.cpu.get_cpu_capability()),
-        tiles=torch.cpu._is_amx_tile_supported(),
-        allocator=allocator,
-    )
-
-
-def _refuse_unseen(mode: FakeMode, second: Sequence[Operator], third: Sequence[Operator]) -> None:
-    """Raise ``MeasurementError`` if operators ran in other threads or change between calls.
+def _refuse_changes(second: Sequence[Operator], third: Sequence[Operator]) -> None:
+    """Raise ``MeasurementError`` if operators change between calls.
 
     ``second`` are the operators of the captured step, ``third`` of one more forward pass.
     """
-    if mode.unseen:
-        raise MeasurementError(
-            f"The network calls {mode.unseen} in a thread of its own, where no operator is seen; "
-            "call it in the thread of the forward pass."
-        )
     forward = [operator for operator in second if operator.phase == "forward"]
     # A step has several forward passes if it accumulates the gradients of several batches.
     passes = max(1, round(len(forward) / max(1, len(third))))
     for operator, repeated in zip_longest(forward, [*third] * passes):
         if not (operator and repeated and signature(operator) == signature(repeated)):
             before, now = (call.name if call else "nothing" for call in (operator, repeated))
-            raise MeasurementError(
-                f"The network calls different operators in each call ({now} in place of {before}), "
-                "for example because its code is random or counts calls; make all calls equal."
-            )
+            changed = f"{now} in place of {before}"
+            raise MeasurementError(f"The network's calls differ ({changed}); make them equal.")
 
 
 def _fake_device(gpu: bool, policy: CapturePolicy) -> torch.device:
@@ -183,42 +180,30 @@ def _fake_device(gpu: bool, policy: CapturePolicy) -> torch.device:
     has_gpu = gpu and torch.cuda.is_available()
     if gpu and not has_gpu and policy.autocast:
         raise MeasurementError(
-            "autocast computes other operators in 16 bits on a GPU than on a processor; capture "
-            "the network where PyTorch has a GPU, or set the type of all tensors (--dtype)."
+            "autocast computes other operators on a GPU than on a processor; capture the network "
+            "where PyTorch has a GPU, or set the type of all tensors (--dtype)."
         )
     return torch.device("cuda" if has_gpu else "cpu")
 
 
-def _use_gpu_operators(gpu: bool, device: torch.device) -> AbstractContextManager[object]:
-    """Replace functions that call other operators on a CPU, if a fake CPU represents a GPU."""
-    if not gpu or device.type == "cuda":
-        return nullcontext()
-    gpu_functions = {"dropout": _gpu_dropout, "scaled_dot_product_attention": _gpu_attention}
-    return patch.multiple(nn.functional, **gpu_functions)
+def _gpu_operators() -> AbstractContextManager[object]:
+    """Replace functions that call other operators on a CPU, where a fake CPU represents a GPU."""
 
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        """Call the fused operator, which a GPU calls."""
+        return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
 
-def _gpu_dropout(
-    input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> torch.Tensor:
-    """Call the fused operator, which a GPU calls; same parameters as ``dropout``."""
-    return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
+    def attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+        is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+    ) -> Any:  # fmt: skip
+        """Call memory-efficient attention, which all GPUs have; flash attention saves as much."""
+        trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        call = torch.ops.aten._scaled_dot_product_efficient_attention
+        return call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)[0]
 
-
-def _gpu_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """Call memory-efficient attention, which all GPUs have; flash attention saves equal bytes."""
-    trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-    call = torch.ops.aten._scaled_dot_product_efficient_attention
-    result, *_ = call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)
-    return result  # type: ignore[no-any-return]
+    functions = {"dropout": dropout, "scaled_dot_product_attention": attention}
+    return patch.multiple(nn.functional, **functions)
 
 
 def _apply_checkpoints(module: nn.Module, names: Sequence[str]) -> None:
@@ -227,9 +212,7 @@ def _apply_checkpoints(module: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         if name not in members or not name:
             names_of_children = ", ".join(child for child, _ in module.named_children())
-            raise MeasurementError(
-                f"The network has no module {name!r}; it consists of {names_of_children}."
-            )
+            raise MeasurementError(f"No module {name!r}; the network has {names_of_children}.")
         member = members[name]
         member.forward = partial(  # type: ignore[method-assign]
             checkpoint, member.forward, use_reentrant=False, preserve_rng_state=False
@@ -245,10 +228,8 @@ def _without_compile(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     module = getattr(module, "_orig_mod", module)
     for name, member in list(module.named_modules()):
         if type(member).__module__.startswith("torch.ao.nn.quantized"):
-            raise MeasurementError(
-                f"{name or 'The network'} is quantised, so that no operator shows its weights; "
-                "give the network before it is quantised."
-            )
+            title = name or "The network"
+            raise MeasurementError(f"{title} is quantised; give the network before that.")
         if member._compiled_call_impl is not None:
             member._compiled_call_impl = None
             compiled.append(name or "the network")
@@ -257,23 +238,6 @@ def _without_compile(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
                 setattr(member, child_name, child._orig_mod)
                 compiled.append(f"{name}.{child_name}".strip("."))
     return module, tuple(compiled)
-
-
-def _initialise_lazy_modules(module: nn.Module, inputs: Sequence[Input]) -> None:
-    """Call the module once if it has lazy parameters, on the device where it was built."""
-    tensors = (*module.parameters(), *module.buffers())
-    if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
-        with torch.no_grad():
-            module(*(item.tensor(tensors[0].device) for item in inputs))
-
-
-def _recurrent_modules(module: nn.Module) -> tuple[str, ...]:
-    """Return the names of recurrent layers, for which a GPU calls other operators."""
-    names = []
-    for name, member in module.named_modules():
-        if isinstance(member, nn.RNNBase | nn.RNNCellBase):
-            names.append(name or type(member).__name__)
-    return tuple(names)
 
 
 def _explain(error: Exception) -> str:

@@ -43,12 +43,8 @@ def _theory_as_json(theory: Theory) -> str:
         ],
     }
     if roof := theory.roof:
-        content["roof"] = {
-            "device": roof.device,
-            "source": roof.source,
-            "flops_per_s": roof.peak.value,
-            "bytes_per_s": roof.bandwidth.value,
-        }
+        rates = {"flops_per_s": roof.peak.value, "bytes_per_s": roof.bandwidth.value}
+        content["roof"] = {"device": roof.device, "source": roof.source, **rates}
         content["least_time_s"] = theory.seconds
     return dumps(content, ensure_ascii=False, indent=1)
 
@@ -139,19 +135,13 @@ def _theory_as_tables(theory: Theory) -> str:
 def _table(name_heading: str, rows: Sequence[Row]) -> str:
     """Write a heading and a line per row; ``name_heading`` is above the column of names."""
     cells = [{name_heading: row.name} | row.cells for row in rows]
-    headings = tuple(cells[0]) if cells else (name_heading,)
-    lines = [headings, *(tuple(row.values()) for row in cells)]
-    widths = []
-    for column in zip(*lines, strict=True):
-        widths.append(max(len(cell) for cell in column))
-    return "\n".join(_aligned(line, widths) for line in lines)
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    """Align the name to the left and the numbers to the right."""
-    name, *numbers = line
-    cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-    return "  ".join([name.ljust(widths[0]), *cells]).rstrip()
+    columns = []
+    for heading in cells[0] if cells else (name_heading,):
+        column = [heading, *(row[heading] for row in cells)]
+        width = max(map(len, column))
+        is_name = heading == name_heading  # names are aligned to the left, numbers to the right
+        columns.append([cell.ljust(width) if is_name else cell.rjust(width) for cell in column])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
@@ -169,8 +159,10 @@ def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
     """Draw memory over operators, and with a roof a roofline; or the peak over the batch."""
     if isinstance(result, Fits):
         return {"fits": _draw_peaks(result, limit)}
-    roofline = {"roofline": _draw_roofline(result, result.roof)} if result.roof else {}
-    return {"memory": _draw_memory(result), **roofline}
+    drawn = {"memory": _draw_memory(result)}
+    if result.roof:
+        drawn["roofline"] = _draw_roofline(result, result.roof)
+    return drawn
 
 
 def _draw_peaks(frontier: Fits, limit: str) -> Drawing:

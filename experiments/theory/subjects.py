@@ -37,8 +37,6 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
 
     subject = build_subject(study, factors, "meta")
     channels_last = subject.layout == "channels_last"
-    dtype = str(subject.inputs.dtype).removeprefix("torch.")
-    inputs = [Input(tuple(subject.inputs.shape), dtype, channels_last)]
     network, reason = None, None
     policy = CapturePolicy(
         autocast=subject.precision if subject.precision in ("bfloat16", "float16") else None,
@@ -52,13 +50,17 @@ def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
             return build_subject(study, factors, "meta").module
 
         train = subject.mode != "forward"
+        inputs = [_input(subject.inputs, channels_last)]
         build_in_layout = with_layout(build, "float32", channels_last)
         network = capture_theory(build_in_layout, inputs, train=train, policy=policy).network
     except MeasurementError as error:
         reason = str(error)
-    return CaseOperators(
-        factors=factors, torch=str(torch.__version__), network=network, reason=reason
-    )
+    version = str(torch.__version__)
+    return CaseOperators(factors=factors, torch=version, network=network, reason=reason)
+
+
+def _input(tensor: Any, channels_last: bool) -> Input:
+    return Input(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), channels_last)
 
 
 def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]) -> CaseOperators:
@@ -81,11 +83,10 @@ def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]
         for tensor in tensors:
             if not isinstance(tensor, torch.Tensor):
                 raise MeasurementError(NO_TENSORS)
-            dtype = str(tensor.dtype).removeprefix("torch.")
             channels_last = False
             if tensor.ndim == 4 and not tensor.is_contiguous():
                 channels_last = tensor.is_contiguous(memory_format=torch.channels_last)
-            inputs.append(Input(tuple(tensor.shape), dtype, channels_last))
+            inputs.append(_input(tensor, channels_last))
         module: Any = torch.nn.Module()
         module.forward = load(str(factors["function"]))
         network = capture_theory(lambda: module, inputs).network
