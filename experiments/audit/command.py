@@ -59,8 +59,8 @@ def audit(options: Namespace) -> int:
         operations, row_checks = row.operations_per_item(), checks(row)
         for check in row_checks:
             results.append((row_number, check))
-            content = {**check._asdict(), "operations_per_item": operations}
-            objects.append({"row": row_number, **content})
+            content = check._asdict()
+            objects.append({"row": row_number, **content, "operations_per_item": operations})
             lines.append(f"row {row_number}, {check.as_text()}")
         if not row_checks:
             unparsed = sorted(name for name in row.texts if isinstance(row.known.get(name), tuple))

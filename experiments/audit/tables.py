@@ -130,12 +130,8 @@ def read_table(path: Path, number: int = 1) -> TextTable:
 
     Raises ``UsageError`` if the table cannot be read.
     """
-    tables = []
     try:
-        for rows in _read_tables(path):
-            table = _nonempty(rows)
-            if len(table) > 1:
-                tables.append(table)
+        tables = [table for table in map(_nonempty, _read_tables(path)) if len(table) > 1]
         if number > len(tables):
             raise ValueError(f"{len(tables)} tables have rows, so --table {number} does not exist")
         _require_equal_widths(tables[number - 1])

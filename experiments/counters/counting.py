@@ -148,25 +148,32 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     if not selection.new and not selection.omitted:
         return None
     reason: str | None = tool.unavailable()
-    if reason is None:
+    if reason is None and selection.new:
         try:
             _count_new(study, session, journal, selection, observer)
         except (RidgepointError, OSError) as error:
             reason = str(error)
     if reason is not None:
         observer.note(f"{tool.NAME} cannot count executed work: {reason}.")
-    return reason
+        return reason
+    predicted = selection.new | selection.omitted
+    uncounted = predicted.keys() - journal.counts.keys()
+    if uncounted:
+        time = period_text(sum(predicted[index] for index in uncounted))
+        missing = f"not counted within {period_text(tool.BUDGET_S)}"
+        missing += f"; --counters all counts such cases, in about {time} here"
+        for index in sorted(uncounted):
+            journal.append(Count(case=index, missing=dict.fromkeys(tool.QUANTITIES, missing)))
+        observer.note(f"The executed work of {len(uncounted)} cases is {missing}.")
+    return None
 
 
 def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
-    """Count the executed work of new cases; note in the journal why a case was not counted."""
+    """Count the executed work of new cases, as many as time allows."""
     header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
-    _leave_out(selection.omitted, "left out to save time", journal, observer)
     limit = inf if header.counters == "all" else tool.BUDGET_S
-    if not selection.new:
-        return
     session = session if gpu else replace(session, threads=1)  # a CPU counts on one thread
     cases = {index: header.factors[index] for index in selection.new}
     task = msgspec.structs.replace(
@@ -187,26 +194,10 @@ def _count_new(
             done += selection.new[counted.case]
             result = next(iter(counted.missing.values()), "nothing")
             shown_quantity = tool.QUANTITIES[0]
-            samples = counted.series.get(shown_quantity)
-            if samples:
+            if samples := counted.series.get(shown_quantity):
                 result = f"{samples[0]:,} {QUANTITIES[shown_quantity].unit}"
             case = factors_text(header.factors[counted.case])
             observer.progressed(f"{case}: {result}", done / expected)
-    if limit < inf:
-        late = {n: time for n, time in selection.new.items() if n not in journal.counts}
-        _leave_out(late, f"not counted within {period_text(limit)}", journal, observer)
-
-
-def _leave_out(cases: Mapping[int, float], why: str, journal: Journal, observer: Observer) -> None:
-    """Note in the journal and for the user why ``cases`` (number → time in s) are not counted."""
-    if not cases:
-        return
-    time = period_text(sum(cases.values()))
-    reason = f"{why}; --counters all counts such cases, in about {time} here"
-    for index in cases:
-        quantities = TOOLS[journal.header.environment.device].QUANTITIES
-        journal.append(Count(case=index, missing=dict.fromkeys(quantities, reason)))
-    observer.note(f"The executed work of {len(cases)} cases is {reason}.")
 
 
 def multiply_adds(study: Experiment, factors: Factors) -> int:

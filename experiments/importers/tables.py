@@ -210,8 +210,7 @@ def read_timm(source: ImportSource) -> Imported:
     if absent := required - set(names.values()):
         raise source.error(f"column {min(absent)}: not found; fetch the file again")
     columns = {name: _COLUMNS[plain] for name, plain in names.items()}
-    rows = list(_rows(source, columns))
-    cases = _cases(source, rows, columns)
+    cases = _cases(source, _rows(source, columns), columns)
     _refuse_exchanged(source, cases)
     rounding = {}
     for column in _measured(columns):
@@ -220,7 +219,7 @@ def read_timm(source: ImportSource) -> Imported:
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
-        cases=tuple(_checked(source, row, case) for row, case in zip(rows, cases, strict=True)),
+        cases=tuple(_checked(source, case) for case in cases),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
         rounding=rounding,
@@ -244,35 +243,31 @@ def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
 
 
 def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
-    """Yield rows without their empty cells; refuse a repeated row and a wrong count."""
-    lines: dict[tuple[str, ...], int] = {}
-    counts = [name for name, column in columns.items() if column in ("batch", "image")]
+    """Yield rows without their empty cells; refuse a wrong count."""
     for line, row in source.table()[1]:
-        for name in filter(row.get, counts):
-            # Older tables print a batch of 1024 as 1024.0.
-            count = scaled(row[name], "1", whole=True)
-            if not count:
-                raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
-            row[name] = str(count)
+        for name, column in columns.items():
+            if row[name] and column in ("batch", "image"):
+                count = scaled(row[name], "1", whole=True)  # older tables print 1024 as 1024.0
+                if not count:
+                    raise source.error(f"line {line}, {name}: found {row[name]!r}; fix it")
+                row[name] = str(count)
         if not row["model"]:
             raise source.error(f"line {line}, model: found no network; fix it")
-        case = tuple(cell for name, cell in row.items() if isinstance(columns[name], str))
-        first = lines.setdefault(case, line)
-        if first != line:
-            raise source.error(f"line {line}: found the case of line {first} again; remove one")
         yield line, {name: cell for name, cell in row.items() if cell}
 
 
-def _checked(source: ImportSource, row: _TableRow, case: Case) -> Case:
-    """Return the case, unavailable if it has no time; raise if batch, time and rate contradict."""
-    batch = case.factors.get("batch")
+def _checked(source: ImportSource, case: Case) -> Case:
+    """Return the case, unavailable without a time; refuse two rows, and contradictory numbers."""
+    network, batch = case.factors["network"], case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
+    if any(len(samples) > 1 for samples in case.series.values()):
+        raise source.error(f"{network}: two rows are of one case; remove one")
     if not (times and rates and isinstance(batch, int)):
         reason = "the table gives no time"
         return msgspec.structs.replace(case, status="unavailable", reason=reason)
     images = times[0] * rates[0]
     if abs(batch - images) > 0.1 * images:  # rounding explains less
-        raise source.error(f"line {row[0]}: batch, time and rate contradict; fetch it again")
+        raise source.error(f"{network}: batch, time and rate contradict; fetch it again")
     return case
 
 

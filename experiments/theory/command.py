@@ -7,14 +7,14 @@ the network calls.  A capture lists these operators.
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Final
 
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
-from experiments.theory.capture_cache import with_disk_cache
+from experiments.theory.capture_cache import CaptureAt, with_disk_cache
 from experiments.theory.captures import CapturePolicy, Input, capture_theory
 from experiments.theory.networks import (
     FORMS,
@@ -29,12 +29,8 @@ from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, parse_options
 from report.theory.network import Theory, fits
 
-#: Value of ``--input``: a shape with an optional type, such as ``int64:N,128``.
-_INPUT: Final = re.compile(r"(?:([a-z0-9]+):)?((?:\d+|N)(?:,(?:\d+|N))*)")
 #: Options that are fields of ``CapturePolicy``.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
-#: Other options on which the captured operators depend.
-_CAPTURE_OPTIONS: Final = ("network", "input", "batch", "image", "dtype", "channels_last", "train")
 
 #: Options of ``theory`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = f"""\
@@ -83,7 +79,7 @@ def theory(options: argparse.Namespace) -> int:
     device = "cuda" if limit and limit.gpu else options.device
     with users_code(options.network):
         theory_at = _theory_by_name(options, device)
-        result = fits(theory_at, limit.bytes) if limit else theory_at()
+        result = fits(theory_at, limit.bytes) if limit else theory_at(None, None)
     limit_name = limit.name if limit else ""
     print(printed.as_text(result, limit_name, json=options.json))
     if options.figures is not None:
@@ -93,17 +89,12 @@ def theory(options: argparse.Namespace) -> int:
     return 0
 
 
-def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., Theory]:
-    """Return a function that returns the theory of the named network.
-
-    Its arguments are a batch, and a second batch (the probe) at which the network is called to
-    check that its operators grow with the batch.
-
-    Captures are cached on disk; the network is imported only for a capture that is not cached.
-    """
+def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
+    """Capture the named network; import it only if the capture is not cached on disk."""
     allocator = allocator_options(device, options.allocator)
     roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
-    policy = CapturePolicy(**{name: getattr(options, name) for name in _POLICY_OPTIONS})
+    policy_options = {name: getattr(options, name) for name in _POLICY_OPTIONS}
+    policy = CapturePolicy(**policy_options)
     find_once = cache(find_network)
 
     def capture_at(batch: int | None, probe: int | None) -> Theory:
@@ -118,12 +109,13 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> Callable[..., T
             policy=policy,
         )
 
-    request = {name: getattr(options, name) for name in (*_CAPTURE_OPTIONS, *_POLICY_OPTIONS)}
-    request["allocator"] = allocator
+    request = {"allocator": allocator, **policy_options}
+    for name in ("network", "input", "batch", "image", "dtype", "channels_last", "train"):
+        request[name] = getattr(options, name)
     request["gpu"] = device == "cuda" and import_torch().cuda.is_available()
     cached_capture_at = with_disk_cache(capture_at, request)
 
-    def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
+    def theory_at(batch: int | None, probe: int | None) -> Theory:
         return replace(cached_capture_at(batch, probe), roof=roof)
 
     return theory_at
@@ -163,8 +155,7 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
     """Return the inputs that the command line describes, by default images.
 
     ``image`` (channels, height, width) is the shape for which the network was made, or empty if
-    unknown.  Raises
-    ``UsageError`` if no shape is known, and for an impossible shape or type.
+    unknown.  Raises ``UsageError`` if no shape is known, and for an impossible shape or type.
     """
     if not options.input:
         if not image and options.image is None:
@@ -172,18 +163,17 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
             raise UsageError(f"{options.network} does not say its input; give {forms}.")
         channels, *own_sides = image or (3,)
         sides = own_sides if options.image is None else [options.image] * 2
-        shape = ("N", channels, *sides)
-        return inputs_of_shapes([shape], [options.dtype], options.channels_last, options.batch)
+        images = ("N", channels, *sides)
+        return inputs_of_shapes([images], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []
     for text in options.input:
-        matched = _INPUT.fullmatch(text)
-        if matched is None:
+        dtype, _, shape = text.rpartition(":")
+        if not re.fullmatch(r"(\d+|N)(,(\d+|N))*", shape):
             raise UsageError(f"--input {text!r} is not possible; give a shape such as 2,3,64,64.")
-        dtype = matched[1] or options.dtype
-        if dtype not in ITEM_BYTES:
+        if dtype and dtype not in ITEM_BYTES:
             raise UsageError(f"--input {text!r}: the types are {', '.join(ITEM_BYTES)}.")
-        shapes.append([n if n == "N" else int(n) for n in matched[2].split(",")])
-        types.append(dtype)
+        shapes.append(shape.split(","))
+        types.append(dtype or options.dtype)
     return inputs_of_shapes(shapes, types, options.channels_last, options.batch)
 
 

@@ -109,22 +109,18 @@ class FakeMode(FakeTensorMode):
 
 def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
     """Replace all tensors of a module by fake tensors; shared tensors stay shared."""
-    replacements: dict[int, torch.Tensor] = {}
-
-    def fake_of(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in replacements:
-            fake = mode.like(tensor, device).requires_grad_(tensor.requires_grad)
-            fake._is_param = isinstance(tensor, nn.Parameter)  # read by isinstance(nn.Parameter)
-            replacements[id(tensor)] = fake
-        return replacements[id(tensor)]
-
-    originals = []  # kept alive, so that no new tensor gets the id of an old tensor
+    replacements: dict[torch.Tensor, torch.Tensor] = {}
     for member in module.modules():
         for table in (member._parameters, member._buffers, vars(member)):
             for name, value in list(table.items()):
-                if isinstance(value, torch.Tensor):
-                    originals.append(value)
-                    table[name] = fake_of(value)
+                if not isinstance(value, torch.Tensor):
+                    continue
+                if value not in replacements:
+                    fake = mode.like(value, device).requires_grad_(value.requires_grad)
+                    # Read by isinstance(fake, nn.Parameter).
+                    fake._is_param = isinstance(value, nn.Parameter)
+                    replacements[value] = fake
+                table[name] = replacements[value]
 
 
 def _is_permuted_on_cpu(tensor: Any) -> bool:
@@ -361,9 +357,8 @@ class Recorder(TorchDispatchMode):
         """
         freed = self._storages.take_freed()
         last = self.operators[-1] if self.operators else None
-        if last is None or last.phase != "backward" or last.name != "add.Tensor":
-            return tuple(freed)
-        if len(last.allocated) != 1:
+        is_sum = last is not None and (last.phase, last.name) == ("backward", "add.Tensor")
+        if last is None or not is_sum or len(last.allocated) != 1:
             return tuple(freed)
         (storage,), (result,) = last.allocated, last.writes
         for operand in (last.tensor("self"), last.tensor("other")):
@@ -395,8 +390,7 @@ class Recorder(TorchDispatchMode):
         names = [argument.name for argument in schema] or ["query", "key", "value"]
         reads: dict[str, tuple[Tensor, ...]] = {}
         settings = {}
-        arguments = {**dict(zip(names, args, strict=False)), **keywords}
-        for name, value in arguments.items():
+        for name, value in {**dict(zip(names, args, strict=False)), **keywords}.items():
             tensors = tuple(self._describe(tensor) for tensor in tensors_in(value))
             if not tensors:
                 settings[name] = _convert_setting(value)
@@ -414,8 +408,7 @@ class Recorder(TorchDispatchMode):
             self._gradients |= set(allocated)
         updates = []  # names of arguments that the operator writes in place
         for argument in schema:
-            is_written = argument.alias_info is not None and argument.alias_info.is_write
-            if is_written and argument.name in reads:
+            if argument.name in reads and argument.is_write:
                 updates.append(argument.name)
         self.operators.append(
             Operator(
