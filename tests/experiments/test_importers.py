@@ -183,7 +183,7 @@ TRACE, TIMELINE_FACTS = trace_of(KERNEL), (*GPU, *PROFILE)
     (TIMM, replace_in(TIMM, f"{RATE},{TIME}", f"{TIME},{RATE}"), (), "times stand under rates"),
     (TIMM, replace_in(TIMM, "20.77", "18.6"), (), "tinynet_e: batch, time and rate contradict"),
     (TIMM, replace_in(TIMM, "2.04\r", "2.04,7\r"), (), "line 2: found 9 cells of 8"),
-    (TIMM, replace_in(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "lcnet_035: two rows are of"),
+    (TIMM, replace_in(TIMM, "mobilenetv3_small_050", "lcnet_035"), (), "lcnet_035: two rows are"),
     (TIMM, replace_in(TIMM, "1024,106", "10x,106"), (), "line 2, infer_batch_size: found '10x'"),
     (TIMM, replace_in(TIMM, "1024,106", "1024,big"), (), "line 2, infer_img_size: found 'big'"),
     (TIMM, replace_in(TIMM, "tinynet_e", ""), (), "line 2, model: found no network"),
