@@ -48,7 +48,7 @@ def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
             finder.load_file(os.fspath(path))
     sources = set[Path]()
     for module in finder.modules.values():
-        if module.__file__:
-            source = Path(module.__file__)
+        if file := getattr(module, "__file__", None):
+            source = Path(file)
             sources |= {path for path in (source, source.with_suffix(".c")) if path.is_file()}
     return tuple(sorted(sources))
