@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.harness.study import Experiment
+from experiments.machine.runtime import exit_raises
 from experiments.machine.text import period_text
 from report.core.errors import MeasurementError, UsageError, words_of
 
@@ -35,7 +36,8 @@ def load(name: str) -> Experiment:
     """Import a study; raises ``MeasurementError`` if its code tries to end the program."""
     module = module_of(name)
     try:
-        study = import_module(module).STUDY
+        with exit_raises():
+            study = import_module(module).STUDY
     except SystemExit as error:
         raise MeasurementError(f"{name}: its code ended in {words_of(error)}.") from error
     assert isinstance(study, Experiment)

@@ -14,6 +14,7 @@ from experiments.commands.checks import CheckResult, check_file
 from experiments.machine.code import ROOT
 from report.core.errors import RecordError
 from report.core.records import ENDING, store
+from report.core.records.record import Record
 from report.instruments.gates import CopyDetector
 
 _ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
@@ -99,12 +100,29 @@ def _check_and_copy(submission: Submission, copies: CopyDetector, into: Path) ->
     problems = [check.text for check in submission.checks if check.level == "problem"]
     if problems or submission.stored is None:
         return problems[0]
-    record, folder = submission.stored.record, submission.path.parent.name
-    if folder in registry.STUDIES and folder != record.study:
-        return f"is a record of {record.study} in a folder of {folder}; move it, or measure"
+    record = submission.stored.record
+    if fault := _fault_of_study(submission.path.parent.name, record):
+        return fault
     if copied := copies.reason(f"{submission.path.name} ({submission.student})", record):
         return f"{copied}; measure on your own machine"
     return _copy(submission, submission.stored, into)
+
+
+def _fault_of_study(folder: str, record: Record) -> str:
+    """Explain if the folder or the cases of a record belong to another study, else return ""."""
+    study, matching_studies = record.study, list[str]()
+    if folder in registry.STUDIES and folder != study:
+        return f"is a record of {study} in a folder of {folder}; move it, or measure"
+    for name in registry.STUDIES:
+        factors = {factor.name: factor.possible for factor in registry.load(name).factors}
+        subjects = factors.get("subject", (None,))  # None stands for a study without this factor
+        cases = [case.factors for case in record.cases if case.factors.keys() <= factors.keys()]
+        if any(case.get("subject") in subjects for case in cases):
+            matching_studies.append(name)
+    if study not in registry.STUDIES or not matching_studies or study in matching_studies:
+        return ""  # an older record may have factors that no current study varies
+    studies = " or ".join(matching_studies)
+    return f"its cases are not of {study}, but of {studies}; hand in the original file"
 
 
 def _copy(submission: Submission, stored: store.Stored, into: Path) -> str:

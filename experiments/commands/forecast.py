@@ -44,10 +44,18 @@ _CALLS_S: Final = 3
 _OBSERVATION_S: Final = 0.5
 #: Pairs of child processes whose times are compared before a run, to see how they scatter.
 _TRIALS: Final = 6
+#: Time to measure a case in one of these processes (s).
+_SCATTER_S: Final = 0.2
+#: Largest time of an empty call as a share of a compared call.
+_EMPTY_SHARE: Final = 0.02
 #: Time to measure all ceilings, by size (s), without the start of the process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
+#: Time to start a process, without its imports (s).
+_START_S: Final = 0.5
 #: Time to profile a call (s).
 _PROFILE_S: Final = 0.3
+#: Time to write the record and to evaluate the study's claims for it (s).
+_CLAIMS_S: Final = 3.0
 
 
 class CaseTimes(NamedTuple):
@@ -81,7 +89,7 @@ def forecast(request: Request, observer: Observer) -> tuple[Request, dict[Stage,
     torch = runtime.start_torch(request.device, threads)
     import_s = time.monotonic() - started
     slowdown = max(1.0, import_s / (time.process_time() - processor_time))  # by other programs
-    start_s = import_s + slowdown * 0.5  # to start a process takes 0.5 s, without imports
+    start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
     if study.subject:
         _check_cases(study, cases, note)
@@ -112,8 +120,7 @@ def forecast(request: Request, observer: Observer) -> tuple[Request, dict[Stage,
         seconds["counts"] = selection.seconds(tool)
     counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
     load = " at the present load" if noisy else ""
-    # To write the record and to evaluate the study's claims for it takes 3 s.
-    period = period_text(sum(seconds.values()) + slowdown * 3.0)
+    period = period_text(sum(seconds.values()) + slowdown * _CLAIMS_S)
     note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
     return request, seconds
 
@@ -174,7 +181,8 @@ def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[st
             note(f"{factors_text(factors)} {sizes}; the case will end as out of memory.")
     if failures == 2:
         raise MeasurementError(
-            f"{study.name}: neither the smallest nor the largest case can be built; correct them."
+            f"experiments/{study.name}.py: neither the smallest nor the largest case can be built; "
+            "correct the function «subject»."
         )
 
 
@@ -186,7 +194,8 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         sizes = f"{free / 1e6:.0f} MB are free and the record needs about {needed / 1e6:.0f} MB"
-        raise MeasurementError(f"{folder}: {sizes}; delete files, or give --records another disk.")
+        remedy = "delete files, or give --records a folder on another disk"
+        raise MeasurementError(f"{folder}: {sizes}; {remedy}.")
 
 
 def _time_kinds(
@@ -346,7 +355,7 @@ def _trial_rounds(
     observer: Observer,
 ) -> list[Round]:
     """Time cases briefly, each in a child process; the times are not part of the result."""
-    brief = msgspec.structs.replace(session.protocol, case_budget_s=0.2, maximum_samples=10)
+    brief = msgspec.structs.replace(session.protocol, case_budget_s=_SCATTER_S, maximum_samples=10)
     session = replace(session, protocol=brief, process=1)
     task = new_task(study, "time", session, dict(enumerate(cases)), policy)
     return [result.round for result in run_cases(study, task, observer.debug)]
@@ -377,7 +386,9 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
     empty = median(trials[-1].samples("round_trip_time"))
     call = median(trials[-1].samples("time"))
-    if empty > 0.02 * call:
-        times = f"{measured_text(call, 's')}, an empty call {measured_text(empty, 's')}"
-        observer.note(f"A call takes {times}; ratios are too near to 1; let a call do more.")
+    if empty > _EMPTY_SHARE * call:
+        observer.note(
+            f"A call takes {measured_text(call, 's')}, and a call that computes nothing takes "
+            f"{measured_text(empty, 's')}, so that ratios are too near to 1; let a call do more."
+        )
     _note_noise(threads, observer.note)

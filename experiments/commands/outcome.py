@@ -177,6 +177,10 @@ def case_table(cases: Sequence[Case]) -> str:
     return "\n".join(f"{line}  {outcome}" for line, outcome in zip(lines, outcomes, strict=True))
 
 
+#: Largest number of rows: comments on forges have at most 65,536 characters.
+_MOST_CASES: Final = 250
+
+
 def review(record: Record) -> Iterator[str]:
     """Yield Markdown that describes a record: machine, plan and code, and a table of its cases."""
     machine, code, protocol = record.environment, record.code, record.protocol
@@ -196,9 +200,11 @@ def review(record: Record) -> Iterator[str]:
     yield ""
     titles = ("case", *_RESULTS)
     yield from map(_markdown_row, (titles, ("---",) * len(titles)))
-    for case in record.cases:
+    for case in record.cases[:_MOST_CASES]:
         *results, outcome = case_results(case).values()
         yield _markdown_row((code_text(factors_text(case.factors)), *results, code_text(outcome)))
+    if len(record.cases) > _MOST_CASES:
+        yield f"\nand {len(record.cases) - _MOST_CASES} more cases"
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -52,6 +52,8 @@ _PROCESSOR_TIME_TOLERANCE: Final = 0.15
 _CLOCK_TOLERANCE: Final = 0.05
 #: Absolute tolerance of both comparisons (s): a few ticks of the system's clock, of 10 ms each.
 _TICKS_S: Final = 0.05
+#: Option of Linux's prctl that makes a process the parent of its orphaned descendants.
+_PR_SET_CHILD_SUBREAPER: Final = 36
 #: Prefix of messages about failures for which the compared function is not responsible.
 _NO_COMPARISON: Final = "no comparison: "
 
@@ -301,8 +303,8 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
     available memory; pages are mapped only when written.  Raises ``UnavailableError`` if the
     function cannot be loaded or set up.
     """
-    # PR_SET_CHILD_SUBREAPER: this process can wait for all descendants of the new process.
-    ctypes.CDLL(None).prctl(36, 1)
+    # So that the measuring process can wait for all descendants of the new process.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     pages = limits.available_memory() // 8 // mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * pages * mmap.PAGESIZE)
     rows = np.frombuffer(memory, np.uint8).reshape(2, -1)

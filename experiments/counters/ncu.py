@@ -33,6 +33,12 @@ NAME: Final = "ncu"
 BUDGET_S: Final = inf
 #: Time to start ncu (s).
 START_S: Final = 0.0
+#: Paths of ncu after installations that do not extend the PATH.
+USUAL_PATHS: Final = (
+    "/usr/local/cuda/bin/ncu",
+    "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda-*/bin/ncu",
+)
 #: Largest number of cases per process.
 _CASES_PER_PROCESS: Final = 16
 #: Environment variables with which ncu prints a decimal point in every language.
@@ -45,7 +51,7 @@ _OPTIONS: Final = (
 
 def unavailable() -> str | None:
     """Explain why this machine cannot count, with the remedy; ncu may still refuse later."""
-    if shutil.which("ncu"):
+    if find_ncu() is not None:
         return None
     return (
         "ncu is not installed here; install Nsight Compute with the CUDA toolkit or with conda "
@@ -58,15 +64,27 @@ def seconds(multiply_adds: int) -> float:
     return 1.0
 
 
+def find_ncu() -> str | None:
+    """Return the path of ncu: from the PATH, else the newest version in NVIDIA's folders."""
+    on_path = shutil.which("ncu")
+    if on_path:
+        return on_path
+    for pattern in USUAL_PATHS:
+        versions = sorted(Path("/").glob(pattern.removeprefix("/")))
+        if versions:
+            return os.fspath(versions[-1])
+    return None
+
+
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield the counts of each process as soon as it has ended.
 
     ``limit_s`` is ignored.  Raises ``MeasurementError``, with the remedy, if ncu cannot count here.
     """
-    waiting = task.cases
+    program, waiting = find_ncu() or "ncu", task.cases
     try:
-        plan = _metric_plan(task.compute_capability)
-        options = ("ncu", *_OPTIONS.split(), "--metrics", ",".join(plan.metrics))
+        plan = _metric_plan(program, task.compute_capability)
+        options = (program, *_OPTIONS.split(), "--metrics", ",".join(plan.metrics))
         while waiting:
             batch = waiting[:_CASES_PER_PROCESS]
             counts = _profile(options, msgspec.structs.replace(task, cases=batch))
@@ -79,10 +97,10 @@ def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, Non
         raise MeasurementError(reason) from error
 
 
-def _metric_plan(compute_capability: str) -> MetricPlan:
+def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
     """Select metrics that ``ncu --query-metrics`` lists; raises ``RecordError`` if none fits."""
     query = subprocess.run(
-        ["ncu", "--query-metrics"],
+        [program, "--query-metrics"],
         capture_output=True,
         text=True,
         errors="replace",
@@ -120,7 +138,10 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
     except RecordError as error:
         raise RecordError(reason or str(error)) from error
     if not any(profiled):
-        raise MeasurementError("ncu recorded no NVTX ranges; use a PyTorch built with NVTX")
+        raise MeasurementError(
+            "ncu recorded kernels but no NVTX ranges, so that they belong to no case; use a "
+            "PyTorch built with NVTX"
+        )
     counts: list[Count] = []
     for case, factors in task.cases:
         ranges = tuple(case_range(factors, call) for call in range(PROFILED_CALLS))

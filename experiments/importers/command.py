@@ -23,6 +23,8 @@ from report.core.system.commandline import named_values
 
 #: Largest published file (B, text is gzipped) that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
+#: Largest record (B) that can be committed.
+LARGEST_RECORD: Final = 600_000
 
 #: Format → function that detects the format by a file's content, and function that reads a file.
 #: Readers never guess: they raise ``RecordError``, for example for numbers without a unit.
@@ -122,6 +124,9 @@ def _record(
         size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
         missing["published_file"] = size
     text = encode(msgspec.structs.replace(record, missing=missing))
+    if len(text) > LARGEST_RECORD:
+        large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
+        raise source.error(f"{large}; import a part of the file")
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 

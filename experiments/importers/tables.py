@@ -126,7 +126,10 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
         return name
     quantity, unit = heading["quantity"], heading["unit"]
     if quantity not in QUANTITIES:
-        raise source.error(f"column {name}: {quantity} is no known quantity; rename it")
+        raise source.error(
+            f"column {name}: {quantity} is no quantity of report/core/records/quantities.py; "
+            "rename it"
+        )
     own_unit = QUANTITIES[quantity].unit
     scale_by_unit = {own_unit: "1", **_OTHER_UNITS.get(own_unit, {})}
     if unit not in scale_by_unit:

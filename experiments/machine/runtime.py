@@ -4,11 +4,12 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from experiments.harness.study import Device
 from report.core.errors import MeasurementError, UsageError, words_of
@@ -44,6 +45,23 @@ def checked_threads(threads: int | None) -> int:
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
     return threads or cores
+
+
+@contextmanager
+def exit_raises() -> Iterator[None]:
+    """Make ``os._exit`` raise ``SystemExit`` in this process; forked children still exit."""
+    process, exit_now = os.getpid(), os._exit
+
+    def refuse(code: int) -> NoReturn:
+        if os.getpid() != process:
+            exit_now(code)
+        raise SystemExit(f"os._exit({code})")
+
+    vars(os)["_exit"] = refuse
+    try:
+        yield
+    finally:
+        vars(os)["_exit"] = exit_now
 
 
 def import_file(path: Path) -> ModuleType:

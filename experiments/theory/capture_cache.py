@@ -30,6 +30,8 @@ from report.theory.network import Theory
 #: (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
+#: Largest number of entries in the folder; the oldest entries are deleted first.
+_CAPACITY: Final = 200
 #: Start of this program (s since 1970); a file that changes later may differ from imported code.
 _STARTED: Final = time.time()
 #: Path prefixes of files that cannot change a capture.
@@ -100,7 +102,7 @@ def _read(path: Path) -> Theory | None:
 
 
 def _write(path: Path, theory: Theory) -> None:
-    """Write an entry atomically, and delete all but the 200 newest entries.
+    """Write an entry atomically, and delete the oldest entries above the capacity.
 
     Writes nothing if a file changed since the program's start, or if the entry cannot be decoded to
     an equal theory.
@@ -116,7 +118,7 @@ def _write(path: Path, theory: Theory) -> None:
     scratch.write_bytes(zlib.compress(content, 1))
     scratch.replace(path)
     entries = sorted(path.parent.iterdir(), key=lambda entry: entry.stat().st_mtime)
-    for oldest in entries[:-200]:
+    for oldest in entries[:-_CAPACITY]:
         oldest.unlink()
 
 

@@ -186,7 +186,8 @@ def _refuse_complex(theory: Theory) -> None:
         if work and work.multiply_adds and complex_storages & storages:
             raise MeasurementError(
                 f"Operator {operator.name} of {operator.module or 'the network'} multiplies "
-                "complex numbers, which has no one count; give the network in real numbers."
+                "complex numbers: PyTorch does so by one, three or four real products, so that "
+                "there is no one count; give the network in real numbers."
             )
 
 

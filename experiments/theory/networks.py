@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from experiments.machine.code import ROOT
 from experiments.machine.runtime import (
     INSTALL_BY_PACKAGE,
+    exit_raises,
     function_of,
     import_file,
     import_torch,
@@ -54,6 +55,7 @@ def users_code(network: str) -> Iterator[None]:
         os.fdopen(os.dup(2), "w", errors="replace") as stream,
         redirect_stdout(stream),
         redirect_stderr(stream),
+        exit_raises(),
     ):
         try:
             yield

@@ -59,6 +59,8 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
+#: A forward pass may call twice as many operators as the probe, plus this number.
+_EXTRA_OPERATORS: Final = 1000
 #: Networks whose layers appear in papers, but not their operators.
 _LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: Network → image sizes (pixels per side) at which papers use it, besides the network's own size.
@@ -137,14 +139,15 @@ def _record_step(
         ):
             if probe_tensors:
                 step.record_forward(probe_tensors, probe_recorder)
-                limit = 2 * len(probe_recorder.operators) + 1000
+                limit = 2 * len(probe_recorder.operators) + _EXTRA_OPERATORS
                 recorder.forward_limit = step.policy.accumulate * limit
                 recorder.batch = inputs[0].batch
             step.record(tensors, recorder)
             step.record_forward(tensors, third_recorder)
         if mode.unseen:
             raise MeasurementError(
-                f"The network calls {mode.unseen} in a thread of its own; call it in the main one."
+                f"The network calls {mode.unseen} in a thread of its own, where no operator is "
+                "seen; call it in the thread of the forward pass."
             )
         _refuse_changes(recorder.operators, third_recorder.operators)
     except MeasurementError:
@@ -167,8 +170,10 @@ def _refuse_changes(second: Sequence[Operator], third: Sequence[Operator]) -> No
     for operator, repeated in zip_longest(forward, [*third] * passes):
         if not (operator and repeated and signature(operator) == signature(repeated)):
             before, now = (call.name if call else "nothing" for call in (operator, repeated))
-            changed = f"{now} in place of {before}"
-            raise MeasurementError(f"The network's calls differ ({changed}); make them equal.")
+            raise MeasurementError(
+                f"The network calls different operators in each call ({now} in place of {before}), "
+                "for example because its code is random or counts calls; make all calls equal."
+            )
 
 
 def _fake_device(gpu: bool, policy: CapturePolicy) -> torch.device:

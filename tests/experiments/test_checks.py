@@ -195,6 +195,11 @@ def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
     """Write a folder per student; return student → expected use, and words of the printed note."""
     second = next((DATA / "conv_scaling").glob("*cff32c-e24f329b.json"))
     write_record(with_fields(read_record(second, DATA).record, attachments=()), folder / "second")
+    other_study = next((DATA / "training_roofline").glob("*cff32c*.json"))
+    foreign = with_fields(
+        read_record(other_study, DATA).record, study="conv_scaling", attachments=()
+    )
+    write_record(foreign, folder / "foreign")
     for student in ("anna", "edited", "damaged", "linked", "moved/conv_profiling", "packed"):
         (folder / student).mkdir(parents=True)
         if student not in ("linked", "packed"):
@@ -210,6 +215,7 @@ def write_submissions(folder: Path) -> dict[str, tuple[str, str]]:
         "second": ("paper, report", "same machine as anna"),
         "damaged": ("nothing", "not valid JSON"),
         "edited": ("nothing", "hand in the file that the experiment wrote"),
+        "foreign": ("nothing", "not of conv_scaling, but of training_roofline"),
         "linked": ("nothing", "is a link"),
         "moved": ("nothing", "a record of conv_scaling in a folder of conv_profiling"),
         "packed": ("nothing", "is packed; unpack it"),
@@ -223,18 +229,18 @@ def test_collect_prints_a_row_per_submission(tmp_path: Path, ask: Ask) -> None:
         code, out, _ = ask("collect", tmp_path / "in", "--into", into, "--notes", notes)
         assert code == 1
         head, *lines = out.splitlines()
-        rows, summary, hints = lines[:7], lines[7], lines[8:]
+        rows, summary, hints = lines[:8], lines[8], lines[9:]
         assert head.split()[:3] == ["who", "machine", "study"]
         assert len(hints) == (1 if run == "first" else 0), "site.yaml is written once"
         assert {row.split()[0] for row in rows} == expected.keys()
         # The two usable records are listed first.
-        assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 5
+        assert [" nothing " in row for row in rows] == [False] * 2 + [True] * 6
         for row in rows:
             use, words = expected[row.split()[0]]
             assert f"  {use}  " in row and words in row
-        assert summary.startswith("7 files: 2 usable, 5 not")
+        assert summary.startswith("8 files: 2 usable, 6 not")
     assert len(list(into.rglob("*.json"))) == 2
-    assert "cannot be used" in (notes / "moved.txt").read_text("utf-8")
+    assert "cannot be used" in (notes / "foreign.txt").read_text("utf-8")
     assert "# course:" in (into / "site.yaml").read_text("utf-8")
 
 

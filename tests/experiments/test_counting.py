@@ -16,7 +16,7 @@ import pytest
 from counted_study import STUDY, layers
 
 from experiments import registry
-from experiments.counters import counting, lackey
+from experiments.counters import counting, lackey, ncu
 from experiments.harness.journal import CaseResult, Count, Journal, read_journal
 from experiments.harness.processes import new_task
 from experiments.harness.run import assemble_case
@@ -173,6 +173,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder, text in (("bin", program), ("broken", "#!/no/such/interpreter\n")):
         factory.write_program(tmp_path / folder / "ncu", text)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ncu, "USUAL_PATHS", ())
     monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("LAUNCHES", str(tmp_path / "launches"))
     monkeypatch.setenv("ASKED", str(tmp_path / "asked.jsonl"))

@@ -129,9 +129,11 @@ def test_an_error_of_a_study_itself_ends_the_run(
     monkeypatch.syspath_prepend(tmp_path)
     # Processes that the run starts cannot import this module.
     monkeypatch.setitem(sys.modules, "only_here", tiny_failing)
+    (tmp_path / "ends_at_once.py").write_text("import os; os._exit(0)", "utf-8")
     (tmp_path / "ends.py").write_text("exit(0)", "utf-8")
     clash = "'way=clashing file,clashing file again'"
     for study, words, message in (
+        ("ends_at_once", "", "tiny: its code ended in SystemExit: "),
         ("ends", "", "tiny: its code ended in SystemExit: "),
         ("tiny_failing", f"--set {clash}", "trace: way=clashing file again writes another file of"),
         ("only_here", "", "could not start: ModuleNotFoundError: No module named 'only_here'"),

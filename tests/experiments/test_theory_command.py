@@ -50,6 +50,9 @@ def silent():
 def ends():
     sys.exit(0)
 
+def ends_at_once():
+    os._exit(0)
+
 def without_attributes():
     class WithoutAttributes(nn.Linear):
         def __getattr__(self, name):
@@ -122,6 +125,7 @@ WITH_INPUT, WITH_IMAGE = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     (("{file}:broken", *INPUT), "no network here"),
     (("{file}:silent", *INPUT), "cannot be built: Silent"),
     (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
+    (("{file}:ends_at_once", *INPUT), "_at_once: its code ended in SystemExit: os._exit(0)."),
     (("{file}:without_attributes", *INPUT), "_attributes: its code ended in BaseException: "),
     (BUILD, "does not say its input; give its shape, such as --input N,3,224,224"),
     ((*WITH_IMAGE, "--batch", "9" * 20), "size of a tensor exceeds 64 bits"),
