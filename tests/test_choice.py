@@ -56,8 +56,10 @@ def edition_of(*items: Stored, **roles: Any) -> Edition:
 
 FULL, QUICK = old_run(1), old_run(2, plan="quick")
 SEVERAL = (FULL, QUICK, old_run(3), old_run(2, "b"), old_run(9, "c"))
-#: Runs, edition, and the machine, day and plan of the used runs.
-USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] = (
+
+
+# Runs, edition, and the machine, day and plan of the used runs.
+@pytest.mark.parametrize(("runs", "edition", "expected"), [
     # The newest full run represents a machine; machines outside an edition are not used.
     ((old_run(2), old_run(3), old_run(1)), None, ["a 03 full"]),
     ((FULL, QUICK), None, ["a 01 full"]),
@@ -68,10 +70,7 @@ USED_RECORDS: tuple[tuple[tuple[Stored, ...], Edition | None, list[str]], ...] =
     (SEVERAL, edition_of(cpu="a"), ["a 03 full"]),
     (SEVERAL, edition_of(FULL, second="b"), ["b 02 full", "a 01 full"]),
     (SEVERAL, Edition({"cpu": "b"}, compared=("a", "gone")), ["a 03 full", "b 02 full"]),
-)
-
-
-@pytest.mark.parametrize(("runs", "edition", "expected"), USED_RECORDS)
+])  # fmt: skip
 def test_used_records_by_machine_day_and_plan(
     runs: tuple[Stored, ...], edition: Edition | None, expected: list[str]
 ) -> None:
@@ -166,8 +165,10 @@ def test_rewriting_an_edition_keeps_other_lines(tmp_path: Path) -> None:
 COUNTS = Attachment(name="lackey.json.gz", sha256="0" * 64, meaning="counts")
 WITH_COUNTS = run_in_rounds(2, attachments=(COUNTS,))
 NEW = run_in_rounds(3)
-#: Runs, days of the pooled runs, and the reason for a run's use by its day.
-POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
+
+
+# Runs, days of the pooled runs, and the reason for a run's use by its day.
+@pytest.mark.parametrize(("runs", "used", "reasons"), [
     (
         (run_in_rounds(1), NEW, run_in_rounds(2)),
         ["03", "02", "01"],
@@ -196,10 +197,7 @@ POOLED: tuple[tuple[tuple[Stored, ...], list[str], dict[str, str]], ...] = (
          "batch 4, layout contiguous, pass forward, subject layer as in "
          f"{NEW.file.partition('/')[2]}"},
     ),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("runs", "used", "reasons"), POOLED)
+])  # fmt: skip
 def test_runs_are_pooled(
     runs: tuple[Stored, ...], used: list[str], reasons: dict[str, str]
 ) -> None:
@@ -213,8 +211,10 @@ def test_runs_are_pooled(
 HOST = factory.host(flags=("avx2",), machine="m1")
 EQUAL_HOST = with_fields(HOST, machine="m2")
 BASE = with_part(run_in_rounds(2), "environment", host=HOST)
-#: Part of the record, changed fields, and the reason against pooling with ``BASE``.
-POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
+
+
+# Part of the record, changed fields, and the reason against pooling with ``BASE``.
+@pytest.mark.parametrize(("part", "change", "reason"), [
     # Different machines of one processor type are pooled, at any load.
     ("environment", {"host": EQUAL_HOST, "load_before": 9.0}, None),
     ("protocol", {"processes": {}}, "of a format that is not pooled"),
@@ -223,10 +223,7 @@ POOLING: tuple[tuple[str, dict[str, Any], str | None], ...] = (
     ("environment", {"threads": 1}, "measured with another threads"),
     ("environment", {"variables": {"A": "1"}}, "measured with another variables"),
     ("environment", {"host": None}, "measured with another host"),
-)
-
-
-@pytest.mark.parametrize(("part", "change", "reason"), POOLING)
+])  # fmt: skip
 def test_reasons_against_pooling(part: str, change: dict[str, Any], reason: str | None) -> None:
     assert pooling.why_not_pooled(BASE.record, with_part(BASE, part, **change).record) == reason
 

@@ -1,13 +1,13 @@
 """Output files of measuring programs: ncu's tables of an H100, traces, and counters' logs.
 
-ncu (Nsight Compute) counts instructions of a GPU, lackey (Valgrind) those of a CPU.  Metric names
-are a selection of the names in NVIDIA's database (libnvperf_host of CUDA 12.9).
+ncu (Nsight Compute) counts instructions of a GPU, lackey (Valgrind) those of a CPU.
 """
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -100,17 +100,14 @@ def test_output_around_a_table_is_ignored() -> None:
     assert select_launches(output, lambda row: True) == TABLE
 
 
-#: Numbers in the formats of several languages.
-NUMBERS_OF_LOCALES = ("1.5", "12,34", "1'000", "1\u202f000")
-
-
 @pytest.mark.parametrize(("text", "message"), [
     ("==PROF== Connected to process 9\n", "printed no table"),
     ("\n".join(TABLE.splitlines()[:2]), "stops after its header"),
     (TABLE[:-12], "cut off"),
     (TABLE.rpartition(",")[0] + "\n", "cut off"),
+    # Numbers in the formats of several languages.
     *((edited(FIRST_CALL, "lts__t_bytes.sum", lambda _, number=number: number), "LC_ALL=C")
-      for number in NUMBERS_OF_LOCALES),
+      for number in ("1.5", "12,34", "1'000", "1\u202f000")),
     (TABLE.replace('"byte"', '"Mbyte"'), "--print-units base"),
     (TABLE.replace('"CC"', '"Metric Value"', 1), "--page raw"),
     (ncu.logs_of(TABLE, ("ridgepoint other",))["table"], "no launch of this case"),
@@ -135,45 +132,31 @@ def test_every_error_of_ncu_is_explained() -> None:
     assert explain_error("==PROF== Disconnected") is None
 
 
-#: Beginnings of the metrics of tensor cores and of CUDA cores.
-TENSOR_CORE, INSTRUCTION = "sm__ops_path_tensor_", "smsp__sass_thread_inst_executed_op_"
-#: Metric → FLOPs of one thread instruction; in half precision (h) it computes two numbers.
-FLOPS_BY_METRIC = {}
-for precision, width in (("f", 1), ("d", 1), ("h", 2)):
-    for operation, flops in (("add", 1), ("mul", 1), ("fma", 2)):
-        FLOPS_BY_METRIC[f"{INSTRUCTION}{precision}{operation}_pred_on"] = flops * width
-#: Metrics that both chips have.
-COMMON = (
-    *FLOPS_BY_METRIC, "dram__bytes", "l1tex__t_bytes", "lts__t_bytes", "lts__throughput",
-    "sm__inst_executed_pipe_tensor",
-)  # fmt: skip
-#: Tensor metrics of Hopper (compute capability 9.0), some of which include others.
-HOPPER = [
-    *(f"op_hgmma_src_{path}{sparsity}" for path in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
-      for sparsity in ("", "_sparsity_off", "_sparsity_on")),
-    *("op_hmma_src_fp16", "op_hmma_src_fp16_dst_fp32", "op_igmma_src_int8", "src_int8"),
-    *("src_bf16_dst_fp32", "src_fp16", "src_fp64", "src_tf32_dst_fp32"),
-    *("src_fp8", "src_fp8_sparsity_off", "src_fp8_sparsity_on"),
-]  # fmt: skip
+#: Metrics of an H100 with a sum in the table.
+SUMMED = frozenset(re.findall(r'"(\w+)\.sum"', TABLE))
 
 
-@pytest.mark.parametrize(("capability", "tensor_metrics", "tensor_flops"), [
-    ("9.0", HOPPER, {
-        f"{TENSOR_CORE}src_{operands}.sum": 1
-        for operands in ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32")
-    }),
-    ("7.0", (), {"sm__inst_executed_pipe_tensor.sum": 512}),
-])  # fmt: skip
-def test_metrics_of_chips_count_every_flop_once(
-    capability: str, tensor_metrics: Iterable[str], tensor_flops: dict[str, int]
-) -> None:
-    known_metrics = [*COMMON, *(TENSOR_CORE + name for name in tensor_metrics)]
-    plan = metrics_for(capability, frozenset(known_metrics))
-    core_flops = {f"{name}.sum": flops for name, flops in FLOPS_BY_METRIC.items()}
-    assert plan.factors[CORE] == core_flops and plan.factors[TENSOR] == tensor_flops
+def test_metrics_of_chips_count_every_flop_once() -> None:
+    """Half-precision instructions (h) compute two numbers; wide tensor metrics include others."""
+    included = (
+        "op_hgmma_src_bf16_dst_fp32_sparsity_off", "op_hmma_src_fp16_dst_fp32", "op_hmma_src_fp16",
+        "src_fp8_sparsity_on", "op_igmma_src_int8", "src_int8",
+    )  # fmt: skip
+    plan = metrics_for("9.0", SUMMED | {f"sm__ops_path_tensor_{name}" for name in included})
+    core, tensor = {}, {}
+    for precision, width in (("f", 1), ("d", 1), ("h", 2)):
+        for operation, flops in (("add", 1), ("mul", 1), ("fma", 2)):
+            metric = f"smsp__sass_thread_inst_executed_op_{precision}{operation}_pred_on.sum"
+            core[metric] = flops * width
+    for source in ("bf16_dst_fp32", "fp16", "fp64", "fp8", "tf32_dst_fp32"):
+        tensor[f"sm__ops_path_tensor_src_{source}.sum"] = 1
+    assert plan.factors[CORE] == core and plan.factors[TENSOR] == tensor
     assert plan.factors.keys() == set(ncu.QUANTITIES) - {"ncu_kernel_launches"}
     assert plan.missing == {}
     assert plan.metrics == tuple(sorted(set(plan.metrics)))
+    without_tensor = {metric for metric in SUMMED if "tensor" not in metric}
+    volta = metrics_for("7.0", frozenset({*without_tensor, "sm__inst_executed_pipe_tensor"}))
+    assert volta.factors[TENSOR] == {"sm__inst_executed_pipe_tensor.sum": 512}
 
 
 def timed_event(name: str, start: float, end: float, **fields: Any) -> dict[str, Any]:

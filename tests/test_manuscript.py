@@ -23,14 +23,12 @@ from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT
 from report.engine.writing import render_document
 from report.instruments.judgement import usable_records
-from report.paper.claims import judge
 from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table
 from report.paper.values import Evaluated, Value
-from report.quantity.expression import Quantity, absent, exact, measured
-from report.quantity.intervals import Process
+from report.quantity.expression import Quantity, exact
 from tests import factory
 from tests.papers import inputs_of, render_template
 
@@ -444,38 +442,6 @@ def test_bounds_round_outward(
                 printed(sentence)
         else:
             printed(sentence)
-
-
-def gain(*ratios: float, disturbed: bool = False) -> Quantity:
-    """Return a measured ratio with one sample per process."""
-    processes = [Process("r", str(n), (ratio,), disturbed) for n, ratio in enumerate(ratios)]
-    return measured("gain", "1", processes, "f")
-
-
-ABOVE_ONE = gain(*(2 + n / 20 for n in range(8)))
-AROUND_ONE = gain(*(0.9 + n / 20 for n in range(8)))
-THREE_PROCESSES = gain(2, 2.1, 2.2)
-ONE_PROCESS = measured("gain", "1", [Process("r", "0", (2.0, 2.1, 2.2))], "f")
-DISTURBED = gain(*(2 + n / 100 for n in range(8)), disturbed=True)
-
-
-@pytest.mark.parametrize(("parts", "reasons"), [
-    ((ABOVE_ONE,), ""),
-    ((AROUND_ONE,), "interval spans 1"),
-    ((THREE_PROCESSES,), "level below 95\N{NO-BREAK SPACE}%"),
-    ((ONE_PROCESS,), "one process"),
-    ((DISTURBED,), "disturbed"),
-    ((ABOVE_ONE, ONE_PROCESS), "one process"),
-    ((AROUND_ONE, ONE_PROCESS, ABOVE_ONE, DISTURBED), "interval spans 1; one process; disturbed"),
-    ((ABOVE_ONE, absent("gain", "1", "no GPU")), "not measured"),
-])  # fmt: skip
-def test_undecided_claims_have_a_reason(parts: tuple[Quantity, ...], reasons: str) -> None:
-    claim = judge("x", [part > 1 for part in parts])
-    assert (claim.verdict == "undecided") == bool(reasons)
-    # "2.2; expected above 1; 2; expected above 1; one process": reasons follow the last bound.
-    last_bound_and_reasons = claim.because.rpartition("expected ")[2]
-    assert last_bound_and_reasons.partition("; ")[2] == reasons
-    assert judge("x", [ABOVE_ONE > -1]).because.endswith("expected above \N{MINUS SIGN}1")
 
 
 # ---------------------------------------------------------------------------- bibliography

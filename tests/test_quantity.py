@@ -76,10 +76,9 @@ def test_units_are_read_written_and_combined() -> None:
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: WORK + BYTES, "test_quantity.py:"),
-    (lambda: WORK + BYTES, "the sum of work (FLOP) and bytes (B)"),
-    (lambda: WORK - TIME, "the difference of work (FLOP) and time (s)"),
-    (lambda: smallest(WORK, BYTES), "the smallest of work (FLOP) and bytes (B)"),
+    (lambda: WORK + BYTES, r"test_quantity\.py:.*the sum of work \(FLOP\) and bytes \(B\)"),
+    (lambda: WORK - TIME, r"the difference of work \(FLOP\) and time \(s\)"),
+    (lambda: smallest(WORK, BYTES), r"the smallest of work \(FLOP\) and bytes \(B\)"),
     (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
     (lambda: unit("furlong"), "is not made of FLOP"),
     (lambda: TIME.near(1, 0), "positive margin, found 0"),
@@ -89,10 +88,8 @@ def test_units_are_read_written_and_combined() -> None:
 ])  # fmt: skip
 def test_meaningless_quantities_are_refused(call: Callable[[], object], message: str) -> None:
     """The message names the place of the call, the operation, and both units."""
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=rf"{message}.*\.$"):
         call()
-    assert message in str(caught.value)
-    assert str(caught.value).endswith(".")
 
 
 @pytest.mark.parametrize(("quantity", "formula"), [
@@ -101,7 +98,6 @@ def test_meaningless_quantities_are_refused(call: Callable[[], object], message:
     ((TIME - TIME) / TIME, "(time − time) / time"),
     (TIME - (TIME - TIME), "time − (time − time)"),
     (2 * WORK / BYTES, "2 · work / bytes"),
-    (smallest(TIME, 2 * TIME), "the smallest of time, 2 · time"),
     (smallest(TIME), "time"),
     (largest(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
     (geometric_mean(*[TIME / TIME] * 2), "geometric mean of time / time (2 times)"),
@@ -124,10 +120,11 @@ def printed(name: str, value: float, decimals: int = 0) -> Quantity:
 #: Numbers printed by a source; their bounds are half a unit of the last printed digit away.
 TWO, MINUS_THREE = printed("two", 2), printed("minus three", -3)
 TWO_POINT_ZERO, FOUR_POINT_ZERO = printed("sharp", 2, decimals=1), printed("four", 4, decimals=1)
-#: Quantity, value, and both bounds.
-BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
+
+
+# Quantity, value, and both bounds.
+@pytest.mark.parametrize(("quantity", "value", "low", "high"), [
     (TWO, 2, 1.5, 2.5),
-    (FOUR_POINT_ZERO, 4, 3.95, 4.05),
     (TWO + FOUR_POINT_ZERO, 6, 5.45, 6.55),
     (TWO - FOUR_POINT_ZERO, -2, -2.55, -1.45),
     (TWO * FOUR_POINT_ZERO, 8, 1.5 * 3.95, 2.5 * 4.05),
@@ -144,10 +141,7 @@ BOUNDS: tuple[tuple[Quantity, float, float, float], ...] = (
     (geometric_mean(TWO, FOUR_POINT_ZERO), 8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
     (counted_in("image", TWO), 2, 1.5, 2.5),
     (2 * exact("x", "1", 5), 10, 10, 10),
-)
-
-
-@pytest.mark.parametrize(("quantity", "value", "low", "high"), BOUNDS)
+])  # fmt: skip
 def test_bounds_of_printed_numbers_by_interval_arithmetic(
     quantity: Quantity, value: float, low: float, high: float
 ) -> None:
@@ -203,9 +197,7 @@ def test_bounds_of_medians_have_the_innermost_ranks_that_reach_the_level(confide
 @pytest.mark.parametrize(("samples", "confidence", "expected"), [
     ([3], 0.95, Estimate(3, 3, 3, n=1, confidence=0.0)),
     ([1, 2, 4], 0.95, Estimate(2, 1, 4, n=3, confidence=0.75)),
-    ([1, 2, 4, 5, 6], 0.95, Estimate(4, 1, 6, n=5, confidence=0.9375)),
     # The smallest and largest sample reach exactly the level 1 - 2 / 2^n.
-    ([1, 2], 0.5, Estimate(1.5, 1, 2, n=2, confidence=0.5)),
     ([1, 2, 3, 4], 0.875, Estimate(2.5, 1, 4, n=4, confidence=0.875)),
     ([1, 2, 3, 4], 0.876, Estimate(2.5, 1, 4, n=4, confidence=0.875)),
     ([1, 2, 3, 4], 0.375, Estimate(2.5, 2, 3, n=4, confidence=0.375)),
@@ -265,6 +257,8 @@ def test_variance_inflation_of_first_order_autoregressions() -> None:
         assert inflation(calls) == pytest.approx(expected)
     for n in (8, 40):
         assert inflation(ORDERED[:n]) == pytest.approx(sum_of_lags(0.98, n))
+    level = calls_interval(ORDERED, 0.95, inflation(ORDERED)).confidence
+    assert estimate_of(series("calls", ORDERED)).confidence == pytest.approx(level)
 
 
 def sum_of_lags(rho: float, n: int) -> float:
@@ -275,8 +269,8 @@ def sum_of_lags(rho: float, n: int) -> float:
 def in_runs(*samples_by_run: list[float]) -> Quantity:
     """Return a time of several runs whose processes have one sample each."""
     processes = []
-    for run, samples_ in enumerate(samples_by_run):
-        processes += [Process(f"{run}.json", str(n), (s,)) for n, s in enumerate(samples_)]
+    for run, samples in enumerate(samples_by_run):
+        processes += [Process(f"{run}.json", str(n), (s,)) for n, s in enumerate(samples)]
     return measured("time", "s", processes, "0.json", further=("1.json",))
 
 
@@ -292,8 +286,10 @@ BASE, NEW = (in_processes("base", *(k * d for d in DRIFT)) for k in (10, 5))
 PAIR = measured("ended", "s", [Process("r", str(p), (5 * DRIFT[p],)) for p in (2, 1)], "a.json")
 ONE_PROCESS = measured("alone", "s", [Process("r", "1", (15.0,))], "a.json")
 CALLS = measured("calls", "s", [Process("r", "c", tuple(100 + 7 * i % 40 for i in range(40)))], "g")
-#: Quantity, and its value, bounds, number of samples and level by hand.
-ESTIMATES: tuple[tuple[Quantity, tuple[float, float, float, int, float]], ...] = (
+
+
+# Quantity, and its value, bounds, number of samples and level by hand.
+@pytest.mark.parametrize(("quantity", "expected"), [
     # A ratio within processes cancels the drift that both series share.
     (BASE / NEW, (2, 2, 2, 6, 0.95)),
     (largest(BASE, NEW) / largest(BASE), (1, 1, 1, 6, 0.95)),
@@ -304,8 +300,6 @@ ESTIMATES: tuple[tuple[Quantity, tuple[float, float, float, int, float]], ...] =
     ((in_processes("c", *[9] * 7) / in_processes("d", *[1] * 7))
      / (in_processes("a", *[2] * 6) / in_processes("b", *[1] * 6)), (4.5, 4.5, 4.5, 6, 0.95)),
     # Fewer than six processes reach a level below 95 %.
-    (in_processes("t", 10, 11), (10.5, 10, 11, 2, 0.5)),
-    (in_processes("t", 10, 11, 12), (11, 10, 12, 3, 0.75)),
     (in_processes("t", 10, 11, 12, 13, 14), (12, 10, 14, 5, 0.9375)),
     (in_processes("t", 10, 11, 12, 13, 14, 15), (12.5, 10, 15, 6, 0.95)),
     # The calls' median is 119.5, and their interval 112 to 127; 14.5 / 119.5 = 0.1213.
@@ -319,10 +313,7 @@ ESTIMATES: tuple[tuple[Quantity, tuple[float, float, float, int, float]], ...] =
     (in_runs([5.0] * 10, [100.0]), (5, 5, 100, 11, 0.5)),
     (in_runs([5.0] * 10, [1.0]), (5, 1, 5, 11, 0.5)),
     (in_runs([5.0] * 10, [5.0], [100.0]), (5, 5, 100, 12, 0.75)),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("quantity", "expected"), ESTIMATES)
+])  # fmt: skip
 def test_estimates_equal_values_by_hand(
     quantity: Quantity, expected: tuple[float, float, float, int, float]
 ) -> None:
@@ -342,32 +333,6 @@ def autoregressive(rng: np.random.Generator, rho: float, n: int) -> list[float]:
     while len(samples) < n:
         samples.append(rho * samples[-1] + rng.normal(0, (1 - rho**2) ** 0.5))
     return samples
-
-
-def in_groups(
-    rng: np.random.Generator, groups: int, size: int, between: float, within: float
-) -> list[list[float]]:
-    """Draw groups of samples; ``between`` groups and ``within`` them are standard deviations."""
-    centres = rng.normal(0, between, (groups, 1))
-    return (centres + rng.normal(0, within, (groups, size))).tolist()
-
-
-#: Random series with true median 0.
-POPULATIONS: dict[str, Callable[[np.random.Generator], Quantity]] = {
-    "autocorrelation 0.9": lambda rng: series("x", autoregressive(rng, 0.9, 200)),
-    "twelve processes": lambda rng: series("x", *in_groups(rng, 12, 10, between=1, within=0.1)),
-    "two runs": lambda rng: in_runs(*in_groups(rng, 2, 3, between=0.25, within=1)),
-}
-
-
-@pytest.mark.parametrize("name", POPULATIONS)
-def test_intervals_cover_the_true_value_at_the_stated_level(name: str) -> None:
-    """Coverage may be lower by 4 standard errors and 1 %."""
-    rng = np.random.default_rng(7)
-    results = [estimate_of(POPULATIONS[name](rng)) for _ in range(500)]
-    coverage = statistics.mean(result.low <= 0 <= result.high for result in results)
-    level = statistics.mean(result.confidence for result in results)
-    assert coverage >= level - 4 * (level * (1 - level) / 500) ** 0.5 - 0.01
 
 
 def ratio_of_pairs(log_times: list[float], gain: float = 1.0) -> Quantity:
@@ -398,7 +363,7 @@ LOG_TIMES: dict[str, Callable[[np.random.Generator, int], list[float]]] = {
 
 @pytest.mark.parametrize("margin", [9.0, 0.3])
 @pytest.mark.parametrize("name", LOG_TIMES)
-def test_pairs_of_equal_times_rarely_decide(name: str, margin: float, trials: int = 2000) -> None:
+def test_pairs_of_equal_times_rarely_decide(name: str, margin: float, trials: int = 1000) -> None:
     """Each trial plans 6 to 14 pairs from the scatter of six earlier pairs and the margin."""
     rng, trials_by_pairs, decided = np.random.default_rng(11), Counter[int](), 0
     for _ in range(trials):
@@ -431,40 +396,27 @@ def eight_ratios(disturbed: int | None) -> Quantity:
 
 #: Equal ratios of six processes, and of 99 calls of one process.
 SIX, CALLS_OF_ONE = ratios(*[2.0] * 6), series("calls", [2.0] * 99, of="1")
-VERDICTS: tuple[tuple[Statement, str], ...] = (
-    (ratio(2) > 1.5, "supported"),
-    (ratio(2) > 2, "refuted"),
-    (ratio(2) < 2, "refuted"),
-    (ratio(2) < 2.5, "supported"),
-    (ratio(-2) < -1.5, "supported"),
-    (ratio(1).near(1, 0.05), "supported"),
-    (ratio(1.0625).near(1, 0.0625), "supported"),
-    (ratio(1.125).near(1, 0.0625), "refuted"),
-    (ratio(7).exactly(7), "supported"),
-    (ratio(7) > 7, "refuted"),
-    (ratio(7) < 8, "supported"),
-    (ratio(7).near(8, 1), "supported"),
-    # A printed 1 is between 0.5 and 1.5.
-    (printed("x", 1).near(1, 0.05), "undecided"),
-    (printed("x", 1).near(1, 0.5), "supported"),
-    (absent("x", "1", "never ran").near(1, 0.05), "not measured"),
-    ((1 / series("x", [-1.0, 1.0] * 9, of="1")) > 0, "undecided"),
-    (ratios(0, 1, 2) > -1, "undecided"),
-    (ratios(*range(10, 15)) > 0, "undecided"),
-    (ratios(*range(10, 16)) > 0, "supported"),
-    # Calls of one process never decide, however narrow their interval is.
-    (CALLS_OF_ONE > 1, "undecided"),
-    (SIX > 1, "supported"),
-    ((SIX / CALLS_OF_ONE) > 0.5, "undecided"),
-    # One disturbed process leaves a claim undecided, however far all ratios are from 1.
-    (eight_ratios(disturbed=None) > 1, "supported"),
-    (eight_ratios(disturbed=3) > 1, "undecided"),
-)
 
 
-@pytest.mark.parametrize(("claim", "verdict"), VERDICTS)
-def test_verdicts_of_one_statement(claim: Statement, verdict: str) -> None:
-    assert (verdict_of(claim), joint_verdict([claim])) == (verdict, verdict)
+# A printed 1 is between 0.5 and 1.5.  Calls of one process never decide, however narrow their
+# interval is.  One disturbed process leaves a claim undecided, however far all ratios are from 1.
+@pytest.mark.parametrize(("verdict", "statements"), [
+    ("supported", [
+        ratio(2) > 1.5, ratio(2) < 2.5, ratio(-2) < -1.5, ratio(1.0625).near(1, 0.0625),
+        ratio(7).exactly(7), ratio(7).near(8, 1), printed("x", 1).near(1, 0.5),
+        ratios(*range(10, 16)) > 0, SIX > 1, eight_ratios(disturbed=None) > 1,
+    ]),
+    ("refuted", [ratio(2) > 2, ratio(2) < 2, ratio(1.125).near(1, 0.0625)]),
+    ("undecided", [
+        printed("x", 1).near(1, 0.05), (1 / series("x", [-1.0, 1.0] * 9, of="1")) > 0,
+        ratios(0, 1, 2) > -1, ratios(*range(10, 15)) > 0, CALLS_OF_ONE > 1,
+        (SIX / CALLS_OF_ONE) > 0.5, eight_ratios(disturbed=3) > 1,
+    ]),
+    ("not measured", [absent("x", "1", "never ran").near(1, 0.05)]),
+])  # fmt: skip
+def test_verdicts_of_one_statement(verdict: str, statements: list[Statement]) -> None:
+    for statement in statements:
+        assert verdict_of(statement) == joint_verdict([statement]) == verdict, statement
 
 
 TRUE, FALSE, UNDECIDED, TWELVE_ABOVE, SIX_BELOW = (

@@ -6,15 +6,12 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from report.commands.check import review
 from report.core.errors import RecordError
@@ -24,7 +21,7 @@ from report.core.records.file_format import EVENTS, encode, join_events, parse, 
 from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
-from report.core.records.record import Attachment, Case, ImportedRecord, Record, Round, Shard
+from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
 from report.engine.steps import BuildRequest
 from report.evaluation.gather import choose_records
 from report.evidence.runs import Run
@@ -43,38 +40,27 @@ def case_with_second_round(**fields: Any) -> Case:
     return msgspec.structs.replace(CASE, rounds=(first, msgspec.structs.replace(second, **fields)))
 
 
-#: Up to three layers, with the same or different names and batches.
-LAYERS = st.lists(st.builds(factory.layer, st.integers(1, 3), st.sampled_from("ab")), max_size=3)
-OUTCOMES = st.sampled_from([("ok", None), ("failed", "It broke."), ("unavailable", "No GPU.")])
-#: Whole nanoseconds are stored as integers, other times as floats.
-TIMES = st.lists(st.floats(1e-9, 1e5) | st.integers(1, 10**12).map(lambda n: n / 1e9), max_size=3)
-POLICIES = st.sampled_from([None, "default", "retained", "jemalloc"])
-DISTURBANCES = st.none() | st.just("Another program ran.")
+OUTCOMES = (("ok", None), ("failed", "It broke."), ("unavailable", "No GPU."))
+LAYERS = (factory.layer(1, "a"), factory.layer(1, "b"), factory.layer(3, "a"))
 
 
-@st.composite
-def random_rounds(draw: st.DrawFn) -> Round:
-    status, reason = draw(OUTCOMES)
-    fields = {"status": status, "reason": reason, "disturbance": draw(DISTURBANCES)}
-    process, times = draw(st.integers(1, 3)), {"time": draw(TIMES)}
-    return factory.round_(process, times, policy=draw(POLICIES), **fields)
-
-
-ROUNDS = st.lists(random_rounds(), max_size=3, unique_by=lambda r: (r.process, r.policy))
-
-
-@settings(max_examples=30)
-@given(
-    st.lists(st.tuples(LAYERS.map(tuple), OUTCOMES, ROUNDS.map(tuple)), max_size=4),
-    st.sampled_from([None, Shard(number=2, of=4, sweep="a" * 64)]),
-    st.text(max_size=4) | st.sampled_from(['a "name"', "a\\b", "a\nb"]),
-)
-def test_records_are_read_as_written(parts: list[Any], shard: Shard | None, name: str) -> None:
-    cases = []
-    for batch, (layers, (status, reason), rounds) in enumerate(parts, start=1):
+@pytest.mark.parametrize("shard", [None, Shard(number=2, of=4, sweep="a" * 64)])
+@pytest.mark.parametrize("name", ["", 'a "name"', "a\\b", "a\nb"])
+def test_records_are_read_as_written(name: str, shard: Shard | None) -> None:
+    """Whole nanoseconds are stored as integers, other times as floats."""
+    rounds, cases, times = [], [], (1e-9, 0.003008995, 1 / 3, 1e5)
+    for policy, (process, (status, reason)) in product(
+        (None, "default", "jemalloc"), enumerate(OUTCOMES, start=1)
+    ):
+        fields = {"policy": policy, "status": status, "reason": reason}
+        disturbance = "Another program ran." if policy == "default" else None
+        series = {"time": times[:process]}
+        rounds.append(factory.round_(process, series, disturbance=disturbance, **fields))
+    networks = ((), LAYERS[:1], LAYERS, LAYERS[1:], LAYERS)
+    for batch, (layers, (status, reason)) in enumerate(product(networks, OUTCOMES), start=1):
         case = factory.case(batch, status=status, reason=reason, layers=layers)
         factors = {"batch": batch, name: "x"}
-        cases.append(msgspec.structs.replace(case, rounds=rounds, factors=factors))
+        cases.append(msgspec.structs.replace(case, rounds=tuple(rounds[:batch]), factors=factors))
     record = msgspec.structs.replace(factory.record(cases), shard=shard)
     decoded = parse(encode(record), FILE)
     assert decoded == record
@@ -84,19 +70,16 @@ def test_records_are_read_as_written(parts: list[Any], shard: Shard | None, name
 
 
 def test_rounds_layers_and_ceilings_have_one_line_each() -> None:
+    """Layers are written once, for one image; a case has the number of its network and a batch."""
     lines = [line.strip().rstrip(",") for line in encode(RECORD).decode().splitlines()]
     parts = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
     rounds = DOCUMENT["cases"][-1]["rounds"]
     for part in (*rounds, *DOCUMENT["cases"][:-1], *DOCUMENT["layers"], *DOCUMENT["ceilings"]):
         assert part in parts, part
-
-
-def test_layers_are_written_once_for_one_image_and_cases_name_their_batch() -> None:
     assert DOCUMENT["networks"] == [[["conv2", 0]]]
     (layer,) = DOCUMENT["layers"]
     assert (layer["input_shape"][0], layer["output_shape"][0]) == (1, 1)
     batches = (1, 4, 16, 64, 1, 4, 16, 64, 2)
-    # The number of the network, and the batch.
     assert [case["layers"] for case in DOCUMENT["cases"]] == [[0, batch] for batch in batches]
 
 
@@ -345,30 +328,24 @@ def test_records_are_read_oldest_first_and_edits_are_detected(tmp_path: Path) ->
     assert days == [("01", False), ("02", True), ("03", False)]
 
 
-#: File in a study's folder that is no valid record → function that writes it, part of the message.
-INVALID_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a-00000000": (Path.mkdir, "found no regular file"),
-    "b-00000000": (os.mkfifo, "found no regular file"),
-    "c-00000000": (lambda path: path.symlink_to("/dev/zero"), "found no regular file"),
-    "d-00000000": (lambda path: path.symlink_to("nowhere"), "cannot be read"),
-    "e-00000000": (lambda path: path.symlink_to("../../out.json"), "out of the data directory"),
-    "f": (Path.touch, "restore the file's name"),
-    "g-00000000": (lambda path: path.write_bytes(encode(factory.record())), "file to conv_scaling"),
-}
-
-
 def test_files_that_are_no_records_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "another"
+    folder.mkdir(parents=True)
     (tmp_path / "out.json").write_bytes(encode(factory.record()))
-    (tmp_path / "data" / "another").mkdir(parents=True)
-    reasons = {}
-    for name, (write, words) in INVALID_FILES.items():
-        file = f"another/20261101T100000Z-{name}.json"
-        write(tmp_path / "data" / file)
-        reasons[file] = words
+    names = [f"20261101T100000Z-{letter}-00000000.json" for letter in "abcdef"]
+    (folder / names[0]).mkdir()
+    os.mkfifo(folder / names[1])
+    for name, target in zip(names[2:], ("/dev/zero", "nowhere", "../../out.json"), strict=False):
+        (folder / name).symlink_to(target)
+    shutil.copy(tmp_path / "out.json", folder / names[5])
+    (folder / "20261101T100000Z-g.json").touch()
     records, refused = store.read_usable_records("another", tmp_path / "data")
-    assert records == () and refused.keys() == reasons.keys()
-    for file, message in refused.items():
-        assert message.startswith(f"data/{file}: ") and reasons[file] in message
+    assert records == ()
+    for (file, message), fault in zip(sorted(refused.items()), (
+        *("found no regular file",) * 3, "cannot be read", "out of the data directory",
+        "file to conv_scaling", "restore the file's name",
+    ), strict=True):  # fmt: skip
+        assert message.startswith(f"data/{file}: ") and fault in message
     with pytest.raises(RecordError, match="found no regular file"):
         store.read_records("another", tmp_path / "data")
 
@@ -468,10 +445,6 @@ def test_each_series_is_a_row_of_a_file_and_each_sample_a_row_of_a_frame() -> No
 STUDY = "conv_scaling"
 
 
-def parse_import(text: bytes) -> ImportedRecord:
-    return parse(text, "data/x.json", ImportedRecord)
-
-
 def imported_case(network: str, *mean_time: float, reason: str | None = None) -> Case:
     status: Any = "unavailable" if reason else "ok"
     series = {"mean_time": mean_time} if mean_time else {}
@@ -480,15 +453,15 @@ def imported_case(network: str, *mean_time: float, reason: str | None = None) ->
 
 def imported_record(*cases: Case, **change: Any) -> ImportedRecord:
     """Return an imported record with these cases; ``change`` are other fields."""
-    return msgspec.structs.replace(parse_import(IMPORTED), cases=cases, **change)
+    return msgspec.structs.replace(parse(IMPORTED, FILE, ImportedRecord), cases=cases, **change)
 
 
 def test_imported_records_are_read_back() -> None:
     record = imported_record(imported_case("a", 0.5), imported_case("b", 0.25))
-    assert parse_import(IMPORTED) == record
+    assert parse(IMPORTED, FILE, ImportedRecord) == record
     untimed = imported_record(imported_case("a"), imported_case("b", reason="no"))
     for original in (record, untimed, imported_record()):
-        assert parse_import(encode(original)) == original
+        assert parse(encode(original), FILE, ImportedRecord) == original
 
 
 def test_papers_use_imported_records_and_name_the_authors(tmp_path: Path) -> None:

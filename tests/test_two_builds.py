@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from ast import literal_eval
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,7 @@ from report.engine.cache import DIGESTS, digest_lines
 from report.engine.steps import ROOT, BuildRequest
 from report.studies import STUDIES
 from tests import factory, tiny
+from tests.degraded import small_record
 from tests.render.conftest import needs_latex
 from tests.test_class import machine
 from tests.test_conv_scaling import record as whole_record
@@ -68,16 +70,20 @@ def compare_builds(folder: Path, data: Path | None = None) -> tuple[dict[str, st
     return build_twice(request, project, announcer(quiet=True))
 
 
-@pytest.mark.parametrize(
-    "expression", ["os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)"]
-)
-def test_builds_with_unequal_bytes_are_reported(tmp_path: Path, expression: str) -> None:
-    project_of(tmp_path, expression)
+#: Expressions with another value in each environment.
+VARYING = ("os.getcwd()", "time.tzname", "os.environ['LC_ALL']", "hash('a')", "os.umask(0)")
+
+
+def test_builds_with_unequal_bytes_are_reported(tmp_path: Path) -> None:
+    project_of(tmp_path, ", ".join(VARYING))
     _, differing = compare_builds(tmp_path)
     assert differing == ["html/page"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock", "verify"}
+    values = []
     for folder, *_ in ENVIRONMENTS.values():
-        assert (tmp_path / "out/verify" / folder / "out/html/page").is_file()
+        _, page = (tmp_path / "out/verify" / folder / "out/html/page").read_text().split("\n")
+        values.append(literal_eval(page))
+    assert all(first != second for first, second in zip(*values, strict=True)), values
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="sha256sum is not installed")
@@ -179,35 +185,32 @@ def show_no_progress(words: str, share: float, why: str) -> None:
 
 
 def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path) -> None:
+    """One study has its first record, one has another record, and one has the same records."""
     old = factory.data_folder(tmp_path / "old", whole_record())
     slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
-    data, out = factory.data_folder(tmp_path / "new", slower), tmp_path / "out"
-    request = BuildRequest((SCALING, "conv_profiling"), ("html",), out, data=data)
-    origins, (scaling, profiling) = difference(request, str(old), show_no_progress)
+    first = small_record("tuning_tips")
+    data, out = factory.data_folder(tmp_path / "new", slower, first), tmp_path / "out"
+    request = BuildRequest((SCALING, "conv_profiling", "tuning_tips"), ("html",), out, data=data)
+    origins, (scaling, profiling, tips) = difference(request, str(old), show_no_progress)
     numbers = {change.name for change in scaling.parts["claims and numbers"]}
     assert "value gain" in numbers
     assert not {"value macs", "value outputs", "value parameters"} & numbers, "theory stays"
     assert "cliff" in {change.name for change in scaling.parts["figures"]}
     assert scaling.parts["places in the text"]
     assert not any(profiling.parts.values()), "studies with the same data are not built"
+    assert {change.old for change in tips.parts["figures"]} == {""}
     text = "\n".join(lines(origins, (scaling, profiling), "PAGE"))
     page = (out / "diff" / "index.html").read_text("utf-8")
+    assert "There is no such figure with the old data" in page
     for kind, changes in scaling.parts.items():
         assert text.count(f"{len(changes):,} {kind}") == bool(changes)
         assert len(changes) <= LIMIT or f"{len(changes) - LIMIT} more" in text
-    kinds_in_tables = ("claims and numbers", "places in the text")
-    assert page.count("<tr><td>") == sum(len(scaling.parts[kind]) for kind in kinds_in_tables)
+    rows = 0
+    for study in (scaling, tips):
+        rows += len(study.parts["claims and numbers"]) + len(study.parts["places in the text"])
+    assert page.count("<tr><td>") == rows
     assert text.startswith("old: directory ") and text.endswith("PAGE")
     assert not list(out.glob(".scratch-*")), "both builds are removed"
-
-
-def test_first_records_are_compared_with_no_records(data: Path, tmp_path: Path) -> None:
-    new = factory.data_folder(tmp_path / "new", whole_record())
-    request = BuildRequest((SCALING,), ("html",), tmp_path / "out", data=new)
-    _, (scaling,) = difference(request, str(data), show_no_progress)
-    assert {change.old for change in scaling.parts["figures"]} == {""}
-    page = (tmp_path / "out" / "diff" / "index.html").read_text("utf-8")
-    assert "There is no such figure with the old data" in page
 
 
 def test_invalid_old_data_and_invalid_new_data_are_one_sentence_each(
@@ -256,11 +259,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_archive_builds_the_same_site_without_git(project: Path, tmp_path: Path) -> None:
-    folder = project / "out" / "artifact" / STUDY
-    content = (folder / f"{STUDY}-artifact.tar.gz").read_bytes()
+    path = project / "out" / "artifact" / STUDY / f"{STUDY}-artifact.tar.gz"
+    content = path.read_bytes()
     assert tiny.build(project, "--artifact").code == 0
-    assert (folder / f"{STUDY}-artifact.tar.gz").read_bytes() == content, "the same bytes"
-    with tarfile.open(folder / f"{STUDY}-artifact.tar.gz") as archive:
+    assert path.read_bytes() == content, "the same bytes"
+    with tarfile.open(path) as archive:
         archive.extractall(tmp_path, filter="data")
     unpacked = tmp_path / f"{STUDY}-artifact"
     assert not (unpacked / ".git").exists()
@@ -341,9 +344,9 @@ def test_the_workflow_of_a_class_comments_on_a_pull_request(
     pytest.importorskip("torch")
     checkout = tmp_path / "checkout"
     others = [study for study in STUDIES if study != SCALING]
-    for name in ("report", "figures", "templates", "experiments", "data"):
-        ignored = others if name == "data" else ["__pycache__"]
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns(*ignored))
+    for name in ("report", "figures", "templates", "experiments"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data", checkout / "data", ignore=shutil.ignore_patterns(*others))
     shutil.copyfile(ROOT / "build.py", checkout / "build.py")
     factory.write_files(checkout, {"class/README": b"The records of a class."})
     factory.commit_all(checkout)

@@ -44,11 +44,11 @@ def call_of(layer: Convolution, layout: Layout) -> Operator:
     )  # fmt: skip
 
 
-#: Layout, input shape, and (output channels, kernel, stride, padding) of a float32 convolution; the
-#: measured peak (B); and True if the rules predict the peak exactly.  The peaks are from the
-#: allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch 2.13.0+cpu, one
-#: thread.
-PEAKS_ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool], ...] = (
+# Layout, input shape, and (output channels, kernel, stride, padding) of a float32 convolution; the
+# measured peak (B); and True if the rules predict the peak exactly.  The peaks are from the
+# allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch 2.13.0+cpu, one
+# thread.
+@pytest.mark.parametrize(("layout", "input_shape", "geometry", "measured", "is_exact"), [
     ("contiguous", (1, 3, 96, 96), (64, 11, 4, 2), 618_112, False),  # strides over its padding
     ("contiguous", (8, 3, 96, 96), (64, 11, 4, 2), 3_144_704, True),
     ("contiguous", (1, 16, 24, 24), (24, 11, 1, 5), 557_024, False),  # more padding than a row
@@ -60,12 +60,7 @@ PEAKS_ON_AVX2: tuple[tuple[Layout, tuple[int, ...], tuple[int, ...], int, bool],
     ("channels_last", (8, 32, 28, 28), (12, 3, 1, 1), 1_144_392, True),
     ("channels_last", (2, 6, 36, 36), (16, 16, 4, 3), 281_568, False),  # 256 taps
     ("channels_last", (8, 3, 96, 96), (64, 11, 4, 2), 2_166_536, False),
-)
-
-
-@pytest.mark.parametrize(
-    ("layout", "input_shape", "geometry", "measured", "is_exact"), PEAKS_ON_AVX2
-)
+])  # fmt: skip
 def test_predicted_peaks_on_avx2(
     layout: Layout,
     input_shape: tuple[int, ...],
@@ -152,9 +147,11 @@ def test_workspaces_in_reduced_precision_are_lower_bounds() -> None:
 
 MAPS, TRANSPOSED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
 HALF = tensor((2, 8, 6, 6), dtype="bfloat16")
-#: Operator, arguments, result and settings, and the workspace on one thread (B); None if no rule
-#: covers the call.  ``test_predicted_peaks`` measures further operators.
-OPERATORS: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None]] = [
+
+
+# Operator, arguments, result and settings, and the workspace on one thread (B); None if no rule
+# covers the call.  ``test_predicted_peaks`` measures further operators.
+@pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), [
     ("native_batch_norm", {"input": MAPS}, MAPS, {"training": False}, 2 * 8 * 4),
     ("native_batch_norm", {"input": MAPS, "running_mean": MAPS}, MAPS, {"training": True}, None),
     ("mean", {"self": MAPS}, tensor(()), {}, None),
@@ -181,10 +178,7 @@ OPERATORS: list[tuple[str, dict[str, Tensor], Tensor, dict[str, Any], int | None
          rows * (min(length, 512) + 2 + 16) * 4)
         for length, rows in ((20, 20), (191, 32), (192, 64), (767, 64), (768, 256))
     ],
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "reads", "result", "settings", "amount"), OPERATORS)
+])  # fmt: skip
 def test_workspaces_of_operators(
     name: str, reads: dict[str, Tensor], result: Tensor, settings: Any, amount: int | None
 ) -> None:

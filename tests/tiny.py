@@ -80,10 +80,13 @@ def write_project(project: Path) -> Path:
     return project
 
 
-def write_rerun(project: Path, started: str, time: Callable[[int], float]) -> None:
+def write_rerun(
+    project: Path, day: int, time: Callable[[int], float | None], plan: str = "full"
+) -> Path:
     """Write a later record of the same machine; calls last about ``time(width)`` seconds."""
-    cases = [case(width, time(width)) for width in (64, 256)]
-    write_record(factory.record(cases, study=STUDY, started=started), project / "data")
+    cases, started = [case(width, time(width)) for width in (64, 256)], f"2026-11-0{day}T10:00:00Z"
+    record = factory.record(cases, study=STUDY, started=started, plan=plan)
+    return write_record(record, project / "data")
 
 
 def case(width: int, time: float | None = None) -> Case:
