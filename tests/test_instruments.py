@@ -122,6 +122,8 @@ def test_every_error_of_ncu_is_explained() -> None:
     for explanation, output in (
         ("run as root", "==ERROR== ERR_NVGPUCTRPERM - The user\n==WARNING== No kernels"),
         ("virtual machines", "==ERROR== Failed to initialize the profiler: LibraryNotLoaded"),
+        ("newer driver", "==ERROR== Cuda driver is not compatible with Nsight Compute."),
+        ("--list-chips", "==ERROR== Profiling is not supported on device 0. To find out supported"),
         ("dcgmi", "==ERROR== Profiling failed because a driver resource was unavailable."),
         ("without counters", "==ERROR== The application returned an error code (1)."),
         ("run on the GPU", "==WARNING== No kernels were profiled."),

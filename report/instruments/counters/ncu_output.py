@@ -26,9 +26,17 @@ _EXPLANATIONS: Final[dict[str, str]] = {
         "ncu could not load its profiling library (LibraryNotLoaded), as in some virtual machines "
         "and containers; measure on a machine that passes the GPU's performance counters through."
     ),
+    r"[Dd]river is not compatible with Nsight Compute|Failed to load Nsight Compute CUDA mod": (
+        "This ncu does not work with the installed NVIDIA driver; install the Nsight Compute of "
+        "the driver's CUDA version, or a newer driver."
+    ),
     r"driver resource was unavailable|profiler already in use": (
         "Another profiler (such as DCGM) holds the GPU's counters; stop it (dcgmi profile --pause) "
         "and measure again."
+    ),
+    r"Profiling is not supported on device|No supported (?:GPUs|devices)": (
+        "This ncu does not support this GPU; ncu --list-chips shows what it supports (Volta needs "
+        "version 2025.2 or older)."
     ),
     r"The application returned an error code": PROGRAM_FAILED,
     r"No kernels were profiled": (
