@@ -152,10 +152,9 @@ def _field_fault(field: Field) -> str:
 def cited_entries(bibliography: str, cites: Callable[[str], bool]) -> str:
     """Keep only the entries whose key a paper ``cites``, and those to which they ``crossref``."""
     before, *entries = entries_of(bibliography)
-    keys = [head[1] if (head := _HEAD.match(entry)) else "" for entry in entries]
-    wanted = set(filter(cites, keys))
-    for key, entry in zip(keys, entries, strict=True):
+    entry_by_key = {head[1]: entry for entry in entries if (head := _HEAD.match(entry))}
+    wanted = set(filter(cites, entry_by_key))
+    for key, entry in entry_by_key.items():
         if key in wanted:
             wanted |= {field.value for field in fields_of(entry)[0] if field.name == "crossref"}
-    cited = [entry for key, entry in zip(keys, entries, strict=True) if key in wanted]
-    return before + "".join(cited)
+    return before + "".join(entry for key, entry in entry_by_key.items() if key in wanted)

@@ -65,13 +65,8 @@ def render_manuscript(
     """
     source = _read(template)
     shared = for_template({"altered": (), "asked": (), "imported": (), **origin})
-    page = Page(
-        _place(template),
-        {**findings.tables},
-        {**findings.figures},
-        {**findings.claims},
-        measured=measured,
-    )
+    parts = dict(findings.tables), dict(findings.figures), dict(findings.claims)
+    page = Page(_place(template), *parts, measured)
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(

@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from figures.panels import Drawing
 from report.core.errors import StudyError
-from report.core.missing import Missing
 from report.core.records.store import Stored
 from report.core.text.format import Style
 from report.evidence.audit import Check
@@ -26,11 +25,11 @@ from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Quantity, Statement, absent
 from report.quantity.ranges import Range
 from report.theory.reconciliation import Reconciliation
 
-__all__ = ["Content", "Part", "Study", "audit_row"]
+__all__ = ["Content", "Part", "Study"]
 
 Data = TypeVar("Data")
 Subject = TypeVar("Subject")
@@ -334,21 +333,3 @@ class Study(Part[Data]):
 
 def _duplicate_error(id: str) -> StudyError:
     return StudyError(f"The study declares {id} twice; rename one of the two.")
-
-
-def audit_row(p: Any, item: Check) -> dict[str, Content]:
-    """Make the row of a check in a table: printed value, recomputed value and verdict.
-
-    ``p`` is the paper's data, with an attribute ``inputs``.
-    """
-    derived = item.derived
-    factor = Missing("nothing to divide by") if item.factor is None else item.factor
-    return {
-        "Printed where": derived.place,
-        "Formula": item.formula,
-        "Printed": derived.text,
-        "Recomputed": exact("recomputed", "1", item.recomputed, p.inputs.reported_file),
-        "Printed ÷ recomputed": factor,
-        "Unit": "" if derived.unit == "1" else derived.unit,
-        "Finding": item.finding,
-    }

@@ -82,9 +82,9 @@ class Page:
     tables: dict[str, Table]
     figures: dict[str, Figure]
     claims: dict[str, Claim]
-    unsupported: list[str] = field(default_factory=list)
     #: Cases in own records; None for data other than the project's.
-    measured: Sequence[CoveredCase] | None = None
+    measured: Sequence[CoveredCase] | None
+    unsupported: list[str] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     #: Alternative texts, and texts that are printed only with other data; their numbers are checked
     #: like those of the body.

@@ -21,7 +21,7 @@ from report.core.text.escape import markdown
 from report.evidence.audit import Check
 from report.paper.findings import Inputs
 from report.paper.machines import setup, short_name
-from report.paper.study import Content, Part, Study, audit_row
+from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact
@@ -403,9 +403,15 @@ _REASONS: Final = {
 def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
     for item in p.checks:
         if item.verdict == "differs" and item.formula in _REASONS:
-            row = audit_row(p, item)
-            del row["Finding"], row["Printed ÷ recomputed"]
-            yield {**row, "Reason": _REASONS[item.formula]}
+            derived = item.derived
+            yield {
+                "Printed where": derived.place,
+                "Formula": item.formula,
+                "Printed": derived.text,
+                "Recomputed": exact("recomputed", "1", item.recomputed, p.inputs.reported_file),
+                "Unit": "" if derived.unit == "1" else derived.unit,
+                "Reason": _REASONS[item.formula],
+            }
 
 
 #: Items of the source, with how they are treated and decided.
