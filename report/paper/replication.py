@@ -330,9 +330,11 @@ def _processes(claims: Iterable[Claim]) -> str:
     statements = chain.from_iterable(claim.statements for claim in claims)
     series = chain.from_iterable(statement.sampled for statement in statements)
     counts = sorted({len(leaf.processes) for leaf in series})
+    if not counts:
+        return ""
     if len(counts) > 1:
         return f", {counts[0]} to {counts[-1]} processes a case"
-    return "".join(f", {count} process{'es' if count != 1 else ''} a case" for count in counts)
+    return f", {counts[0]} process{'es' if counts[0] != 1 else ''} a case"
 
 
 def _in_paper(original: Original, row: Row) -> str:
