@@ -183,14 +183,9 @@ def table_of(
                 f"{id}: a row has the headings {list(row)}, the first row {headings}; "
                 "give all rows the same headings."
             )
-        evaluated: list[TableCell] = []
         for content in row.values():
-            if isinstance(content, Quantity):
-                evaluated.append(number(content))
-                sources |= dict.fromkeys(content.sources)
-            else:
-                evaluated.append(content)
-        cells.append(tuple(evaluated))
+            sources |= dict.fromkeys(content.sources if isinstance(content, Quantity) else ())
+        cells.append(tuple(number(c) if isinstance(c, Quantity) else c for c in row.values()))
     columns = []
     for heading in headings:
         contents = [row[heading] for row in rows]
