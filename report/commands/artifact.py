@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.commands.arguments import request_of
-from report.commands.console import announcer, say, stage_for
+from report.commands.console import announcer, say
 from report.commands.difference import unpack_revision
 from report.commands.verify import run_build
 from report.core.errors import RenderError, UsageError
@@ -19,7 +19,7 @@ from report.core.records.files import gzipped
 from report.core.records.store import read_usable_records
 from report.core.system.programs import pandoc_path, run
 from report.core.text.escape import latex_source, markdown
-from report.engine.place import put
+from report.engine.place import only_build, put
 from report.engine.steps import ROOT, BuildRequest
 from report.paper.bibliography import cited_entries, entries_of, fields_of
 from report.render.latex import tar_archive
@@ -51,7 +51,7 @@ def artifact(options: Namespace) -> int:
         raise UsageError("--artifact packs the records of the commit; leave out --data.")
     engine = "typst" if request.engine == "auto" else request.engine
     announce = announcer(quiet=options.quiet)
-    with stage_for(request.out, announce) as stage:
+    with only_build(request.out, announce) as stage:
         code = stage / "code"
         commit, reason = unpack_revision("HEAD", ROOT, code)
         if not (code / "build.py").is_file():

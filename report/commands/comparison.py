@@ -4,10 +4,10 @@ from argparse import Namespace
 from pathlib import Path
 
 from report.commands.arguments import request_of
-from report.commands.console import announcer, say, short_path, stage_for
+from report.commands.console import announcer, say, short_path
 from report.core.errors import RecordError
 from report.core.records.store import Stored, read_attachments, read_record
-from report.engine.place import put_folder
+from report.engine.place import only_build, put_folder
 from report.instruments import case_operators
 from report.instruments.comparison import (
     NAME,
@@ -46,7 +46,7 @@ def comparison(options: Namespace) -> int:
         "comparison.html.j2", read_settings(request.data), root="", scripts=(), **content
     )
     text = "".join(f"- {line}\n" for line in report_lines(stored.record, files))
-    with stage_for(request.out, announcer(quiet=True)) as stage:
+    with only_build(request.out, announcer(quiet=True)) as stage:
         write_assets(stage / NAME)
         (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
         report = f"# Functions beside {self_comparison.function}\n\n{text}"

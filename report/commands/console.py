@@ -5,30 +5,13 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from report.commands.arguments import TEMPLATE, request_of
-from report.core.errors import unwritable
 from report.engine.plan import Summary
 from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce
 from report.evaluation import is_report, study_of
 from report.studies import STUDIES
-
-
-@contextmanager
-def stage_for(out: Path, announce: Announce) -> Iterator[Path]:
-    """Provide an empty folder for new outputs; lock ``out`` against other builds.
-
-    Raises ``OutputError`` if a file cannot be written.
-    """
-    from report.engine.place import only_build  # slow to import
-
-    with only_build(out, announce) as stage:
-        try:
-            yield stage
-        except OSError as error:
-            raise unwritable(error) from error
 
 
 def announcer(*, quiet: bool, explain: bool = False) -> Announce:

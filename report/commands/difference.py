@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
-from report.commands.console import announcer, say, short_path, stage_for
+from report.commands.console import announcer, say, short_path
 from report.core.errors import RecordError, RenderError
 from report.core.system.programs import run
 from report.core.text.format import NO_BREAK
 from report.engine.actions import load
 from report.engine.cache import file_digest
-from report.engine.place import put_folder
+from report.engine.place import only_build, put_folder
 from report.engine.plan import BuildPlan, build
 from report.engine.steps import ARTIFACTS, FINDINGS, Announce, BuildRequest, Failure
 from report.paper.findings import Findings
@@ -93,7 +93,7 @@ def difference(
     Writes ``diff/`` below ``request.out``.  Returns the names of old and new data, and one
     difference per study.  Raises ``RidgepointError`` for missing data, or if writing fails.
     """
-    with stage_for(request.out, announce) as scratch:
+    with only_build(request.out, announce) as scratch:
         data, name = find_data(against, request.data, scratch)
         origins = {"old": name, "new": short_path(request.data)}
         studies = tuple(_compare_studies(request, data, scratch, announce))

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from report.commands.arguments import request_of
-from report.commands.console import announcer, say, stage_for
+from report.commands.console import announcer, say
 from report.core.errors import RecordError, RenderError, unwritable
 from report.core.records.files import read_file
 from report.core.system.programs import managed_process
 from report.engine.cache import DIGESTS, INDEX, digest_lines, file_digest
-from report.engine.place import install, put_folder
+from report.engine.place import install, only_build, put_folder
 from report.engine.steps import ROOT, Announce, BuildRequest
 from report.evaluation import is_report, study_of
 from report.paper.claims import first_few
@@ -78,7 +78,7 @@ def build_twice(
 
     Raises ``RenderError`` if a build fails, and ``OutputError`` if a file cannot be written.
     """
-    with stage_for(request.out, announce) as stage:
+    with only_build(request.out, announce) as stage:
         outs = [stage / BUILDS_FOLDER / folder / "out" for folder, *_ in ENVIRONMENTS.values()]
         for number, name in enumerate(ENVIRONMENTS):
             announce(f"the {name} build", number / 2, "")
@@ -141,7 +141,7 @@ def verify_against(options: Namespace) -> int:
         raise RecordError(f"{manifest}: lists no paper of this project; name a site's {DIGESTS}.")
     options.html, options.pdf = True, any(name.endswith(".pdf") for name in published)
     request, announce = request_of(options), announcer(quiet=options.quiet)
-    with stage_for(request.out, announce) as stage:
+    with only_build(request.out, announce) as stage:
         announce("the build to compare", 0.0, "")
         if failure := run_build(request._replace(out=stage / "out"), ROOT):
             raise RenderError(f"--verify-against: the build failed: {failure}")

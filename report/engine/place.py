@@ -33,7 +33,7 @@ def only_build(out: Path, announce: Announce) -> Iterator[Path]:
     Announces that it waits for another build.  The system frees the lock however a build ends.
     Removes temporary files of killed builds, and links in the place of output folders, so that
     nothing is written elsewhere.  On a signal this process removes its own temporary files and
-    ends.  Raises ``OutputError`` if ``out`` cannot be written.
+    ends.  Raises ``OutputError`` if a file cannot be written, also within the context.
     """
     path = out / _LOCK
     try:
@@ -53,18 +53,13 @@ def only_build(out: Path, announce: Announce) -> Iterator[Path]:
                 if (out / folder).is_symlink():
                     (out / folder).unlink()
             try:
-                yield _scratch_folder(out)
+                yield Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
+            except OSError as error:
+                raise unwritable(error) from error
             finally:
                 _remove_scratch(out)
     finally:
         os.close(lock)
-
-
-def _scratch_folder(out: Path) -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix=SCRATCH, dir=out))
-    except OSError as error:
-        raise unwritable(error) from error
 
 
 def _remove_scratch(out: Path) -> None:
