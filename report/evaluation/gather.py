@@ -80,8 +80,8 @@ class StudyData:
 class Chosen:
     """The inputs of a paper, and the use of every record of its study.
 
-    ``notices`` describe faults of records, ``listing`` how each record is used.  ``choices`` were
-    made among the ``usable`` records of ``study_data``.  ``origin`` is printed in the paper:
+    ``notices`` describe faults of records, ``listing`` how each record is used.  They were chosen
+    among the ``usable`` records of ``study_data``.  ``origin`` is printed in the paper:
 
     - ``records``, ``reported``: files, relative to the data directory;
     - ``devices``: names of the machines;
@@ -97,7 +97,6 @@ class Chosen:
     notices: tuple[str, ...]
     listing: Sequence[Mapping[str, Any]]
     usable: Sequence[store.Stored]
-    choices: Choices
     study_data: StudyData
 
     @property
@@ -268,7 +267,7 @@ def choose_records(
     notices += store.stray_files(study, data)
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
-    return Chosen(inputs, origin, tuple(notices), tuple(records), usable, choices, study_data)
+    return Chosen(inputs, origin, tuple(notices), tuple(records), usable, study_data)
 
 
 def _without_bad(
@@ -415,14 +414,13 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
     written file.  Raises ``RecordError`` as ``choose_records`` does, and for a quick or custom run
     that would replace a full run.
     """
-    edition = read_editions(data, STUDIES).get(study, _NO_EDITION)
-    chosen = choose_records(study, data, requested)
-    unrequested = choose_records(study, data, study_data=chosen.study_data)
-    choice_before = _choice_by_role(unrequested.choices, edition)
-    by_default = choose_records(study, data, editions={}, study_data=chosen.study_data)
-    newest = {max(choice.used, key=store.start_and_file).file for choice in by_default.choices}
+    edition = read_editions(data, STUDIES).get(study)
+    usable = choose_records(study, data, requested).usable
+    choices = choices_of(usable, edition, requested)
+    choice_before = _choice_by_role(choices_of(usable, edition), edition)
+    newest = {max(choice.used, key=store.start_and_file).file for choice in choices_of(usable)}
     roles: dict[Role, str | tuple[str, ...]] = {}
-    for role, choice in _choice_by_role(chosen.choices, edition).items():
+    for role, choice in _choice_by_role(choices, edition).items():
         new, old = choice.primary, choice_before.get(role)
         if old and is_full(old.primary) and not is_full(new):
             raise RecordError(
@@ -432,15 +430,15 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
         files = tuple(run.file for run in choice.used)
         by_key = not choice.named_by or (choice.named_by == USE_OPTION and newest >= {*files})
         roles[role] = choice.key if by_key else files
-    compared = tuple(choice.key for choice in chosen.choices if not choice.roles)
-    date = max(choice.primary.record.started[:10] for choice in chosen.choices)
+    compared = tuple(choice.key for choice in choices if not choice.roles)
+    date = max(choice.primary.record.started[:10] for choice in choices)
     return write_edition(study, Edition(roles, compared, date), data)
 
 
-def _choice_by_role(choices: Choices, edition: Edition) -> dict[Role, Choice]:
+def _choice_by_role(choices: Choices, edition: Edition | None) -> dict[Role, Choice]:
     """Map the roles, in the order of the edition, to the records of their machines."""
     by_role: dict[Role, Choice] = {}
-    for role in (*edition.roles, *ROLES):
+    for role in (*(edition.roles if edition else ()), *ROLES):
         for choice in choices:
             if role in choice.roles:
                 by_role[role] = choice

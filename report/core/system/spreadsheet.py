@@ -18,12 +18,9 @@ def csv_of(rows: Iterable[Iterable[object]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
-        writer.writerow([_without_formula(cell) for cell in row])
+        cells: list[object] = []
+        for cell in row:
+            is_formula = isinstance(cell, str) and cell.startswith(_FORMULA_STARTS)
+            cells.append(f"'{cell}" if is_formula else cell)
+        writer.writerow(cells)
     return stream.getvalue()
-
-
-def _without_formula(cell: object) -> object:
-    """Add an apostrophe before a text that begins like a formula; return other cells unchanged."""
-    if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS):
-        return f"'{cell}"
-    return cell
