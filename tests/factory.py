@@ -60,12 +60,6 @@ def layer(batch: int, name: str = "conv2") -> Convolution:
     return msgspec.structs.replace(mnist_conv2(batch), name=name)
 
 
-def nonempty_series(samples: Mapping[str, Iterable[Sample]]) -> record_types.SeriesByQuantity:
-    """Return the non-empty series as tuples, by quantity."""
-    series = {name: tuple(values) for name, values in samples.items()}
-    return {name: values for name, values in series.items() if values}
-
-
 def round_(process: int, samples: Mapping[str, Iterable[Sample]], **change: Any) -> Round:
     """Return the measurements of a case in one process (allocator policy: ``retained``).
 
@@ -89,13 +83,15 @@ def case(
 
     By default the only layer is that of ``layer(batch)``.
     """
-    series = {"time": time, **(memory or {})}
+    series = {"time": tuple(time)} if time else {}
+    for name, samples in (memory or {}).items():
+        series[name] = tuple(samples)
     return Case(
         factors={"batch": batch, "layout": "contiguous", "pass": pass_, "subject": subject},
         status=status,
         reason=reason,
         layers=(layer(batch),) if layers is None else layers,
-        series=nonempty_series(series),
+        series=series,
     )
 
 
@@ -121,9 +117,7 @@ def scattered(centre: float, spread: float = 0.01, n: int = 15) -> list[float]:
     samples = []
     for rank in sorted(range(n), key=lambda i: 7 * i % n):
         deviation = 2 * rank / (n - 1) - 1  # from -1 to 1
-        if deviation > 0:
-            deviation *= 2
-        samples.append(centre * (1 + spread * deviation))
+        samples.append(centre * (1 + spread * max(deviation, 2 * deviation)))
     return samples
 
 
@@ -176,26 +170,19 @@ def measurement(
 
 def ceiling(operation: Any, moment: Any, rate: float) -> Ceiling:
     """Return a measured peak of ``rate``: FLOP/s of ``matrix_product``, otherwise B/s."""
-    work = 2 * 1024**3 if operation == "matrix_product" else 2**27
-    return Ceiling(
-        operation=operation,
-        moment=moment,
-        dtype="float32",
-        size="1024x1024x1024" if operation == "matrix_product" else "16777216 elements",
-        work=work,
-        work_unit="FLOP" if operation == "matrix_product" else "B",
-        samples=tuple(scattered(work / rate)),
-    )
+    size, work, unit = "16777216 elements", 2**27, "B"
+    if operation == "matrix_product":
+        size, work, unit = "1024x1024x1024", 2 * 1024**3, "FLOP"
+    samples = tuple(scattered(work / rate))
+    return Ceiling(operation, moment, "float32", size, work, unit, samples=samples)
 
 
 def ceilings(product: float = 2e11, copy: float = 3e10) -> tuple[Ceiling, ...]:
     """Return both ceilings (measured peaks in FLOP/s and B/s), before and after the run."""
-    rates = {"matrix_product": product, "copy": copy}
-    return tuple(
-        ceiling(operation, moment, rate)
-        for moment in ("before", "after")
-        for operation, rate in rates.items()
-    )
+    peaks = []
+    for moment in ("before", "after"):
+        peaks += [ceiling("matrix_product", moment, product), ceiling("copy", moment, copy)]
+    return tuple(peaks)
 
 
 def environment(key: str = "example-2t", gpu: Gpu | None = None, **change: Any) -> Environment:

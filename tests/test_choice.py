@@ -17,9 +17,9 @@ from report.core.errors import RecordError
 from report.core.records import choice as editions
 from report.core.records import pooling
 from report.core.records.choice import Edition, choices_of, use_in_build
-from report.core.records.record import Attachment, Case, Ceiling, Record, Round, Shard
+from report.core.records.record import Attachment, Case, Record, Round, Shard
 from report.core.records.store import Stored, record_name, write_record
-from report.evaluation.gather import Chosen, choose_records
+from report.evaluation.gather import choose_records
 from report.evidence.runs import Run
 from report.instruments import gates
 from report.instruments.counters.logs import CaseLogs, join_logs, pack
@@ -169,34 +169,21 @@ NEW = run_in_rounds(3)
 
 # Runs, days of the pooled runs, and the reason for a run's use by its day.
 @pytest.mark.parametrize(("runs", "used", "reasons"), [
-    (
-        (run_in_rounds(1), NEW, run_in_rounds(2)),
-        ["03", "02", "01"],
-        {
-            "03": "used as cpu, the newest full run of its machine, pooled with 2 other runs",
-            "01": f"pooled with {NEW.file.partition('/')[2]}",
-        },
-    ),
-    (
-        (with_part(run_in_rounds(1), "code", measuring_code="1" * 64), run_in_rounds(2)),
-        ["02"],
-        {"01": "not used, older and measured by other code"},
-    ),
+    ((run_in_rounds(1), NEW, run_in_rounds(2)), ["03", "02", "01"], {
+        "03": "used as cpu, the newest full run of its machine, pooled with 2 other runs",
+        "01": f"pooled with {NEW.file.partition('/')[2]}",
+    }),
+    ((with_part(run_in_rounds(1), "code", measuring_code="1" * 64), run_in_rounds(2)), ["02"],
+     {"01": "not used, older and measured by other code"}),
     # The run with most attachments represents the pool.
-    (
-        (run_in_rounds(1), WITH_COUNTS, NEW),
-        ["02", "03", "01"],
-        {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
-         "pooled with 2 other runs"},
-    ),
+    ((run_in_rounds(1), WITH_COUNTS, NEW), ["02", "03", "01"],
+     {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
+      "pooled with 2 other runs"}),
     # A run with other allocated bytes is not pooled.
-    (
-        (run_in_rounds(1, held=12288), run_in_rounds(2), NEW),
-        ["03", "02"],
-        {"01": "not used, not the same measurement: allocated_after is 16,384, not 12,288, for "
-         "batch 4, layout contiguous, pass forward, subject layer as in "
-         f"{NEW.file.partition('/')[2]}"},
-    ),
+    ((run_in_rounds(1, held=12288), run_in_rounds(2), NEW), ["03", "02"],
+     {"01": "not used, not the same measurement: allocated_after is 16,384, not 12,288, for "
+      "batch 4, layout contiguous, pass forward, subject layer as in "
+      f"{NEW.file.partition('/')[2]}"}),
 ])  # fmt: skip
 def test_runs_are_pooled(
     runs: tuple[Stored, ...], used: list[str], reasons: dict[str, str]
@@ -229,39 +216,25 @@ def test_reasons_against_pooling(part: str, change: dict[str, Any], reason: str 
 
 
 def test_values_that_vary_within_a_run_do_not_contradict() -> None:
-    def record(*samples: int, **change: Any) -> Record:
-        return factory.record([factory.case(4, memory={"allocated_after": samples}, **change)])
+    def values(*samples: int, **change: Any) -> pooling.DeterministicValues:
+        case = factory.case(4, memory={"allocated_after": samples}, **change)
+        return pooling.deterministic_values(factory.record([case]))
 
-    def contradiction(first: Record, second: Record) -> str | None:
-        return pooling.first_contradiction(
-            pooling.deterministic_values(first), pooling.deterministic_values(second)
-        )
-
-    assert contradiction(record(1, 1), record(2, 2)) is not None
-    assert contradiction(record(1, 1), record(1, 2)) is None
-    assert contradiction(record(1), record(2, status="failed", reason="It broke.")) is None
-    second = contradiction(record(1), record(1, layers=()))
+    contradiction = pooling.first_contradiction
+    assert contradiction(values(1, 1), values(2, 2)) is not None
+    assert contradiction(values(1, 1), values(1, 2)) is None
+    assert contradiction(values(1), values(2, status="failed", reason="It broke.")) is None
+    second = contradiction(values(1), values(1, layers=()))
     assert second is not None and second.startswith("other layers ran for batch 4, ")
 
 
-def runs_used(chosen: Chosen) -> list[list[str]]:
-    """Return the files by device, the representative file first."""
-    files = []
-    for stored in chosen.inputs.records:
-        files.append([file for run in stored.runs for file in run.files])
-    return files
-
-
-@pytest.mark.parametrize(("key", "message"), [
-    ("m-1t", "m-1t-0"),  # the file of the named machine
-    ("m-1t-cff32c", "no record of"),
-])  # fmt: skip
-def test_invalid_records_stop_only_their_machine(tmp_path: Path, key: str, message: str) -> None:
+def test_invalid_records_stop_only_their_machine(tmp_path: Path) -> None:
     data = factory.data_folder(tmp_path, run_in_rounds(1).record)
-    (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
     (data / "editions.yaml").write_text("conv_scaling: {roles: {cpu: m-1t}}\n")
-    with pytest.raises(RecordError, match=message):
-        choose_records(STUDY, data)
+    for key, message in (("m-1t-cff32c", "no record of"), ("m-1t", "m-1t-0")):
+        (data / STUDY / f"20261102T100000Z-{key}-00000000.json").write_bytes(b"")
+        with pytest.raises(RecordError, match=message):
+            choose_records(STUDY, data)
 
 
 #: Digest of the plan of a run, which all its shards have.
@@ -270,31 +243,22 @@ SWEEP = "a" * 64
 
 def shard_of(record: Record, number: int, of: int) -> Record:
     """Return the part of a record that shard ``number`` would have measured."""
-    shard = Shard(number=number, of=of, sweep=SWEEP)
-
-    def part_of_case(index: int, case: Case) -> Case:
-        """Return the shard's rounds; one shard also has the series without rounds."""
+    shard, cases, ceilings = Shard(number=number, of=of, sweep=SWEEP), [], []
+    left_out = {"status": "unavailable", "reason": "This was left to another shard."}
+    for index, case in enumerate(record.cases):
+        # One shard also has the series without rounds.
         rounds = tuple(r for r in case.rounds if pooling.measures_process(shard, r.process))
-        if pooling.measures_case(shard, index):
-            return with_fields(case, rounds=rounds)
-        if any(r.status == "ok" for r in rounds):
-            return with_fields(case, rounds=rounds, series={})
-        reason = "This was left to another shard."
-        return with_fields(case, rounds=rounds, series={}, status="unavailable", reason=reason)
-
-    def part_of_ceiling(ceiling: Ceiling) -> Ceiling:
-        """Return the shard's contiguous share of the samples."""
+        change: dict[str, Any] = {} if pooling.measures_case(shard, index) else {"series": {}}
+        if change and not any(r.status == "ok" for r in rounds):
+            change |= left_out
+        cases.append(with_fields(case, rounds=rounds, **change))
+    for ceiling in record.ceilings:  # each shard has a contiguous share of the samples
         n = len(ceiling.samples)
-        begin, end = (number - 1) * n // of, number * n // of
-        return with_fields(ceiling, samples=ceiling.samples[begin:end])
-
-    return with_fields(
-        record,
-        cases=tuple(part_of_case(index, case) for index, case in enumerate(record.cases)),
-        ceilings=tuple(map(part_of_ceiling, record.ceilings)),
-        command=(*record.command, "--shard", f"{number}/{of}"),
-        shard=shard,
-    )
+        share = ceiling.samples[(number - 1) * n // of : number * n // of]
+        ceilings.append(with_fields(ceiling, samples=share))
+    command = (*record.command, "--shard", f"{number}/{of}")
+    parts = {"cases": tuple(cases), "ceilings": tuple(ceilings), "command": command}
+    return with_fields(record, shard=shard, **parts)
 
 
 def split(record: Record, of: int) -> list[Record]:
@@ -390,22 +354,18 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
     records = (whole_record(), first_shard, second_shard)
     data = factory.data_folder(tmp_path, whole_record(), first_shard)
     run, first, second = (f"{STUDY}/{record_name(record)}" for record in records)
-    assert runs_used(choose_records(STUDY, data)) == [[run]]
+    assert choose_records(STUDY, data).origin["records"] == [run]
     reason = "not used, a sweep that lacks 1 of 2 shards beside a full one"
     assert judge(STUDY, first, data) == Judgement(usable=True, used=False, explanation=reason)
-    listing = choose_records(STUDY, data, [first]).listing
-    assert [row["why"] for row in listing if row["file"] == first] == [
-        "used as cpu, named by --use, a sweep that lacks 1 of 2 shards"
-    ]
+    (row,) = (r for r in choose_records(STUDY, data, [first]).listing if r["file"] == first)
+    assert row["why"] == "used as cpu, named by --use, a sweep that lacks 1 of 2 shards"
     write_record(second_shard, data)
     chosen = choose_records(STUDY, data)
-    assert runs_used(chosen) == [[first, second, run]]
     assert chosen.origin["records"] == [first, second, run] == [item.file for item in chosen.files]
-    assert judge(STUDY, first, data).explanation == (
-        "used as cpu, the newest full run of its machine, pooled with 1 other run"
-    )
-    name = first.partition("/")[2]
-    assert judge(STUDY, second, data).explanation == f"merged with {name}, shard 2 of 2"
+    reason = "used as cpu, the newest full run of its machine, pooled with 1 other run"
+    assert judge(STUDY, first, data).explanation == reason
+    reason = f"merged with {first.partition('/')[2]}, shard 2 of 2"
+    assert judge(STUDY, second, data).explanation == reason
 
 
 def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> None:
@@ -413,12 +373,10 @@ def test_a_shard_that_contradicts_the_others_is_not_merged(tmp_path: Path) -> No
     without_layers = with_fields(second.cases[0], layers=())
     second = with_fields(second, cases=(without_layers, *second.cases[1:]))
     data = factory.data_folder(tmp_path, first, second)
-    assert runs_used(choose_records(STUDY, data)) == [[f"{STUDY}/{record_name(first)}"]]
+    assert choose_records(STUDY, data).origin["records"] == [f"{STUDY}/{record_name(first)}"]
     judgement = judge(STUDY, f"{STUDY}/{record_name(second)}", data)
-    assert not judgement.used
-    assert judgement.explanation.startswith(
-        "not used, not the same measurement: other layers ran for batch 1, "
-    )
+    reason = "not used, not the same measurement: other layers ran for batch 1, "
+    assert not judgement.used and judgement.explanation.startswith(reason)
 
 
 @pytest.mark.parametrize(("medians", "bimodal"), [

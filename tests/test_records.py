@@ -47,7 +47,6 @@ LAYERS = (factory.layer(1, "a"), factory.layer(1, "b"), factory.layer(3, "a"))
 @pytest.mark.parametrize("shard", [None, Shard(number=2, of=4, sweep="a" * 64)])
 @pytest.mark.parametrize("name", ["", 'a "name"', "a\\b", "a\nb"])
 def test_records_are_read_as_written(name: str, shard: Shard | None) -> None:
-    """Whole nanoseconds are stored as integers, other times as floats."""
     rounds, cases, times = [], [], (1e-9, 0.003008995, 1 / 3, 1e5)
     for policy, (process, (status, reason)) in product(
         (None, "default", "jemalloc"), enumerate(OUTCOMES, start=1)

@@ -74,55 +74,58 @@ def run_of_day(day: int, *times: tuple[float, ...], **change: Any) -> Stored:
     return factory.stored(factory.measurement(started, times, **change))
 
 
+def pooled(newest: Stored, *others: Stored) -> Run:
+    return Run(replace(newest, others=others), "a")
+
+
 NEW = run_of_day(3, (1.0, 1.1), (1.2, 1.3))
 OLD = run_of_day(2, (1.0, 1.2), (1.2, 1.4))
-OLDEST = run_of_day(1, (1.3,))
-POOLED = Run(replace(NEW, others=(OLD, OLDEST)), "a")
+OLDEST, SLOW = run_of_day(1, (1.3,)), run_of_day(1, (2.0,))
 FAILED_CASE = factory.case(4, status="failed", reason="It broke.")
-FAILED_RUN = factory.stored(with_fields(OLD.record, cases=(FAILED_CASE,)))
-SLOW_RUN = run_of_day(1, (2.0,))
-#: A run with a time below the resolution of the clock.
-WITH_SHORT_TIME = Run(replace(run_of_day(1, (0.0, 1e-8)), others=(NEW,)), "a")
+FAILED = factory.stored(with_fields(OLD.record, cases=(FAILED_CASE,)))
 
 
 def test_a_series_has_the_processes_of_all_runs() -> None:
-    assert POOLED.by_process("time", CASE) == (
+    run = pooled(NEW, OLD, OLDEST)
+    assert run.by_process("time", CASE) == (
         Process(NEW.file, "1", (1.0, 1.1)),
         Process(NEW.file, "2", (1.2, 1.3)),
         Process(OLD.file, "1", (1.0, 1.2)),
         Process(OLD.file, "2", (1.2, 1.4)),
         Process(OLDEST.file, "1", (1.3,)),
     )
-    assert POOLED.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
+    assert run.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
     # Fixed values are read from the newest run.
-    assert POOLED.fixed_quantity("allocated_after", CASE).sources == (NEW.file,)
-    assert WITH_SHORT_TIME.by_process("time", CASE) == Missing("below timer resolution on a")
+    assert run.fixed_quantity("allocated_after", CASE).sources == (NEW.file,)
+    with_short_time = pooled(run_of_day(1, (0.0, 1e-8)), NEW)
+    assert with_short_time.by_process("time", CASE) == Missing("below timer resolution on a")
 
 
-@pytest.mark.parametrize(("run", "sources"), [
-    (POOLED, (NEW, OLD, OLDEST)),
-    (Run(NEW, "a"), (NEW,)),
-    # A run in which the case failed adds nothing.
-    (Run(replace(NEW, others=(FAILED_RUN, OLDEST)), "a"), (NEW, OLDEST)),
-    # If runs disagree, the run with most processes is used.
-    (Run(replace(NEW, others=(SLOW_RUN,)), "a"), (NEW,)),
-    (Run(replace(SLOW_RUN, others=(NEW,)), "a"), (NEW,)),
-])  # fmt: skip
-def test_a_value_names_the_files_of_its_runs(run: Run, sources: tuple[Stored, ...]) -> None:
-    assert run.series("time", CASE).files == tuple(stored.file for stored in sources)
+def test_a_value_names_the_files_of_its_runs() -> None:
+    """A run in which the case failed adds nothing.
+
+    If runs disagree, the run with most processes is used.
+    """
+    for runs, sources in (
+        ((NEW, OLD, OLDEST), (NEW, OLD, OLDEST)),
+        ((NEW,), (NEW,)),
+        ((NEW, FAILED, OLDEST), (NEW, OLDEST)),
+        ((NEW, SLOW), (NEW,)),
+        ((SLOW, NEW), (NEW,)),
+    ):
+        files = tuple(stored.file for stored in sources)
+        assert pooled(*runs).series("time", CASE).files == files
 
 
 def test_a_ceiling_is_the_best_of_all_runs() -> None:
     fast = factory.stored(with_fields(OLD.record, ceilings=factory.ceilings(3e11)))
-    run = Run(replace(NEW, others=(fast,)), "a")
-    peak_of_one, peak_of_two = (r.peak_rate("matrix_product") for r in (Run(NEW, "a"), run))
+    peak_of_one, peak_of_two = (
+        r.peak_rate("matrix_product") for r in (pooled(NEW), pooled(NEW, fast))
+    )
     assert (value_of(peak_of_one), value_of(peak_of_two)) == pytest.approx((2e11, 3e11))
     assert peak_of_two.sources == (NEW.file, fast.file)
     # Both runs copied at the same rate.
-    assert value_of(run.peak_rate("copy")) == pytest.approx(3e10)
-
-
-LABEL = "Example Processor, 2 threads"
+    assert value_of(pooled(NEW, fast).peak_rate("copy")) == pytest.approx(3e10)
 
 
 def device(key: str = "a", **change: Any) -> Environment:
@@ -144,26 +147,22 @@ GPU_OF_80_GIB = device("b", gpu=with_fields(factory.GPU, memory_bytes=80 * 2**30
     ([device(), WITH_64_CORES], [" (2 cores available)", " (64 cores available)"]),
     ([GPU_OF_40_GIB, GPU_OF_80_GIB], [" (40 GiB)", " (80 GiB)"]),
     # Records of one device have the same label.
-    ([device(), device()], [f"{LABEL} (a)"] * 2),
+    ([device(), device()], ["Example Processor, 2 threads (a)"] * 2),
 ])  # fmt: skip
 def test_labels_end_with_a_fact_that_differs(machines: list[Environment], ends: list[str]) -> None:
     labels = device_labels([factory.stored(factory.record(machine=device)) for device in machines])
     assert all(label.endswith(end) for label, end in zip(labels, ends, strict=True)), labels
 
 
-#: Family and model of AMD's CPUs → generation; the models are the ends of ranges.
-ZEN = {
-    (0x17, 0x2F): "Zen", (0x17, 0x30): "Zen 2", (0x17, 0x60): "Zen 2", (0x17, 0x91): "Zen 2",
-    (0x19, 0x0F): "Zen 3", (0x19, 0x10): "Zen 4", (0x19, 0x60): "Zen 4", (0x1A, 0x7F): "Zen 5",
-}  # fmt: skip
-OUTSIDE_OF_RANGES = ((0x17, 0x92), (0x1A, 0x30), (None, None))
-
-
+# Family and model of AMD's CPUs are at the ends of ranges, and outside of them.
 @pytest.mark.parametrize(("brand", "family", "model", "label"), [
-    *(("AMD EPYC", *numbers, f"AMD EPYC ({name})") for numbers, name in ZEN.items()),
-    *(("AMD EPYC", *numbers, "AMD EPYC") for numbers in OUTSIDE_OF_RANGES),
-    ("AMD EPYC 7763 64-Core Processor", 25, 1, "AMD EPYC 7763 64-Core Processor"),
-    ("Intel Xeon", 25, 1, "Intel Xeon"),
+    ("AMD EPYC", 0x17, 0x2F, "AMD EPYC (Zen)"),
+    *(("AMD EPYC", 0x17, model, "AMD EPYC (Zen 2)") for model in (0x30, 0x60, 0x91)),
+    ("AMD EPYC", 0x19, 0x0F, "AMD EPYC (Zen 3)"),
+    *(("AMD EPYC", 0x19, model, "AMD EPYC (Zen 4)") for model in (0x10, 0x60)),
+    ("AMD EPYC", 0x1A, 0x7F, "AMD EPYC (Zen 5)"),
+    *(("AMD EPYC", *numbers, "AMD EPYC") for numbers in ((0x17, 0x92), (0x1A, 0x30), (None, None))),
+    *((brand, 25, 1, brand) for brand in ("AMD EPYC 7763 64-Core Processor", "Intel Xeon")),
 ])  # fmt: skip
 def test_labels_of_amd_name_the_generation_if_the_brand_has_no_model(
     brand: str, family: int | None, model: int | None, label: str
