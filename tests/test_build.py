@@ -119,7 +119,7 @@ def start_two_papers(project: Path, *wrapper: str) -> subprocess.Popen[str]:
     toggle_double_times(project)
     new_study("second", "A second paper", root=project)
     return subprocess.Popen(
-        [*wrapper, sys.executable, "build.py", "--engine", "typst", "--jobs=2"],
+        [*wrapper, sys.executable, "build.py", "--html", "--jobs=2"],
         cwd=project,
         env={**os.environ, "TMPDIR": str(project)},
         # Background processes of a shell inherit an ignored SIGINT.

@@ -82,10 +82,10 @@ def test_whole_numbers_are_printed_in_full(number: int) -> None:
     assert re.fullmatch(rf"{MINUS}?\d{{1,3}}(,\d{{3}})*", plain(number))
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_nan_and_infinity_are_never_printed(number: float) -> None:
-    with pytest.raises(ValueError, match="cannot be printed"):
-        plain(number)
+def test_nan_and_infinity_are_never_printed() -> None:
+    for number in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="cannot be printed"):
+            plain(number)
 
 
 @given(estimates())
@@ -155,7 +155,6 @@ def test_quantities_have_a_unit(number: float | Estimate, unit: str, style: Any,
     assert quantity_text(number, unit, style) == text.replace(" ", NO_BREAK)
 
 
-FILE = "conv_scaling/a_b.json"
 ESTIMATE = Estimate(0.0125, low=0.012, high=0.013, n=30, confidence=0.95)
 MISSING_VALUE = Value("gone", "Gone", Missing("no run is in the data directory"), "B", "median")
 
@@ -217,13 +216,14 @@ def cells_by_pandoc(text: str) -> list[list[str]]:
 
 
 def test_the_list_of_values_has_a_row_per_value() -> None:
-    time = Value("time_largest", "Time | largest", ESTIMATE, "s", "median", (FILE,))
+    file = "conv_scaling/a_b.json"
+    time = Value("time_largest", "Time | largest", ESTIMATE, "s", "median", (file,))
     work = Value("flops", "Work", 21_233_664, "FLOP", "2 · MAC", style="exact")
-    text = provenance([time, work, MISSING_VALUE], asked=[FILE])
+    text = provenance([time, work, MISSING_VALUE], asked=[file])
     assert all(f"{{#{value.anchor}}}" in text for value in (time, work, MISSING_VALUE))
     _, *rows = cells_by_pandoc(text.replace(NO_BREAK, " "))
     assert rows == [
-        ["Time | largest", "12.5 ms", "median", "30", f"{FILE} (chosen by --use)"],
+        ["Time | largest", "12.5 ms", "median", "30", f"{file} (chosen by --use)"],
         ["Work", "21,233,664 FLOP", "2 · MAC", "", "theory"],
         ["Gone", "no run is in the data directory", "median", "", "none"],
     ]
@@ -252,21 +252,13 @@ OUT_OF_MEMORY = Missing("out of memory on A|B: 5 GiB*")
 
 TABLE = Table(
     "tbl-sample",
-    (
-        Column("Device"),
-        Column("Batch", "1"),
-        Column("Time", "s", "ms"),
-        Column("Share", "1", "%"),
-        Column("Memory", "B"),
-    ),
-    (
-        ("A|B, 2 threads", 1, ESTIMATE, 0.5, 147_456),
-        ("C_1 <x>", 1024, OUT_OF_MEMORY, NO_GPU, 150_994_944),
-        (r"[D] \%&_−<", 16, around(0.25, 0.0), NO_GPU, OUT_OF_MEMORY),
-    ),
-    notes=("Own: A|B.",),
-    sources=("conv_scaling/x.json",),
-)
+    (Column("Device"), Column("Batch", "1"), Column("Time", "s", "ms"), Column("Share", "1", "%"),
+     Column("Memory", "B")),
+    (("A|B, 2 threads", 1, ESTIMATE, 0.5, 147_456),
+     ("C_1 <x>", 1024, OUT_OF_MEMORY, NO_GPU, 150_994_944),
+     (r"[D] \%&_−<", 16, around(0.25, 0.0), NO_GPU, OUT_OF_MEMORY)),
+    notes=("Own: A|B.",), sources=("conv_scaling/x.json",),
+)  # fmt: skip
 
 
 def test_markdown_tables_have_cells_notes_and_caption() -> None:
@@ -314,31 +306,28 @@ def test_latex_tables_have_escaped_cells_units_and_note_marks() -> None:
     assert last.startswith(r"{}[D] \textbackslash{}\%\&\_−\textless{}&16&250&—\textsuperscript{b}&")
 
 
-#: A column of paragraphs; %s is its share of the line.
-P = r">{\raggedright\arraybackslash}p{%s\linewidth}"
-NARROW, WIDE, ONE_COLUMN = "a column of the page", "two columns", "a page of one column"
-
-
-# Lengths of the texts in two columns, place of the table, and LaTeX's types of the columns.
+# Lengths of the texts in two columns, place of the table, and LaTeX's types of the columns; a
+# number is a paragraph's share of the line.
 @pytest.mark.parametrize(("lengths", "place", "types"), [
-    ((22, 22), NARROW, "llr"),
+    ((22, 22), "column", "llr"),
     # Of 62 characters, gaps and the number use 13; the texts share 49 by length.
-    ((30, 60), NARROW, f"{P % '0.355'}{P % '0.527'}r"),
-    ((30, 60), WIDE, "llr"),
+    ((30, 60), "column", "0.355 0.527 r"),
+    ((30, 60), "two columns", "llr"),
     # A column with line breaks is at least as wide as the widest column without.
-    ((30, 900), WIDE, f"{P % '0.172'}{P % '0.869'}r"),
-    ((22, 60), NARROW, f"l{P % '0.435'}r"),
+    ((30, 900), "two columns", "0.172 0.869 r"),
+    ((22, 60), "column", "l0.435 r"),
     # A page of one column has 99 characters, shared by the square roots of the lengths.
-    ((30, 56), ONE_COLUMN, "llr"),
-    ((30, 66), ONE_COLUMN, f"{P % '0.350'}{P % '0.519'}r"),
+    ((30, 56), "page", "llr"),
+    ((30, 66), "page", "0.350 0.519 r"),
 ])  # fmt: skip
 def test_columns_of_text_share_the_width_beside_numbers(
     lengths: tuple[int, int], place: str, types: str
 ) -> None:
     columns = (Column("A"), Column("B"), Column("Number", "1"))
     row = (*("x" * length for length in lengths), 123456)
-    table = Table("tbl-x", columns, (row,), wide=place == WIDE)
-    tabular = to_latex(table, one_column=place == ONE_COLUMN)
+    table = Table("tbl-x", columns, (row,), wide=place == "two columns")
+    tabular = to_latex(table, one_column=place == "page")
+    types = re.sub(r"(0\.\d+) ", r">{\\raggedright\\arraybackslash}p{\1\\linewidth}", types)
     assert tabular.startswith(rf"\begin{{tabular}}{{@{{}}{types}@{{}}}}")
 
 
@@ -407,17 +396,15 @@ def test_pandoc_prints_escaped_text_unchanged(texts: list[str]) -> None:
     assert printed == [squeezed(text) for text in texts]
 
 
-#: Commands of LaTeX that print a character or allow a line break.
-_COMMAND = re.compile(r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})")
-
-
 @given(TEXT)
 @example("".join(map(chr, range(0x20, 0x250))))
 @example("漢字 🙂 \u0301 ﬁ Ⅳ ᵀ ﬀ")
 def test_latex_is_one_line_of_known_escaped_characters(text: str) -> None:
     escaped = latex(text)
     assert "\n" not in markdown(text) + escaped
-    characters = _COMMAND.sub("", escaped).replace("{}", "")
+    # Remove commands that print a character or allow a line break.
+    commands = r"\\(?:[&%$#_{},]|text[a-z]+\{\}|hspace\{0pt\})"
+    characters = re.sub(commands, "", escaped).replace("{}", "")
     assert not set(characters) & set('\\&%$#_{}^<>`"')
     assert latex_source(characters) == characters, "code points replace unknown characters"
 

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 from unittest.mock import Mock
 
@@ -26,7 +25,6 @@ from report.evaluation.gather import choose_records, compute, compute_usable
 from report.evidence.runs import Run
 from report.instruments.judgement import require_usable
 from report.paper.findings import Inputs
-from report.paper.manuscript import render_manuscript
 from report.paper.tables import table_of
 from report.quantity.expression import exact
 from report.render.shell import script_of
@@ -209,39 +207,6 @@ def test_messages_name_the_place_of_a_fault(kind: str, tmp_path: Path) -> None:
         message = assert_sentence(caught.value)
         place = other_place[0] if other_place else re.sub(r"\.(\d+)", r"[\1]", where)
         assert place in message and fault in message, (where, message)
-
-
-UNUSUAL_VALUES: tuple[Any, ...] = (
-    None, True, 0, -1, 1.5, 5e-324, 1e308, 2**63, 10**310, "", "64", "x" * 1000, "\u202eabc",
-    "a\nb", "\x00", "{{ v }}", "\\input{x}", [], {}, [[]], {"a": 1},
-)  # fmt: skip
-
-
-def with_random_damage(document: Any, random: Random) -> Any:
-    """Replace one randomly chosen value, at any depth, by an unusual one; return the document."""
-    parent, key = document, random.choice(tuple(document))
-    while isinstance(child := parent[key], dict | list) and child and random.random() < 0.85:
-        keys = tuple(child) if isinstance(child, dict) else range(len(child))
-        parent, key = child, random.choice(keys)
-    parent[key] = random.choice((*UNUSUAL_VALUES, [parent[key]], str(parent[key])))
-    return document
-
-
-@pytest.mark.parametrize("study", [study for study in STUDIES if study != "gpu_survey"])
-def test_damaged_records_are_refused_or_build_a_paper(study: str, tmp_path: Path) -> None:
-    text, name = encode(small_record(study)), record_name(small_record(study))
-    for seed in range(8):
-        document = with_random_damage(json.loads(text), Random(f"{study} {seed}"))
-        data = factory.data_folder(tmp_path / str(seed))
-        (data / study).mkdir()
-        (data / study / name).write_text(json.dumps(document), "utf-8")
-        try:
-            _, findings = compute_usable(study, data)
-            json.dumps(findings.as_json(study, ()), allow_nan=False)
-            render_manuscript(factory.ROOT / "templates" / "papers" / f"{study}.qmd.j2", findings)
-        except RidgepointError as error:
-            assert len(str(error)) <= LONGEST and name in str(error)
-            assert "\n" not in str(error)
 
 
 # ---------------------------------------------------------------------- invalid JSON, unsafe YAML
