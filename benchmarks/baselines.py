@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.fits import CAPABILITY, DATA, origin, write_table
+from benchmarks.fits import CAPABILITY, DATA, line_through, origin, write_table
 from experiments.harness.memory import measure_cpu
 from experiments.harness.timing import Workload
 from experiments.theory.networks import find_network
@@ -55,15 +55,9 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
         estimate = predict_memory(module, shape, batch_size=batch, training=False)
         return int(estimate.total_bytes)
 
-    sums = _line(torchinfo_sum(1), torchinfo_sum(3))
-    estimates = _line(kitsune_estimate(1), kitsune_estimate(3))
+    sums = line_through((1, 3), (torchinfo_sum(1), torchinfo_sum(3)))
+    estimates = line_through((1, 3), (kitsune_estimate(1), kitsune_estimate(3)))
     return [(name, *map(peak, BATCHES), *sums, *estimates, *origin())]
-
-
-def _line(bytes_of_1: int, bytes_of_3: int) -> tuple[int, int]:
-    """Return the fixed bytes and the bytes per image, from the bytes of one and of three images."""
-    per_image = (bytes_of_3 - bytes_of_1) // 2
-    return bytes_of_1 - per_image, per_image
 
 
 if __name__ == "__main__":

@@ -158,6 +158,12 @@ def add_rows(name: str, mode: str) -> None:
         csv.writer(stream, lineterminator="\n").writerows(rows)
 
 
+def line_through(batches: tuple[int, int], sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return the fixed bytes and the bytes per image, from the bytes at two batches."""
+    per_image = (sizes[1] - sizes[0]) // (batches[1] - batches[0])
+    return sizes[0] - per_image * batches[0], per_image
+
+
 def origin() -> tuple[str, str, str]:
     """Return the machine's key, the version of PyTorch, and the commit of the code."""
     commit = program_output("git", "rev-parse", "HEAD", folder=HERE.parent)

@@ -8,7 +8,7 @@ operator are linear in the batch, both with the operator's workspace and without
 from itertools import product
 from typing import Any, Final
 
-from benchmarks.fits import CAPABILITY, DATA, prepare, write_table
+from benchmarks.fits import CAPABILITY, DATA, line_through, prepare, write_table
 
 TABLE: Final = DATA / f"operators-{CAPABILITY}.csv"
 COLUMNS: Final = (
@@ -17,7 +17,7 @@ COLUMNS: Final = (
 #: Batches at which peaks are searched.
 BATCHES: Final = range(1, 2049)
 #: Two batches from which the lines are computed.
-SMALL_BATCH, LARGE_BATCH = 512, 1024
+BATCH_PAIR: Final = (512, 1024)
 
 
 def rows_of(name: str) -> list[tuple[Any, ...]]:
@@ -28,21 +28,17 @@ def rows_of(name: str) -> list[tuple[Any, ...]]:
     """
     _, _, _, theory_at = prepare(name, "inference")
     rows = []
-    moments = theory_at(SMALL_BATCH).moments, theory_at(LARGE_BATCH).moments
-    for small, large in zip(*moments, strict=True):
-        tensors = _line(sum(small.alive.values()), sum(large.alive.values()))
-        rows.append((name, large.operator.name, *tensors, *_line(small.total, large.total)))
+    smaller, larger = (theory_at(batch).moments for batch in BATCH_PAIR)
+    for small, large in zip(smaller, larger, strict=True):
+        alive = sum(small.alive.values()), sum(large.alive.values())
+        totals = small.total, large.total
+        lines = *line_through(BATCH_PAIR, alive), *line_through(BATCH_PAIR, totals)
+        rows.append((name, large.operator.name, *lines))
     peak_rows = set[int]()
     for batch, column in product(BATCHES, (2, 4)):  # columns of the fixed bytes
         sizes = [row[column] + batch * row[column + 1] for row in rows]
         peak_rows.add(sizes.index(max(sizes)))
     return [rows[number] for number in sorted(peak_rows)]
-
-
-def _line(small: int, large: int) -> tuple[int, int]:
-    """Return the fixed bytes and the bytes per image, from the bytes at the two batches."""
-    per_image = (large - small) // (LARGE_BATCH - SMALL_BATCH)
-    return large - per_image * LARGE_BATCH, per_image
 
 
 if __name__ == "__main__":

@@ -126,9 +126,8 @@ class Project:
 
 
 def change_record(folder: Path) -> None:
-    """Change one sample of the first record that the paper of ``EDITED_STUDY`` uses.
+    """Double the first time in the first record that the paper of ``EDITED_STUDY`` uses.
 
-    The smallest time of the forward case with the largest batch becomes twice the largest time.
     The file is renamed after the new content, since papers leave out records whose name does not
     match; ``editions.yaml``, which lists the records of papers, then names the new file.
     """
@@ -139,13 +138,8 @@ def change_record(folder: Path) -> None:
     stored = choose_records(EDITED_STUDY, data).inputs.records[0]
     path = data / stored.file
     content = json.loads(path.read_bytes())
-    passes = ("forward", None)  # records of one pass have no such factor
-    timed = [case for case in content["cases"] if case.get("rounds")]
-    forward = [case for case in timed if case["factors"].get("pass") in passes]
-    case = max(forward, key=lambda case: case["factors"]["batch"])
-    undisturbed_rounds = (r for r in case["rounds"] if "status" not in r and "disturbance" not in r)
-    samples = next(undisturbed_rounds)["series"]["time"]
-    samples[samples.index(min(samples))] = 2 * max(samples)
+    rounds = next(case["rounds"] for case in content["cases"] if case.get("rounds"))
+    rounds[0]["series"]["time"][0] *= 2
     text = json.dumps(content, indent=1).encode()
     name = f"{path.stem.rpartition('-')[0]}-{digest(text)[:8]}{path.suffix}"
     new_path, attachments = path.with_name(name), attachments_folder(path)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from experiments.harness.journal import unfinished_journals
 from experiments.harness.progress import Observer
@@ -30,24 +30,17 @@ class Part(NamedTuple):
     request: Request
 
 
-def _part(weight: float, case_budget_s: float, study: str, **options: Any) -> Part:
-    """Return a part that runs ``study`` on a GPU, by default without counting its work."""
-    request = Request(study, Path(), "cuda", **{"counters": "none", **options})
-    return Part(weight, case_budget_s, request)
-
-
-_PEAKS: Final = ("sweep=peaks,precision",)
-#: Weight of each part, time per case and process (s), study and options.
+_GPU_RUN: Final = Request("", Path(), "cuda", counters="none", ceilings="none")
 PARTS: Final = (
     # Peak memory of all networks in three precisions and two layouts, until memory is exhausted.
-    _part(6, 0.1, "inference_memory", settings=_PEAKS, ceilings="none"),
+    Part(6, 0.1, replace(_GPU_RUN, study="inference_memory", settings=("sweep=peaks,precision",))),
     # Times of as many processes as the time allows.
-    _part(6, 0.4, "training_roofline", ceilings="large"),
+    Part(6, 0.4, replace(_GPU_RUN, study="training_roofline", ceilings="large")),
     # One network on three libraries, from sizes where calls dominate to sizes that fill the device.
-    _part(7, 0.06, "backend_speedup", ceilings="none"),
-    _part(3, 0.2, "conv_scaling", ceilings="small"),
+    Part(7, 0.06, replace(_GPU_RUN, study="backend_speedup")),
+    Part(3, 0.2, replace(_GPU_RUN, study="conv_scaling", ceilings="small")),
     # Work and bytes of the layer with TF32 off and on: one timed process, then ncu.
-    _part(3, 0.1, "conv_profiling", counters="auto", ceilings="none"),
+    Part(3, 0.1, replace(_GPU_RUN, study="conv_profiling", counters="auto")),
 )
 #: Share of a part's time for the timed processes; memory is measured before.
 _TIMED_SHARE: Final = 0.65

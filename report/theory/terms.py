@@ -109,9 +109,9 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     """
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups
-    added = round_up(channels, width) - channels
-    formula = f"taps inside the input · ({channels + added} − {channels}) / {channels}"
-    count = valid_tap_macs(layer) * added // channels
+    count = valid_tap_macs(layer) * (round_up(channels, width) - channels) // channels
+    # The formula is the same for all layers, so that one table can list them.
+    formula = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
     return Term("Channels padded to the vector width", count, formula, evidence)
 
 
@@ -155,7 +155,6 @@ def _zero_unless(applies: bool, *terms: Term) -> tuple[Term, ...]:
 
 def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
     """Return multiply-adds with zeros that pad blocks of output channels and input channels."""
-    evidence = f"blocks of {width} channels, oneDNN"
     batch, outputs, *extents = layer.output_shape
     inputs = layer.input_shape[1]
     positions = batch * elements(extents) * elements(layer.kernel)
@@ -166,9 +165,7 @@ def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
         f"(C_out rounded up to {width})",
         f"blocks of {width}, oneDNN",
     )
-    # The formula is the same for all layers, so that one table can list them.
-    formula = f"taps inside the input · (C_out rounded up to {width} − C_out) / C_out"
-    return replace(padded_channels(layer, width, evidence), formula=formula), filled
+    return padded_channels(layer, width, f"blocks of {width} channels, oneDNN"), filled
 
 
 def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
