@@ -47,16 +47,7 @@ from experiments.backends.changes import (
 )
 from experiments.backends.libraries import ON_CPU, ON_GPU, Library
 from experiments.backends.perceptron import Training, learning_curve, training_of
-from experiments.harness.study import (
-    FULL,
-    CaseFile,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Policies,
-    Session,
-)
+from experiments.harness import study
 from experiments.harness.timing import Workload, cpu_clock, garbage_collection_off, repeat_calls
 from report.core.records.layers import DType, Layer
 from report.core.records.quantities import QUANTITIES
@@ -83,7 +74,7 @@ LARGEST: Final = 2_048 * 16_000
 _TINY_CALLS: Final = 100
 
 
-def cases(levels: Levels) -> tuple[Factors, ...]:
+def cases(levels: study.Levels) -> tuple[Factors, ...]:
     """List every library at each size; changes only with NumPy, merged operations with PyTorch."""
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
@@ -98,7 +89,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple(listed)
 
 
-def _sizes(levels: Levels, dataset: str, subject: str) -> Iterator[Factors]:
+def _sizes(levels: study.Levels, dataset: str, subject: str) -> Iterator[Factors]:
     """Yield neurons, images, type, and change or calls of the cases of a subject."""
     if subject == "training":
         yield {"hidden": HIDDEN, "samples": TRAINED_ON[dataset], "dtype": "float32"}
@@ -136,7 +127,7 @@ def load_library(factors: Factors, threads: int) -> Library:
     return library
 
 
-def _load_images(factors: Factors, session: Session) -> Images:
+def _load_images(factors: Factors, session: study.Session) -> Images:
     """Load the data set of a case; MNIST comes from the user's folder."""
     from experiments.datasets import handwritten
 
@@ -144,7 +135,7 @@ def _load_images(factors: Factors, session: Session) -> Images:
     return handwritten(Path(folder) if folder else None)
 
 
-def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Record loss and accuracy over a training; return no series for other subjects."""
     if is_timed(factors):
         return {}
@@ -152,7 +143,7 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     return learning_curve(training_of(library, factors, images.train), images.test, ITERATIONS)
 
 
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+def files(factors: Factors, session: study.Session) -> tuple[study.CaseFile, ...]:
     """Return files that identify the library and the images of a training; else no files."""
     if is_timed(factors):
         return ()
@@ -161,12 +152,14 @@ def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     text = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
     images = _load_images(factors, session)
     return (
-        CaseFile(f"backend.{library.name}.json", f"version and device of {library.name}", text),
-        CaseFile("images.json", "which images were trained and tested on", images.identity),
+        study.CaseFile(
+            f"backend.{library.name}.json", f"version and device of {library.name}", text
+        ),
+        study.CaseFile("images.json", "which images were trained and tested on", images.identity),
     )
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a case in this process, which has not yet used any library.
 
     Passes and operations are timed separately on a GPU, and on a CPU in the unchanged case of
@@ -282,27 +275,27 @@ def time_with_calls(training: Training, calls: int, protocol: Protocol) -> Serie
     return {name: tuple(series[name]) for name in workloads}
 
 
-def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[Factor, ...]:
+def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[study.Factor, ...]:
     """Return the study's factors; without ``changes``, omit the subject and factor ``change``."""
     quick = ("training", "scaling")
     subjects = (*quick, "calls", "change") if changes else (*quick, "calls")
     factors = (
-        Factor("subject", levels=subjects, quick=quick),
-        Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
-        Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
-        Factor("backend", levels=libraries),
-        Factor("dataset", levels=("digits",)),
-        Factor("calls", levels=CALLS),
+        study.Factor("subject", levels=subjects, quick=quick),
+        study.Factor("hidden", levels=(10, 128, 2_048), quick=(10, 128), any_count=True),
+        study.Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
+        study.Factor("backend", levels=libraries),
+        study.Factor("dataset", levels=("digits",)),
+        study.Factor("calls", levels=CALLS),
     )
-    return (*factors, Factor("change", levels=changes)) if changes else factors
+    return (*factors, study.Factor("change", levels=changes)) if changes else factors
 
 
-def timed_under(factors: Factors) -> Policies:
+def timed_under(factors: Factors) -> study.Policies:
     """Time iterations under every memory policy; a training is not timed."""
     return "every" if is_timed(factors) else "none"
 
 
-def imports(factors: Factors, session: Session) -> tuple[str, ...]:
+def imports(factors: Factors, session: study.Session) -> tuple[str, ...]:
     """Return the modules that a process imports before its first case, if it measures times.
 
     Cases with a change or other calls are short, so they also share the import of scikit-learn.
@@ -315,7 +308,7 @@ def imports(factors: Factors, session: Session) -> tuple[str, ...]:
 
 
 _FULL: Final = msgspec.structs.replace(
-    FULL,
+    study.FULL,
     warmup_calls=1,
     minimum_samples=5,
     maximum_samples=20,
@@ -327,13 +320,13 @@ _FULL: Final = msgspec.structs.replace(
 _QUICK: Final = msgspec.structs.replace(
     _FULL, plan="quick", processes={"retained": 2}, budget_s=120.0
 )
-STUDY: Final = Experiment(
+STUDY: Final = study.Experiment(
     subject=None,
     factors=_factors(ON_CPU, CHANGES),
     cases=cases,
     name="backend_speedup",
     question="How does the speed-up of one library over another depend on the work?",
-    plan=Plan(
+    plan=study.Plan(
         full=_FULL,
         quick=_QUICK,
         ceilings="small",

@@ -43,19 +43,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from experiments.harness import study
 from experiments.harness.measure import build_workload, measure_memory
-from experiments.harness.study import (
-    FULL,
-    QUICK,
-    CaseFile,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Policies,
-    Session,
-    Subject,
-)
 from experiments.harness.timing import Workload, sample_times
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, SeriesByQuantity
@@ -91,14 +80,21 @@ OTHER_BATCHES: Final = (1, 8)
 TIMED_BATCH: Final = 8
 
 
-def cases(levels: Levels) -> tuple[Factors, ...]:
-    """List the cases of all requested subjects; only the example's shape has all batch sizes."""
+def cases(levels: study.Levels) -> tuple[Factors, ...]:
+    """List the cases of all requested subjects.
+
+    Only the example's shape has all batch sizes, and on a GPU a case in TF32.
+    """
     listed: list[Factors] = []
-    for subject, shapes in SHAPES.items():
-        if subject in levels["subject"]:
-            for shape, batch in product(shapes, levels["batch"]):
-                if shape == RULE_SHAPES[0] or batch in OTHER_BATCHES:
-                    listed.append(_case(subject, shape, int(batch)))
+    subjects = [subject for subject in SHAPES if subject in levels["subject"]]
+    for precision, subject in product(levels.get("precision", ("float32",)), subjects):
+        for shape, batch in product(SHAPES[subject], levels["batch"]):
+            case = _case(subject, shape, int(batch))
+            if precision != "float32":
+                case["precision"] = precision
+            in_float32 = precision == "float32" and batch in OTHER_BATCHES
+            if shape == RULE_SHAPES[0] or in_float32:
+                listed.append(case)
     if "timed" in levels["subject"]:
         for shape, instructions in product(TIMED, levels["instructions"]):
             listed.append(_case("timed", shape, TIMED_BATCH) | {"instructions": instructions})
@@ -118,30 +114,18 @@ def _case(subject: str, shape: CallShape, batch: int) -> Factors:
     }
 
 
-def cases_on_gpu(levels: Levels) -> tuple[Factors, ...]:
-    """List a CPU's cases in float32, and the cases of the example's shape in TF32, if selected."""
-    listed: list[Factors] = []
-    if "float32" in levels["precision"]:
-        listed += cases(levels)
-    if "tfloat32" in levels["precision"]:
-        for case in cases(levels):
-            if _shape(case) == RULE_SHAPES[0]:
-                listed.append({**case, "precision": "tfloat32"})
-    return tuple(listed)
-
-
 def _shape(factors: Factors) -> CallShape:
     return str(factors["channels"]), int(factors["kernel"]), int(factors["input"])
 
 
-def subject(factors: Factors) -> Subject:
+def subject(factors: Factors) -> study.Subject:
     """Build the layer in the shape of a case, with random images."""
     import torch
 
     channels, kernel, extent = _shape(factors)
     into, out = map(int, channels.split("-"))
     side = extent - 2  # after the network's first convolution, 3 × 3 without padding
-    return Subject(
+    return study.Subject(
         torch.nn.Conv2d(into, out, kernel, 1),
         torch.randn(int(factors["batch"]), into, side, side),
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
@@ -149,12 +133,12 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Measure the bytes of a call; return no series for timed cases."""
     return {} if is_timed(factors) else measure_memory(STUDY, factors, session)
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a call in a fresh process, after choosing oneDNN's instructions.
 
     Raises ``MeasurementError`` if oneDNN ran other code although the case is limited to AVX2.
@@ -198,12 +182,12 @@ def is_counted(factors: Factors) -> bool:
     return not is_timed(factors)
 
 
-def timed_under(factors: Factors) -> Policies:
+def timed_under(factors: Factors) -> study.Policies:
     """Time only ``timed`` cases, with freed memory kept, so that calls map no pages."""
     return ("retained",) if is_timed(factors) else "none"
 
 
-def files(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
+def files(factors: Factors, session: study.Session) -> tuple[study.CaseFile, ...]:
     """Return oneDNN's implementations of all calls, once in a full CPU run with valgrind."""
     is_full = session.device == "cpu" and session.protocol.plan == "full"
     is_first = is_full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
@@ -226,7 +210,7 @@ _FIELDS: Final = {"state": 3, "operation": 5, "code": 6, "formats": 8, "problem"
 _LIMIT_S: Final = 900
 
 
-def _implementations() -> tuple[CaseFile, ...]:
+def _implementations() -> tuple[study.CaseFile, ...]:
     """Return a file with oneDNN's implementation of every forward call in each process."""
     program = f"from {__name__} import call_all; call_all()"
     by_process: dict[str, dict[str, str]] = {}
@@ -244,7 +228,11 @@ def _implementations() -> tuple[CaseFile, ...]:
         "oneDNN's code and memory formats for each forward call by the description of its "
         "problem, in a native process, in one with AVX2 at most, and under valgrind"
     )
-    return (CaseFile("onednn.json", meaning, msgspec.json.format(msgspec.json.encode(by_process))),)
+    return (
+        study.CaseFile(
+            "onednn.json", meaning, msgspec.json.format(msgspec.json.encode(by_process))
+        ),
+    )
 
 
 def implementations_of(log: str) -> dict[str, str]:
@@ -273,20 +261,20 @@ def call_all() -> None:
         build_workload(STUDY, factors, "cpu").call()
 
 
-_BATCH: Final = Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True)
-STUDY: Final = Experiment(
+_BATCH: Final = study.Factor("batch", levels=(1, 8, 64, 512), quick=(1, 8), any_count=True)
+STUDY: Final = study.Experiment(
     subject=subject,
     factors=(
-        Factor("subject", levels=tuple(SHAPES), on_request=("timed",)),
+        study.Factor("subject", levels=tuple(SHAPES), on_request=("timed",)),
         _BATCH,
-        Factor("instructions", levels=("native", "AVX2")),
+        study.Factor("instructions", levels=("native", "AVX2")),
     ),
     cases=cases,
     name="conv_profiling",
     question="Where do the bytes and the operations of a convolution's profile go?",
-    plan=Plan(
-        full=msgspec.structs.replace(FULL, maximum_samples=200, processes={"retained": 8}),
-        quick=msgspec.structs.replace(QUICK, maximum_samples=30),
+    plan=study.Plan(
+        full=msgspec.structs.replace(study.FULL, maximum_samples=200, processes={"retained": 8}),
+        quick=msgspec.structs.replace(study.QUICK, maximum_samples=30),
         ceilings="none",
         timed_under=timed_under,
         is_counted=is_counted,
@@ -296,10 +284,9 @@ STUDY: Final = Experiment(
     ),
 ).with_gpu(
     factors=(
-        Factor("subject", levels=tuple(SHAPES)),
+        study.Factor("subject", levels=tuple(SHAPES)),
         _BATCH,
-        Factor("precision", levels=("float32", "tfloat32")),
+        study.Factor("precision", levels=("float32", "tfloat32")),
     ),
-    cases=cases_on_gpu,
-    plan=Plan(ceilings="none", timed_under="none"),
+    plan=study.Plan(ceilings="none", timed_under="none"),
 )

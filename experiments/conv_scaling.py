@@ -35,20 +35,9 @@ from typing import Any, Final
 
 import msgspec
 
+from experiments.harness import study
 from experiments.harness.measure import build_workload, measure_memory, measure_time
 from experiments.harness.memory import resident_bytes
-from experiments.harness.study import (
-    FULL,
-    QUICK,
-    Experiment,
-    Factor,
-    Levels,
-    Mode,
-    Plan,
-    Policies,
-    Session,
-    Subject,
-)
 from experiments.harness.timing import sample_times
 from report.core.records.layers import Convolution, Layer, Linear
 from report.core.records.record import Factors, SeriesByQuantity
@@ -143,7 +132,7 @@ _FLAG_BITS: Final = 7
 _SIZE_OFFSET: Final = 8
 
 
-def cases(levels: Levels) -> tuple[Factors, ...]:
+def cases(levels: study.Levels) -> tuple[Factors, ...]:
     """List the cases of all chosen subjects."""
     listed: list[Factors] = []
     for direction, batch in product(levels["pass"], levels["batch"]):
@@ -162,7 +151,7 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple(case for case in listed if case["subject"] in levels["subject"])
 
 
-def threshold_cases(levels: Levels) -> Iterator[Factors]:
+def threshold_cases(levels: study.Levels) -> Iterator[Factors]:
     """List each layer with each threshold or freed tensor, at batch sizes around page mapping."""
     settings: list[Factors] = [{"threshold": mib} for mib in levels["threshold"]]
     settings += [{"freed": elements} for elements in levels["freed"]]
@@ -183,7 +172,7 @@ def batches_around_start(image: Layer, threshold: int) -> tuple[int, ...]:
     return tuple(sorted(around | {floor(end) + 1}))
 
 
-def network_cases(levels: Levels) -> Iterator[Factors]:
+def network_cases(levels: study.Levels) -> Iterator[Factors]:
     """List the networks, each with and without a freed tensor.
 
     Predicted from the temporary bytes of calls (3.1 and 4.7 MB for inference and training of the
@@ -198,7 +187,7 @@ def network_cases(levels: Levels) -> Iterator[Factors]:
                 yield {**case, "freed": elements}
 
 
-def subject(factors: Factors) -> Subject:
+def subject(factors: Factors) -> study.Subject:
     """Build a layer, or a network for inference or training, with random images.
 
     The network ``layer`` is the layer of the subject ``layer``.
@@ -213,8 +202,8 @@ def subject(factors: Factors) -> Subject:
         is_small = network == "MNIST CNN"
         module = mnist_cnn() if is_small else build_network(network, change="in_place")
         images = torch.randn(batch, *((1, 28, 28) if is_small else (3, 224, 224)))
-        mode: Mode = "step" if factors.get("mode") == "training" else "forward"
-        return Subject(module.eval(), images, mode=mode)
+        mode: study.Mode = "step" if factors.get("mode") == "training" else "forward"
+        return study.Subject(module.eval(), images, mode=mode)
     image = LAYERS[str(factors.get("layer", "3x3"))]
     _, channels, *extents = image.input_shape
     layer: torch.nn.Module
@@ -224,17 +213,17 @@ def subject(factors: Factors) -> Subject:
         layer = torch.nn.Conv2d(channels, image.output_shape[1], image.kernel)
     images = torch.randn(batch, channels, *extents)
     name = "layer" if "network" in factors else image.name
-    return Subject(layer, images, mode=factors.get("pass", "forward"), name=name)  # type: ignore[arg-type]
+    return study.Subject(layer, images, mode=factors.get("pass", "forward"), name=name)  # type: ignore[arg-type]
 
 
-def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Measure the bytes of a case, except where only page mapping is measured."""
     if factors["subject"] in ("cliff", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a case and count its pages; for ``cliff`` and ResNet-18's ``sweep``, only count pages.
 
     The subject ``top`` also returns the bytes at the top of the heap after each warm-up call.
@@ -316,7 +305,7 @@ def free_top(output: Any) -> int:
     return int(heap_end - start + free_below)
 
 
-def timed_under(factors: Factors) -> Policies:
+def timed_under(factors: Factors) -> study.Policies:
     """Select the memory policies under which a case is timed; calls with gradients are untimed."""
     if factors["subject"] == "cure" and "freed" not in factors:  # compared with a freed tensor
         return ("default", "retained", "jemalloc")
@@ -331,13 +320,13 @@ def is_counted(factors: Factors) -> bool:
 
 
 _FACTORS: Final = (
-    Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
-    Factor("pass", levels=("forward", "forward_backward")),
-    Factor("layer", levels=tuple(LAYERS)),
-    Factor("threshold", levels=THRESHOLDS),
-    Factor("freed", levels=(FREED_FLOATS,), any_count=True),
-    Factor("network", levels=("MNIST CNN", "ResNet-18")),
-    Factor("mode", levels=("inference", "training")),
+    study.Factor("batch", levels=BATCHES, quick=(1, 4, 16, 64), any_count=True),
+    study.Factor("pass", levels=("forward", "forward_backward")),
+    study.Factor("layer", levels=tuple(LAYERS)),
+    study.Factor("threshold", levels=THRESHOLDS),
+    study.Factor("freed", levels=(FREED_FLOATS,), any_count=True),
+    study.Factor("network", levels=("MNIST CNN", "ResNet-18")),
+    study.Factor("mode", levels=("inference", "training")),
 )
 #: Number of processes for each memory policy.
 _PROCESSES: Final = {
@@ -345,17 +334,20 @@ _PROCESSES: Final = {
     "default": 8,
     **dict.fromkeys(("mmap_threshold", "trim_threshold", "thresholds", "jemalloc", "traced"), 6),
 }
-_QUICK: Final = msgspec.structs.replace(QUICK, processes={"retained": 6, "default": 6})
-STUDY: Final = Experiment(
+_QUICK: Final = msgspec.structs.replace(study.QUICK, processes={"retained": 6, "default": 6})
+STUDY: Final = study.Experiment(
     subject=subject,
-    factors=(Factor("subject", levels=("layer",), on_request=_SUBJECTS_ON_REQUEST), *_FACTORS),
+    factors=(
+        study.Factor("subject", levels=("layer",), on_request=_SUBJECTS_ON_REQUEST),
+        *_FACTORS,
+    ),
     cases=cases,
     name="conv_scaling",
     question="How do the time and the memory of one convolution scale with the batch size?",
-    plan=Plan(
+    plan=study.Plan(
         quick_claims=("Returning freed memory slows a call by more than a tenth",),
         margin=0.1,
-        full=msgspec.structs.replace(FULL, processes=_PROCESSES),
+        full=msgspec.structs.replace(study.FULL, processes=_PROCESSES),
         quick=_QUICK,
         timed_under=timed_under,
         is_counted=is_counted,
@@ -363,7 +355,7 @@ STUDY: Final = Experiment(
         times=times,
     ),
 ).with_gpu(
-    factors=(Factor("subject", levels=("layer",)), *_FACTORS),
+    factors=(study.Factor("subject", levels=("layer",)), *_FACTORS),
     # A GPU's counters only replay kernels, so that every case can be counted.
-    plan=Plan(quick=_QUICK, timed_under=timed_under),
+    plan=study.Plan(quick=_QUICK, timed_under=timed_under),
 )

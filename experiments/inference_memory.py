@@ -31,19 +31,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from experiments.harness import study
 from experiments.harness.measure import build_workload, measure_memory, measure_time
 from experiments.harness.memory import measure_cpu
-from experiments.harness.study import (
-    FULL,
-    QUICK,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Policies,
-    Session,
-    Subject,
-)
 from experiments.harness.timing import Workload
 from experiments.machine.limits import is_out_of_memory, limit_memory
 from experiments.networks import catalogue
@@ -110,7 +100,7 @@ def inference(
     }
 
 
-def _peak_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _peak_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
     """Yield every network in both layouts, and on a GPU in every precision."""
     for network, batch in product(levels["network"], levels["batch"]):
         if gpu or int(batch) <= LARGEST_BATCH.get(str(network), 256):
@@ -120,7 +110,7 @@ def _peak_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
                 yield inference(network, batch, precision=precision)
 
 
-def _precision_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _precision_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
     """Yield residual networks in every precision and layout."""
     for network, batch in product(RESNETS, PRECISION_BATCHES if gpu else PRECISION_BATCHES[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
@@ -128,7 +118,7 @@ def _precision_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
                 yield inference(network, batch, layout, precision)
 
 
-def _tiling_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
+def _tiling_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
     """Yield the call of ``TILING`` without tiles, and with every form and size of tiles."""
     if TILING["network"] in levels["network"]:
         yield inference(**TILING)
@@ -136,7 +126,7 @@ def _tiling_cases(levels: Levels, gpu: bool) -> Iterator[Factors]:
             yield inference(**TILING, execution=form, tile=tile)
 
 
-def _limit_cases(levels: Levels, gpu: bool, with_changes: bool = False) -> Iterator[Factors]:
+def _limit_cases(levels: study.Levels, gpu: bool, with_changes: bool = False) -> Iterator[Factors]:
     """Yield searches under limits of the address space, on a CPU only.
 
     The networks are unchanged, or (``with_changes``) have each of their changed allocations.
@@ -151,7 +141,7 @@ def _limit_cases(levels: Levels, gpu: bool, with_changes: bool = False) -> Itera
 
 
 #: Set of cases → function that yields them.
-_SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
+_SWEEPS: Final[dict[str, Callable[[study.Levels, bool], Iterator[Factors]]]] = {
     "peaks": _peak_cases,
     "precision": _precision_cases,
     "tiling": _tiling_cases,
@@ -160,7 +150,7 @@ _SWEEPS: Final[dict[str, Callable[[Levels, bool], Iterator[Factors]]]] = {
 }
 
 
-def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
+def cases(levels: study.Levels, gpu: bool = False) -> tuple[Factors, ...]:
     """List the distinct cases of the sets in ``levels["sweep"]``."""
     distinct: dict[frozenset[tuple[str, Level]], Factors] = {}
     for name in levels["sweep"]:
@@ -169,7 +159,7 @@ def cases(levels: Levels, gpu: bool = False) -> tuple[Factors, ...]:
     return tuple(distinct.values())
 
 
-def subject(factors: Factors) -> Subject:
+def subject(factors: Factors) -> study.Subject:
     """Build a network in evaluation mode and random images; for a limit, one image."""
     import torch
 
@@ -183,7 +173,7 @@ def subject(factors: Factors) -> Subject:
 
         return tile_network(whole, factors["execution"], int(factors["tile"]))  # type: ignore[arg-type]
 
-    return Subject(
+    return study.Subject(
         module,
         torch.randn(shape),
         layout=factors.get("layout", "contiguous"),  # type: ignore[arg-type]
@@ -192,7 +182,7 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Measure the bytes of a call after a warm-up call, or find the largest batch under a limit."""
     if factors["subject"] == "limit":
         return largest_batch(subject(factors), int(factors["memory_limit"]) * 2**20)
@@ -203,13 +193,13 @@ def memory(factors: Factors, session: Session) -> SeriesByQuantity:
     return {name: s for name, s in series.items() if not name.startswith("memory_")}
 
 
-def timed_under(factors: Factors) -> Policies:
+def timed_under(factors: Factors) -> study.Policies:
     """Time calls in tiles, and the same call without tiles, under the main memory policy."""
     is_tiling = factors["subject"] == "inference" and TILING.items() <= factors.items()
     return "main" if is_tiling else "none"
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a case in this process, with the address space limited to the available memory."""
     with limit_memory() if session.device == "cpu" else nullcontext():
         return measure_time(STUDY, factors, session)
@@ -222,7 +212,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
 # mapped separately, and the heap is filled.
 
 
-def largest_batch(subject: Subject, limit: int) -> SeriesByQuantity:
+def largest_batch(subject: study.Subject, limit: int) -> SeriesByQuantity:
     """Find the largest batch that runs under ``limit`` (B), which includes the parameters.
 
     Returns the series ``batch_tried`` and ``batch_ran`` (1 or 0 for each).  Only for Linux with
@@ -294,24 +284,24 @@ def _fill_heap() -> None:
         library.malloc(_MAPPED - 64)  # just below the size that is mapped separately
 
 
-def _factors(batches: tuple[int, ...]) -> tuple[Factor, ...]:
+def _factors(batches: tuple[int, ...]) -> tuple[study.Factor, ...]:
     return (
-        Factor("sweep", levels=tuple(_SWEEPS)),
-        Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
-        Factor("batch", levels=batches, quick=(1, 8, 64), any_count=True),
-        Factor("tile", levels=TILES, quick=(32, 64)),
+        study.Factor("sweep", levels=tuple(_SWEEPS)),
+        study.Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
+        study.Factor("batch", levels=batches, quick=(1, 8, 64), any_count=True),
+        study.Factor("tile", levels=TILES, quick=(32, 64)),
     )
 
 
-STUDY: Final = Experiment(
+STUDY: Final = study.Experiment(
     subject=subject,
     factors=_factors(BATCHES),
     cases=cases,
     name="inference_memory",
     question="Does a batch fit into memory, and what makes it fit?",
-    plan=Plan(
+    plan=study.Plan(
         full=msgspec.structs.replace(
-            FULL,
+            study.FULL,
             warmup_calls=1,
             minimum_samples=2,
             maximum_samples=15,
@@ -319,7 +309,7 @@ STUDY: Final = Experiment(
             processes={"retained": 8},
             budget_s=450.0,
         ),
-        quick=msgspec.structs.replace(QUICK, minimum_samples=3, warmup_calls=1),
+        quick=msgspec.structs.replace(study.QUICK, minimum_samples=3, warmup_calls=1),
         timed_under=timed_under,
         is_counted=False,
         memory=memory,

@@ -40,17 +40,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from experiments import image_loader
-from experiments.harness import measure, timing
-from experiments.harness.study import (
-    FULL,
-    QUICK,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Session,
-    Subject,
-)
+from experiments.harness import measure, study, timing
 from experiments.networks import catalogue
 from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Level, SeriesByQuantity
@@ -80,7 +70,7 @@ LOADED: Final = (
 )  # fmt: skip
 
 
-def cases(levels: Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
+def cases(levels: study.Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
     """List the cases of all subjects in ``levels``.
 
     ``swept`` are the networks that are trained at all batches; if ``levels`` contains none of
@@ -118,15 +108,15 @@ def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
     return min(levels, key=lambda level: (abs(level - wanted), level))
 
 
-def subject(factors: Factors) -> Subject:
+def subject(factors: Factors) -> study.Subject:
     """Build a training step on random images; the network ``none`` does nothing."""
     import torch
 
     size, network = int(factors["image"]), str(factors["network"])
     images = torch.randn(int(factors["batch"]), 3, size, size)
     if network == "none":
-        return Subject(torch.nn.Flatten(), images, mode=lambda: None)
-    return Subject(
+        return study.Subject(torch.nn.Flatten(), images, mode=lambda: None)
+    return study.Subject(
         catalogue.build_network(network, change="in_place"),
         images,
         mode="step",
@@ -135,7 +125,7 @@ def subject(factors: Factors) -> Subject:
     )
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time steps of training in this process: whole, layer by layer, or on loaded images."""
     if factors["subject"] == "training":
         return measure.measure_time(STUDY, factors, session)
@@ -144,7 +134,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     return time_layers(factors, session)
 
 
-def time_loading(factors: Factors, session: Session) -> SeriesByQuantity:
+def time_loading(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time successive steps and their wait for images, as PyTorch's ImageNet example does.
 
     A step lasts from the end of the previous step to its own end, and copies a loaded batch.
@@ -177,7 +167,7 @@ def time_loading(factors: Factors, session: Session) -> SeriesByQuantity:
     }
 
 
-def time_layers(factors: Factors, session: Session) -> SeriesByQuantity:
+def time_layers(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time the layers of successive steps, forward and backward, by the host's clock.
 
     Raises ``MeasurementError`` if a layer does not run once per step in both directions.
@@ -236,39 +226,43 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
     return {"forward": forward, "backward": backward}
 
 
-def memory(factors: Factors, session: Session) -> SeriesByQuantity:
+def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Return no series: this function replaces the measurement of memory on a CPU."""
     return {}
 
 
 # A step takes up to seconds; few steps per process allow more processes.
 _FULL: Final = msgspec.structs.replace(
-    FULL,
+    study.FULL,
     warmup_calls=1,
     minimum_samples=2,
     maximum_samples=10,
     processes={"retained": 8},
     budget_s=600.0,
 )
-_FULL_ON_GPU: Final = msgspec.structs.replace(FULL, maximum_samples=50, processes={"retained": 8})
-_PLAN: Final = Plan(
+_FULL_ON_GPU: Final = msgspec.structs.replace(
+    study.FULL, maximum_samples=50, processes={"retained": 8}
+)
+_PLAN: Final = study.Plan(
     full=_FULL,
-    quick=msgspec.structs.replace(QUICK, minimum_samples=3, maximum_samples=10),
+    quick=msgspec.structs.replace(study.QUICK, minimum_samples=3, maximum_samples=10),
     is_counted=False,
     memory=memory,
     times=times,
     # Every optimizer imports torch's compiler.
     imports=("torch", "torch._dynamo"),
 )
-STUDY: Final = Experiment(
+STUDY: Final = study.Experiment(
     subject=subject,
     factors=(
-        Factor("subject", levels=("profile", "training", "loading"), quick=("profile", "training")),
-        Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
-        Factor("image", levels=(64, 224), quick=(64,), any_count=True),
-        Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),
-        Factor("precision", levels=("float32", "bfloat16")),
-        Factor("layout", levels=("contiguous", "channels_last")),
+        study.Factor(
+            "subject", levels=("profile", "training", "loading"), quick=("profile", "training")
+        ),
+        study.Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
+        study.Factor("image", levels=(64, 224), quick=(64,), any_count=True),
+        study.Factor("batch", levels=BATCHES, quick=(2, 8), any_count=True),
+        study.Factor("precision", levels=("float32", "bfloat16")),
+        study.Factor("layout", levels=("contiguous", "channels_last")),
     ),
     cases=partial(cases, swept=(SWEPT_NETWORK,), reference=REFERENCE_BATCH["cpu"]),
     name="training_roofline",
@@ -276,12 +270,12 @@ STUDY: Final = Experiment(
     plan=_PLAN,
 ).with_gpu(
     factors=(
-        Factor("subject", levels=("training",)),
-        Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
-        Factor("image", levels=(224,), any_count=True),
-        Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
-        Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
-        Factor("layout", levels=("contiguous",)),
+        study.Factor("subject", levels=("training",)),
+        study.Factor("network", levels=NETWORKS, quick=("ResNet-18", "MobileNetV2")),
+        study.Factor("image", levels=(224,), any_count=True),
+        study.Factor("batch", levels=(8, 32, 64, 128, 256), quick=(8, 32), any_count=True),
+        study.Factor("precision", levels=("float32", "tfloat32", "bfloat16")),
+        study.Factor("layout", levels=("contiguous",)),
     ),
     cases=partial(cases, swept=NETWORKS, reference=REFERENCE_BATCH["cuda"]),
     plan=replace(_PLAN, full=_FULL_ON_GPU, memory=None),  # the harness measures memory

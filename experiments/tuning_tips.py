@@ -18,17 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from experiments.harness.study import (
-    FULL,
-    SEED,
-    Experiment,
-    Factor,
-    Levels,
-    Plan,
-    Session,
-    UnavailableError,
-    all_combinations,
-)
+from experiments.harness import study
 from report.core.records.layers import Layer
 from report.core.records.record import FEWEST_PROCESSES, Factors, SeriesByQuantity
 
@@ -101,13 +91,13 @@ def _build_for_inference(name: str) -> nn.Module:
     import torch
     from torch import nn
 
-    torch.manual_seed(SEED)
+    torch.manual_seed(study.SEED)
     module = build_network(name)
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
             layer.momentum = 1.0  # statistics come from the last batch only
     with torch.no_grad():
-        module(draw_images(name, _STATISTICS_IMAGES, SEED))
+        module(draw_images(name, _STATISTICS_IMAGES, study.SEED))
     return module.eval()
 
 
@@ -244,14 +234,14 @@ def _call_with_loader(plain: Call, workers: int) -> Call:
     return call
 
 
-def cases(levels: Levels) -> tuple[Factors, ...]:
+def cases(levels: study.Levels) -> tuple[Factors, ...]:
     """Return the combinations that are measured.
 
     A network without batch norms has no case of fusing them.  A network is compiled at one batch
     size only, since compiling takes long.  Only ``KEPT_TIPS`` are measured with memory kept.
     """
     selected = []
-    for case in all_combinations(levels):
+    for case in study.all_combinations(levels):
         has_no_norms = case["tip"] == "fused" and case["network"] == "MNIST CNN"
         is_second_batch = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
         needs_returned = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
@@ -260,24 +250,26 @@ def cases(levels: Levels) -> tuple[Factors, ...]:
     return tuple(selected)
 
 
-def fill_cache(factors: Factors, session: Session) -> SeriesByQuantity:
+def fill_cache(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Compile before any timing, so that later processes read compiled code from the disk."""
     if factors["tip"] == "compiled":
         if shutil.which("g++") is None:
-            raise UnavailableError("torch.compile needs a C++ compiler, but g++ is not installed")
+            raise study.UnavailableError(
+                "torch.compile needs a C++ compiler, but g++ is not installed"
+            )
         name = str(factors["network"])
         call = call_of("compiled", _build_for_inference(name), applied=True)
-        call(draw_images(name, int(factors["batch"]), SEED))
+        call(draw_images(name, int(factors["batch"]), study.SEED))
     return {}
 
 
-def times(factors: Factors, session: Session) -> SeriesByQuantity:
+def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a network with and without the tip, in two separate processes."""
     from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
     if tip in ("threads", "workers") and session.threads < 2:
-        raise UnavailableError("this tip needs two processors")
+        raise study.UnavailableError("this tip needs two processors")
 
     def load(function: str) -> Callable[..., Any]:
         """Return the function that draws images, or the network ``with`` or ``without`` the tip."""
@@ -288,7 +280,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
         if factors["memory"] == "kept":
             _keep_freed_memory()
         call = call_of(tip, _build_for_inference(name), applied=function == "with")
-        call(draw_images(name, batch, SEED))  # compiles, or starts workers
+        call(draw_images(name, batch, study.SEED))  # compiles, or starts workers
         return call
 
     compared, baseline = ("without", "with") if tip == "exchanged" else ("with", "without")
@@ -312,7 +304,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 _FULL: Final = msgspec.structs.replace(
-    FULL,
+    study.FULL,
     warmup_calls=1,
     minimum_samples=3,
     maximum_samples=20,
@@ -325,18 +317,18 @@ _FULL: Final = msgspec.structs.replace(
 _QUICK: Final = msgspec.structs.replace(
     _FULL, plan="quick", case_budget_s=0.1, processes={"default": FEWEST_PROCESSES}, budget_s=120.0
 )
-STUDY = Experiment(
+STUDY = study.Experiment(
     subject=None,
     factors=(
-        Factor("tip", levels=TIPS),
-        Factor("network", levels=tuple(IMAGES), quick=("MNIST CNN",)),
-        Factor("batch", levels=(4, 32), quick=(4,)),
-        Factor("memory", levels=("returned", "kept")),
+        study.Factor("tip", levels=TIPS),
+        study.Factor("network", levels=tuple(IMAGES), quick=("MNIST CNN",)),
+        study.Factor("batch", levels=(4, 32), quick=(4,)),
+        study.Factor("memory", levels=("returned", "kept")),
     ),
     cases=cases,
     name="tuning_tips",
     question="Which CPU tuning tips of PyTorch survive?",
-    plan=Plan(
+    plan=study.Plan(
         full=_FULL,
         quick=_QUICK,
         is_counted=False,

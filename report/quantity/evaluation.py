@@ -88,22 +88,17 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
     if quantity.missing:
         return quantity.missing
     if all(isinstance(leaf, Exact) for leaf in quantity.leaves):
-        return _exact_number(quantity)
+        try:
+            exact_value = value(quantity, _median)
+        except ArithmeticError as error:
+            return Missing(str(error))
+        return int(exact_value) if exact_value == int(exact_value) else float(exact_value)
     result = estimate(quantity, confidence)
     if isinstance(result, Missing):
         return result
     if result.low == result.high == round(result.value):
         return int(result.value)
     return result
-
-
-def _exact_number(quantity: Quantity) -> Number | Missing:
-    """Return the value of a quantity whose leaves are all ``Exact``."""
-    try:
-        exact_value = value(quantity, _median)
-    except ArithmeticError as error:
-        return Missing(str(error))
-    return int(exact_value) if exact_value == int(exact_value) else float(exact_value)
 
 
 def point(quantity: Quantity) -> float | Missing:
