@@ -11,13 +11,13 @@ An empty paper must not replace a full paper.  So a bad record is an error if ``
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from traceback import extract_tb
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError
 from report.core.missing import Missing
@@ -57,8 +57,6 @@ _REPORT: Final = _ROOT / "report"
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 #: The remedy for a study that fails only with some records.
 _FIX_DATA: Final = "the study can be computed from others, so restore this one, or measure again"
-#: Record file → name of an attachment that the paper needs → content.
-_Attachments: TypeAlias = dict[str, dict[str, bytes | Missing]]
 _Item = TypeVar("_Item", bound=store.StoredRecord[Any])
 
 
@@ -244,7 +242,8 @@ def choose_records(
         usable = _without_bad(study_data.measured, study, bad, edition, requested)
         imported = _without_bad(study_data.published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
         choices = choices_of(usable, given_edition, requested)
-        attachments, unreadable = _read_attachments(study, choices, imported, data)
+        owners = (*(choice.primary for choice in choices), *imported)
+        attachments, unreadable, missing = _read_attachments(study, owners, data)
         if not unreadable:
             break
         bad |= unreadable
@@ -257,14 +256,20 @@ def choose_records(
                 f" it with git, run the experiment again, or name it in data/{EDITIONS} to use it."
             )
     left_out = {file: f"left out: {reason}" for file, reason in bad.items()}
-    inputs = _with_records(study_data.inputs, choices, imported, attachments, edition)
+    choice_by_role = _choice_by_role(choices, edition)
+    inputs = replace(
+        study_data.inputs,
+        records=tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices),
+        attachments=attachments,
+        imported=imported,
+        roles={role: choice.primary.file for role, choice in choice_by_role.items()},
+    )
     origin = _origin(inputs, choices, edition)
     origin["altered"] = [(file, store.EDITED) for file in altered]
     without_edition = given_edition is None and data != PROJECT_DATA
     if editions is None and (requested or without_edition):  # the authors did not choose them
         origin["byline"] = "Built with records that are not those of the paper's edition"
-    notices = [*left_out.values(), *altered.values(), *_missing_attachments(attachments)]
-    notices += store.stray_files(study, data)
+    notices = [*left_out.values(), *altered.values(), *missing, *store.stray_files(study, data)]
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
     return Chosen(inputs, origin, tuple(notices), tuple(records), usable, study_data)
@@ -298,40 +303,37 @@ def _without_bad(
 
 
 def _read_attachments(
-    study: str, choices: Choices, imported: Sequence[store.StoredImport], data: Path
-) -> tuple[_Attachments, dict[str, str]]:
-    """Read the attachments of primary and imported records; also map unreadable ones to reasons."""
-    owners: list[store.StoredRecord[Any]] = []
-    for choice in choices:
-        owners += choice.primary.shards
-    attachments: _Attachments = {}
-    unreadable: dict[str, str] = {}
-    for item in (*owners, *imported):
-        try:
-            attachments[item.file] = store.read_attachments(item, attachments_of(study), data)
-        except RecordError as error:
-            unreadable[item.file] = str(error)
-    return attachments, unreadable
+    study: str, owners: Iterable[store.StoredRecord[Any]], data: Path
+) -> tuple[dict[str, dict[str, bytes | Missing]], dict[str, str], list[str]]:
+    """Read the attachments that a study needs of records.
 
-
-def _with_records(
-    inputs: Inputs,
-    choices: Choices,
-    imported: tuple[store.StoredImport, ...],
-    attachments: _Attachments,
-    edition: Edition,
-) -> Inputs:
-    """Add the chosen records and their attachments to the inputs of a study."""
-    records = tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices)
-    choice_by_role = _choice_by_role(choices, edition)
-    joined = {stored.file: _joined_attachments(stored.files, attachments) for stored in records}
-    return replace(
-        inputs,
-        records=records,
-        attachments=joined | {item.file: attachments[item.file] for item in imported},
-        imported=imported,
-        roles={role: choice.primary.file for role, choice in choice_by_role.items()},
-    )
+    Logs of counters, which every shard of a run may have, are joined; if one is missing, so is the
+    joined log.  Any other attachment belongs to one case, and so to one shard.  Returns record file
+    → name → content, file with an unreadable attachment → reason, and notices of missing ones.
+    """
+    attachments: dict[str, dict[str, bytes | Missing]] = {}
+    unreadable, notices = dict[str, str](), list[str]()
+    for owner in owners:
+        joined = attachments.setdefault(owner.file, {})
+        for shard in owner.shards:
+            try:
+                contents = store.read_attachments(shard, attachments_of(study), data)
+            except RecordError as error:
+                unreadable[shard.file] = str(error)
+                continue
+            for name, content in contents.items():
+                first = joined.setdefault(name, content)
+                if isinstance(content, Missing):
+                    joined[name] = content
+                elif not isinstance(first, Missing):
+                    joined[name] = join_logs(first, content, f"{shard.file}/{name}")
+            if missing := [name for name, item in contents.items() if isinstance(item, Missing)]:
+                notices.append(
+                    f"data/{shard.file}: not beside the record: {', '.join(missing)}, so the paper "
+                    "lacks values from there; put the folder of the record's name beside it, or "
+                    "restore it with git."
+                )
+    return attachments, unreadable, notices
 
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
@@ -349,37 +351,6 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
         "asked": requested,
         "imported": attributions(inputs.imported),
     }
-
-
-def _joined_attachments(
-    files: Sequence[str], attachments: _Attachments
-) -> dict[str, bytes | Missing]:
-    """Join the attachments of a run's shards (``files``).
-
-    Logs of counters, which every shard may have, are joined; if one is missing, so is the joined
-    log.  Any other attachment belongs to one case, and so to one shard.
-    """
-    joined: dict[str, bytes | Missing] = {}
-    for file in files:
-        for name, content in attachments[file].items():
-            first = joined.setdefault(name, content)
-            if isinstance(content, Missing):
-                joined[name] = content
-            elif not isinstance(first, Missing):
-                joined[name] = join_logs(first, content, f"{file}/{name}")
-    return joined
-
-
-def _missing_attachments(attachments: _Attachments) -> Iterator[str]:
-    """Describe the missing attachments of each record."""
-    for file, contents in attachments.items():
-        missing = [name for name, content in contents.items() if isinstance(content, Missing)]
-        if missing:
-            yield (
-                f"data/{file}: not beside the record: {', '.join(missing)}, so the paper lacks "
-                "values from there; put the folder of the record's name beside it, or restore it "
-                "with git."
-            )
 
 
 def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
