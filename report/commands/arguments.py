@@ -143,8 +143,12 @@ def request_of(options: Namespace) -> BuildRequest:
     if options.replicate is None:
         use = named_records("--use", options.use, studies, data)
     else:
-        use = _records_of_reports(options.replicate, studies, data)
-        studies = tuple(use)  # the names of the reports
+        if options.replicate or data == ROOT / "data":
+            use = named_records("--replicate", options.replicate or [LATEST], studies, data)
+        else:
+            use = dict.fromkeys(studies, ())  # the report takes one record of each machine
+        use = {f"{study}{REPORT_SUFFIX}": files for study, files in use.items()}
+        studies = tuple(use)
     outputs = tuple(output for output in OUTPUTS if getattr(options, output)) or ("html", "pdf")
     engine, jobs, style = options.engine, options.jobs, options.style
     return BuildRequest(studies, outputs, out, engine, jobs, data, use=use, style=style)
@@ -174,20 +178,6 @@ def _requested_studies(named: tuple[str, ...], data: Path) -> tuple[str, ...]:
             "which holds a folder for each study."
         )
     return studies
-
-
-def _records_of_reports(
-    texts: Sequence[str], studies: Sequence[str], data: Path
-) -> dict[str, tuple[str, ...]]:
-    """Map the name of each study's report to the records that ``texts`` of ``--replicate`` name.
-
-    Without ``texts`` it is the study's newest record in the project's own data.  In other data it
-    is an empty tuple, for which the report takes one record of each machine.
-    """
-    if not texts and data != ROOT / "data":
-        return {f"{study}{REPORT_SUFFIX}": () for study in studies}
-    records = named_records("--replicate", texts or [LATEST], studies, data)
-    return {f"{study}{REPORT_SUFFIX}": files for study, files in records.items()}
 
 
 def named_records(
