@@ -133,16 +133,13 @@ def _instability_of_case(case: Case) -> str | None:
     return None
 
 
-#: Columns of a case's results in tables.
-_RESULTS: Final = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
-
-
 def case_results(case: Case) -> dict[str, str]:
     """Format the results of a case, under the memory policy ``retained`` if measured, by column.
 
     Median and interval are over processes; with a single process, the median is over calls.
     """
-    results = dict.fromkeys(_RESULTS, "–")
+    columns = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
+    results = dict.fromkeys(columns, "–")
     results["outcome"] = outcome_text(case)
     policy: Policy = "retained" if "retained" in gates.policies(case) else "default"
     times = case.samples("time", policy)
@@ -182,7 +179,7 @@ _MOST_CASES: Final = 250
 
 
 def review(record: Record) -> Iterator[str]:
-    """Yield Markdown that describes a record: machine, plan and code, and a table of its cases."""
+    """Yield Markdown that describes a record: its machine, plan and code, and a block of cases."""
     machine, code, protocol = record.environment, record.code, record.protocol
     processes = ", ".join(f"{number} {policy}" for policy, number in protocol.processes.items())
     commit = "not under git" if code.commit is None else code.commit[:12]
@@ -190,28 +187,21 @@ def review(record: Record) -> Iterator[str]:
     shard = f", shard {record.shard.number} of {record.shard.of}" if record.shard else ""
     plan = f"{protocol.plan}{shard}, {len(record.cases)} cases"
     software = f"{machine.operating_system}; torch {machine.torch.version}"
-    facts = (
-        ("Study", code_text(f"{record.study}, {record.started} to {record.finished}")),
-        ("Machine", code_text(f"{machine.label}; {software}")),
-        ("Plan", code_text(f"{plan}; processes: {processes or 'one'}")),
-        ("Code", code_text(f"{commit}{changes}")),
-    )
-    yield from map(_markdown_row, (("", ""), ("---", "---"), *facts))
-    yield ""
-    titles = ("case", *_RESULTS)
-    yield from map(_markdown_row, (titles, ("---",) * len(titles)))
-    for case in record.cases[:_MOST_CASES]:
-        *results, outcome = case_results(case).values()
-        yield _markdown_row((code_text(factors_text(case.factors)), *results, code_text(outcome)))
+    facts = {
+        "Study": f"{record.study}, {record.started} to {record.finished}",
+        "Machine": f"{machine.label}; {software}",
+        "Plan": f"{plan}; processes: {processes or 'one'}",
+        "Code": f"{commit}{changes}",
+    }
+    for name, text in facts.items():
+        yield f"- {name}: {code_text(text)}"
+    table = case_table(record.cases[:_MOST_CASES]).replace("`", "'")  # the block ends below
+    yield f"\n```\n{table}\n```"
     if len(record.cases) > _MOST_CASES:
         yield f"\nand {len(record.cases) - _MOST_CASES} more cases"
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def code_text(text: str) -> str:
     """Format text as code in Markdown, so that a forge renders no markup, link or mention in it."""
     line = " ".join(text.split())
-    return "`" + line.replace("`", "'").replace("|", r"\|") + "`"
+    return "`" + line.replace("`", "'") + "`"

@@ -26,16 +26,16 @@ LARGEST_KEPT: Final = 150_000
 #: Largest record (B) that can be committed.
 LARGEST_RECORD: Final = 600_000
 
-#: Format → function that detects the format by a file's content, and function that reads a file.
+#: Format → pattern that a file's content begins with, and function that reads a file.
 #: Readers never guess: they raise ``RecordError``, for example for numbers without a unit.
-FORMATS: Final[
-    dict[str, tuple[Callable[[ImportSource], bool], Callable[[ImportSource], Imported]]]
-] = {
-    "kineto_trace": (profiles.is_trace, profiles.read_kineto),
-    "memory_timeline": (profiles.is_timeline, profiles.read_memory),
-    "timm_csv": (tables.is_timm, tables.read_timm),
-    "tidy_csv": (tables.is_tidy, tables.read_tidy),
-    "ncu_csv": (profiles.is_ncu, profiles.read_ncu),
+FORMATS: Final[dict[str, tuple[str, Callable[[ImportSource], Imported]]]] = {
+    "kineto_trace": (r'\s*\{[\s\S]*"traceEvents"', profiles.read_kineto),
+    "memory_timeline": (r"\s*\[\s*\[(\s*-?\d+\s*,){3}\s*\d+\s*\]", profiles.read_memory),
+    # The first line has columns of networks and of step times; a column with a unit in brackets.
+    "timm_csv": (r"(?=.*\bmodel\b).*\b(infer|train)_step_time\b", tables.read_timm),
+    "tidy_csv": (r"(.*,)?[^\w\n]*\w+ \[[^],\n]+\]", tables.read_tidy),
+    # A header of kernels, or a message of ncu, since a log may lack a table.
+    "ncu_csv": (r'[\s\S]*("Kernel Name"|(^|\n)==(PROF|WARNING|ERROR)== )', profiles.read_ncu),
 }
 #: Exceptions that readers raise for damage that they do not check.
 _READER_ERRORS: Final = (
@@ -62,8 +62,8 @@ def import_files(options: argparse.Namespace) -> int:
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:
     """Detect a file's format and read it; raises ``RecordError`` if it is unknown or damaged."""
-    for name, (detects, read) in FORMATS.items():
-        if not detects(source):
+    for name, (pattern, read) in FORMATS.items():
+        if not re.match(pattern.encode(), source.content):
             continue
         try:
             return name, read(source)

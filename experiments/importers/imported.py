@@ -42,12 +42,6 @@ class ImportSource:
         except UnicodeDecodeError as error:
             raise self.error(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
-    @property
-    def columns(self) -> list[str]:
-        """Column names of a table: the comma-separated cells of the first line."""
-        first = self.content.partition(b"\n")[0].decode("utf-8", "replace")
-        return [cell.strip('" ') for cell in first.strip().removeprefix("\ufeff").split(",")]
-
     def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
         """Return the header of a table and its non-empty rows with their line numbers.
 

@@ -22,10 +22,6 @@ from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
 from report.instruments.profiler import CATEGORIES, highest_bytes, read_trace
 
-#: Beginning of a memory timeline.
-_TIMELINE: Final = re.compile(rb"\s*\[\s*\[\s*-?\d+\s*,\s*\d+\s*,\s*-?\d+\s*,\s*\d+\s*\]")
-#: Header of ncu's table, or a message of ncu, since a log may lack a table.
-_BEGIN: Final = re.compile(rb'"Kernel Name"|^==(?:PROF|WARNING|ERROR)== ', re.MULTILINE)
 #: Conditions that every profile needs.
 _REQUIRED: Final = ("network", "batch", "precision", "direction")
 
@@ -43,11 +39,6 @@ def _conditions(source: ImportSource) -> dict[str, Level]:
             raise source.error(f"{option}: expected a whole number of 1 or more; fix it")
         conditions[name] = number
     return conditions
-
-
-def is_trace(source: ImportSource) -> bool:
-    """Return whether the content is JSON with a list of trace events."""
-    return source.content.lstrip().startswith(b"{") and b'"traceEvents"' in source.content
 
 
 def read_kineto(source: ImportSource) -> Imported:
@@ -91,11 +82,6 @@ def read_kineto(source: ImportSource) -> Imported:
     )
 
 
-def is_timeline(source: ImportSource) -> bool:
-    """Return whether the content begins with a list of four whole numbers."""
-    return _TIMELINE.match(source.content) is not None
-
-
 def read_memory(source: ImportSource) -> Imported:
     """Read the peak bytes of each category; raises ``RecordError`` for a damaged timeline."""
     cases = []
@@ -111,11 +97,6 @@ def read_memory(source: ImportSource) -> Imported:
         conditions=_conditions(source),
         missing={"repetitions": "steps follow each other in one process"},
     )
-
-
-def is_ncu(source: ImportSource) -> bool:
-    """Return whether the content has a table of kernels or a message of ncu."""
-    return _BEGIN.search(source.content) is not None
 
 
 def read_ncu(source: ImportSource) -> Imported:

@@ -86,11 +86,6 @@ _OTHER_UNITS: Final[dict[str, dict[str, str]]] = {
 _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu": "cuda"}
 
 
-def is_tidy(source: ImportSource) -> bool:
-    """Return whether a column of the first line names a unit in brackets."""
-    return any(_HEADING.fullmatch(column) for column in source.columns)
-
-
 def read_tidy(source: ImportSource) -> Imported:
     """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu)."""
     header, rows = source.table()
@@ -188,24 +183,14 @@ _MISSING: Final = {
 }
 
 
-def is_timm(source: ImportSource) -> bool:
-    """Return whether the table has columns of networks and of step times."""
-    return bool(_kinds(source))
-
-
-def _kinds(source: ImportSource) -> list[str]:
-    """List the kinds of runs, ``infer`` and ``train``, whose columns the table has."""
-    columns = set(source.columns)
-    return [kind for kind in _DIRECTIONS if columns >= {"model", f"{kind}_step_time"}]
-
-
 def read_timm(source: ImportSource) -> Imported:
     """Read timm's table; conditions that its file's name does not state are the user's."""
-    kind, *other_kinds = _kinds(source)
+    header, _ = source.table()
+    kind, *other_kinds = (name for name in _DIRECTIONS if f"{name}_step_time" in header)
     if other_kinds:
         raise source.error("found inference and training in one table; split it")
     conditions, machine = _conditions(source, kind)
-    names = {name: name.removeprefix(f"{kind}_") for name in source.table()[0]}
+    names = {name: name.removeprefix(f"{kind}_") for name in header}
     for name, plain in names.items():
         if plain not in _COLUMNS:
             raise source.error(f"column {name}: its unit is not known; remove the column")
