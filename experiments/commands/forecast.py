@@ -141,7 +141,7 @@ def _use_free_processors(request: Request, note: Callable[[str], None]) -> Reque
 
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> bool:
-    """Print what other programs disturb now; return whether they do."""
+    """Print how other programs disturb the machine now; return whether they do."""
     noise = None if quiet.unavailable() else quiet.watch(threads, _OBSERVATION_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
@@ -213,7 +213,7 @@ def _time_kinds(
     for factors in sorted(cases, key=_size):
         smallest.setdefault(_kind(factors), factors)
         largest[_kind(factors)] = factors
-    tried = [*smallest.values()]
+    tried = [*smallest.values()]  # first, so that each kind has a time
     tried += [case for kind, case in largest.items() if case is not smallest[kind]]
     reading, writing = os.pipe()
 
@@ -257,7 +257,7 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
     build_s = time.monotonic() - start
     workload.once()  # a warm-up
     calls: list[float] = []
-    while len(calls) < 5 and sum(calls) < 0.5:  # s
+    while len(calls) < 5 and sum(calls) < 0.5:  # at most five calls, begun within 0.5 s
         calls.append(cpu_clock(workload).wall)
     call_s = fmean(calls)
     memory_s = MEASUREMENTS * (build_s + 2 * call_s)  # each builds the case and profiles a call
