@@ -112,12 +112,10 @@ def instability(cases: Sequence[Case], listed: int = 5) -> str | None:
             unstable.append(f"{factors_text(case.factors)} ({reason})")
     if not unstable:
         return None
+    first = "; ".join(unstable[:listed])
     more = f" and {len(unstable) - listed} more" if len(unstable) > listed else ""
-    return (
-        f"{len(unstable)} of {len(cases)} results may be unstable: "
-        f"{'; '.join(unstable[:listed])}{more}; "
-        "end other programs and run again with --wait-quiet 10."
-    )
+    remedy = "end other programs and run again with --wait-quiet 10"
+    return f"{len(unstable)} of {len(cases)} results may be unstable: {first}{more}; {remedy}."
 
 
 def _instability_of_case(case: Case) -> str | None:

@@ -52,7 +52,7 @@ class _Entry(msgspec.Struct, frozen=True):
 def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> CaptureAt:
     """Return ``capture_at`` with a disk cache; ``request`` has all options of a capture."""
 
-    def theory_at(batch: int | None = None, probe: int | None = None) -> Theory:
+    def theory_at(batch: int | None, probe: int | None) -> Theory:
         path = _folder() / _key({**request, "batches": [batch, probe]})
         theory = _read(path)
         if theory is not None:

@@ -27,7 +27,7 @@ from experiments.theory.networks import (
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, parse_options
-from report.theory.network import Theory, fits
+from report.theory.network import Fits, Theory, fits
 
 #: Options that are fields of ``CapturePolicy``.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
@@ -77,9 +77,13 @@ def theory(options: argparse.Namespace) -> int:
         raise UsageError(f"Name a network: {FORMS}.")
     limit = named_limit(options.fits) if options.fits else None
     device = "cuda" if limit and limit.gpu else options.device
+    roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
     with users_code(options.network):
         theory_at = _theory_by_name(options, device)
-        result = fits(theory_at, limit.bytes) if limit else theory_at(None, None)
+        if limit:
+            result: Theory | Fits = fits(theory_at, limit.bytes)
+        else:
+            result = replace(theory_at(None, None), roof=roof)
     limit_name = limit.name if limit else ""
     print(printed.as_text(result, limit_name, json=options.json))
     if options.figures is not None:
@@ -92,7 +96,6 @@ def theory(options: argparse.Namespace) -> int:
 def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
     """Capture the named network; import it only if the capture is not cached on disk."""
     allocator = allocator_options(device, options.allocator)
-    roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
     policy_options = {name: getattr(options, name) for name in _POLICY_OPTIONS}
     policy = CapturePolicy(**policy_options)
     find_once = cache(find_network)
@@ -113,12 +116,7 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
     for name in ("network", "input", "batch", "image", "dtype", "channels_last", "train"):
         request[name] = getattr(options, name)
     request["gpu"] = device == "cuda" and import_torch().cuda.is_available()
-    cached_capture_at = with_disk_cache(capture_at, request)
-
-    def theory_at(batch: int | None, probe: int | None) -> Theory:
-        return replace(cached_capture_at(batch, probe), roof=roof)
-
-    return theory_at
+    return with_disk_cache(capture_at, request)
 
 
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
