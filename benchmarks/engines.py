@@ -15,7 +15,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from benchmarks.project import CORES, ROOT, Sample, run_python
+from benchmarks.project import ROOT, Sample, run_python
+from experiments.machine.runtime import cores_available
 
 #: Kinds of task, longest first, so that all cores finish at about the same time.
 ORDER: Final = ("latexmk", "pandoc", "typst", "figure")
@@ -68,7 +69,7 @@ def _latexmk(sources: Path) -> None:
 
 def time_tasks(tasks: Sequence[EngineTask], engine: str) -> Sample:
     """Time the tasks of ``engine``, from started workers (one per core) to the last task's end."""
-    unused, workers = "latexmk" if engine == "Typst" else "typst", CORES or 1
+    unused, workers = "latexmk" if engine == "Typst" else "typst", cores_available()
     selected = [task for task in tasks if task[0] != unused]
     selected.sort(key=lambda task: ORDER.index(task[0]))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:

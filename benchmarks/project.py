@@ -13,8 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from experiments.machine.processor import cpu
+from experiments.machine.text import program_output
+
 ROOT: Final = Path(__file__).resolve().parent.parent
-CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 #: Study whose record is changed.
 EDITED_STUDY: Final = "conv_scaling"
 #: Paper in which a word is changed.
@@ -40,16 +42,12 @@ class Sample(NamedTuple):
 
 def environment() -> str:
     """Describe the machine, the version of the code, the date and the load, for README.md."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text("utf-8").split("\n") if info.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    model = models[0] if models else platform.processor() or "unknown processor"
-    command = ["git", "describe", "--always", "--dirty"]
-    version = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    processor = cpu()
+    version = program_output("git", "describe", "--always", "--dirty", folder=ROOT)
     return (
-        f"{model}, {CORES} cores, "
+        f"{processor.model}, {processor.cores_available} cores, "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}; commit "
-        f"{version.strip() or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
+        f"{version or 'unknown'}; {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}, load average "
         f"{os.getloadavg()[0]:.2f}"
     )
 

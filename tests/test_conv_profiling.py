@@ -24,7 +24,7 @@ from report.studies.conv_profiling.subject import (
     small_shape,
 )
 from report.studies.conv_profiling.theory import RULES, in_blocks
-from report.theory.terms import COUNTED_WIDTH, LIBRARY, executed_terms, tile_padding
+from report.theory.terms import LIBRARY, executed_terms, tile_padding
 from report.theory.work import macs
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
@@ -120,7 +120,7 @@ def experiment_shape(shape: Dimensions) -> tuple[str, int, int]:
 def predicted_multiply_adds(shape: Dimensions, batch: int) -> int:
     """Return the theory's multiply-adds plus those that the library adds."""
     layer = shape.layer(batch)
-    terms = executed_terms(layer, 1, BUILD, COUNTED_WIDTH)
+    terms = executed_terms(layer, BUILD)
     return macs(layer) + sum(term.amount for term in terms)
 
 

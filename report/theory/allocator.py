@@ -264,14 +264,10 @@ def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
     if not fitting:
         return None
     _, block_size, number, position = min(fitting)
-    return (number, position) if _may_serve(block_size, size, state.options.max_split) else None
-
-
-def _may_serve(block_size: int, size: int, max_split: int | None) -> bool:
-    """Return whether the option ``max_split`` lets a free block serve ``size`` bytes."""
-    if max_split is None:
-        return True
-    return block_size < (max_split if size < max_split else size + OVERSIZE)
+    max_split = state.options.max_split
+    if max_split is not None and block_size >= (max_split if size < max_split else size + OVERSIZE):
+        return None
+    return number, position
 
 
 def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:

@@ -115,11 +115,11 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
     return Term("Channels padded to the vector width", count, formula, evidence)
 
 
-def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> tuple[Term, ...]:
+def executed_terms(layer: Convolution, build: str) -> tuple[Term, ...]:
     """Return terms of work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
 
     The same terms are returned for every layer, with amounts of 0 if they do not apply.  Vectors
-    have ``width`` elements; ``build`` is the text of ``torch.__config__``.
+    have ``COUNTED_WIDTH`` elements; ``build`` is the text of ``torch.__config__``.
 
     PyTorch passes most float32 convolutions to oneDNN (``theory.convolution_workspaces`` decides).
     For small convolutions PyTorch unfolds the input into columns, one per output position, and
@@ -134,14 +134,14 @@ def executed_terms(layer: Convolution, threads: int, build: str, width: int) -> 
     with AVX2.  lackey confirmed the rule for 463 shapes.  The residual of a layer shows whether the
     rule holds for this layer.
     """
-    by_onednn = not computed_by_pytorch(layer, Conditions(threads))
+    by_onednn = not computed_by_pytorch(layer, Conditions(threads=1))
     by_mkl = not by_onednn and LIBRARY in build
     # The product of each image converts the factor β from a whole number.
     evidence = "const int beta in ConvolutionMM2d.cpp"
     converted = Term("Factors converted", layer.output_shape[0], "N", evidence)
     return (
-        *_zero_unless(by_onednn, *_onednn_terms(layer, width)),
-        *_zero_unless(by_mkl, *_matrix_product_terms(layer, width)),
+        *_zero_unless(by_onednn, *_onednn_terms(layer, COUNTED_WIDTH)),
+        *_zero_unless(by_mkl, *_matrix_product_terms(layer, COUNTED_WIDTH)),
         *_zero_unless(not by_onednn, converted),
     )
 

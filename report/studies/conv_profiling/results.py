@@ -83,7 +83,7 @@ def reconcile_cpu(run: Run) -> dict[ProfiledCall, Reconciliation]:
         layer = call.shape.layer(call.batch)
         id = f"executed-{run.key}-{call.shape.key}-{call.batch}"
         title, theory = f"Executed multiply-adds of {name} on {run.label}", terms.theory_macs(layer)
-        further = terms.executed_terms(layer, 1, build, terms.COUNTED_WIDTH)
+        further = terms.executed_terms(layer, build)
         results[call] = counted_work.reconcile_executed(id, title, theory, *count, *further)
     return results
 
