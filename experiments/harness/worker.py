@@ -198,6 +198,8 @@ def _prepare(study: Experiment, task: Task) -> None:
     for module in imports:
         with suppress(ImportError):  # the case reports the missing module
             importlib.import_module(module)
+    if task.role == "memory" and "torch" in imports:
+        importlib.import_module("torch._inductor")  # torch's profiler imports it, which takes 2 s
     if task.role == "lackey":  # a first call loads the remaining libraries, slowly under valgrind
         measure.build_workload(study, first_factors, "cpu").call()
     if task.role == "ncu":
