@@ -17,10 +17,10 @@ from experiments.__main__ import main, parser, request_of
 from experiments.harness import ceilings as ceiling_programs
 from experiments.harness import rounds
 from experiments.harness import run as run_module
-from experiments.harness.journal import Ceilings, Header
+from experiments.harness.journal import Header
 from experiments.harness.progress import Observer
-from experiments.harness.study import CeilingSize, Experiment, Session
-from report.core.records.record import SCHEMA_VERSION, Code, Environment, Moment, Outcome
+from experiments.harness.study import CeilingSize, Experiment
+from report.core.records.record import SCHEMA_VERSION, Code, Environment, Outcome
 from report.core.records.store import Stored, read_records
 from tests import factory
 
@@ -109,8 +109,8 @@ def measure_study(study: str, records: Path, *words: str, ceilings: bool = False
     """Run a study quickly with one process; check that only its record remains, and return it.
 
     Disturbed cases are not repeated, since parallel tests disturb all cases; ``test_samples`` tests
-    repetition and several processes.  With ``ceilings``, the machine's peak rates are measured by
-    short programs.  Those after the run are measured in this process, without starting another.
+    repetition and several processes.  With ``ceilings``, short programs measure the machine's peak
+    rates.
     """
     import torch  # imported here, so that processes of the driver start fast
 
@@ -118,21 +118,14 @@ def measure_study(study: str, records: Path, *words: str, ceilings: bool = False
     protocol = {"processes": {"retained": 1}, "case_budget_s": 0.02, "minimum_samples": 3}
     size: CeilingSize = "small" if ceilings else "none"
     request = replace(request_of(options), changes=protocol, ceilings=size)
-    threads, measure_ceilings = torch.get_num_threads(), run_module.measure_ceilings
-
-    def measure_small(study: Experiment, session: Session, moment: Moment, note: Any) -> Ceilings:
-        if moment == "before" or not ceilings:
-            return measure_ceilings(study, session, moment, note)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(ceiling_programs.RUNS, "small", 2)
-            patch.setattr(ceiling_programs.machine, "caches", tuple)
-            return ceiling_programs.measure("cpu", session.threads, "small", moment)
-
+    threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             patch.setenv(variable, "1")  # the run sets both; the context restores them
         patch.setattr(rounds, "MAX_REPEATS", 0)
-        patch.setattr(run_module, "measure_ceilings", measure_small)
+        patch.setattr(rounds, "_MAX_RECHECKS", 0)
+        patch.setitem(ceiling_programs.RUNS, "small", 2)
+        patch.setattr(ceiling_programs, "working_sets", lambda *_: (2**22,))
         run_module.run(request, Notes())
     torch.set_num_threads(threads)
     (stored,) = read_records(study, records)

@@ -148,7 +148,7 @@ def test_processor_time_includes_threads_and_children() -> None:
 #: tip ``workers`` needs two threads.
 TIPS = """
 from dataclasses import replace
-import torch  # once, before processes are forked
+import torch._dynamo  # optimizers import it; once, before processes are forked
 from experiments import tuning_tips
 from tests.experiments.test_compare import SESSION
 for threads, tip, network in (
@@ -395,7 +395,7 @@ def test_the_command_run_refuses_comparisons(ask: Ask) -> None:
 
 
 # Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
-@pytest.mark.parametrize(("seed", "started"), [(0, 7), (1, 2), (2, 4), (3, 6)])
+@pytest.mark.parametrize(("seed", "started"), [(0, 7), (1, 2)])
 def test_a_killed_comparison_leaves_no_process_or_memory(
     seed: int, started: int, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Planned cases of all studies, and a small run of each study.
 
-The runs measure in this process; only conv_scaling measures ceilings.
+Forks of this process measure, since the import of torch into new processes would take half of the
+time.  Only conv_scaling measures ceilings.
 """
 
 import gzip
@@ -18,12 +19,13 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 import torch
+import torch._inductor  # for all forks, in which torch's profiler would import it
 
 from experiments import image_loader, inference_memory, registry, training_roofline
 from experiments.commands.checks import checks_of
 from experiments.conv_profiling import SHAPES, implementations_of
 from experiments.counters import counting, lackey
-from experiments.harness import measure
+from experiments.harness import measure, processes
 from experiments.harness.measure import layers_of_case
 from experiments.harness.request import Request
 from experiments.harness.study import QUICK, Device, Session, Subject, UnavailableError
@@ -37,6 +39,7 @@ from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
 from report.theory.conditions import Conditions, vector_block
 from tests.experiments.conftest import ROOT, measure_study
+from tests.stand_ins import fork_worker
 
 STUDIES = {name: registry.load(name) for name in registry.STUDIES}
 
@@ -153,7 +156,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
         records = tmp_path_factory.mktemp(name)
         words = [word for setting in RUNS[name] for word in ("--set", setting)]
         ceilings = name == "conv_scaling"
-        stored = measure_study(name, records, "--threads", "1", *words, ceilings=ceilings)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "start_worker", fork_worker)
+            stored = measure_study(name, records, "--threads", "1", *words, ceilings=ceilings)
         return Run(stored, read_attachments(stored, ("*",), records), records)
 
     return measure_once
