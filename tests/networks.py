@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
+
+import msgspec
 
 from report.core.records import layers
 from report.core.records.layers import Convolution, Layer
 from report.core.records.operations import Operator, Tensor
+from report.theory.work import output_shape
+
+
+def with_output(layer: Any) -> Any:
+    """Compute the output shape of a layer from the layer's other fields."""
+    return msgspec.structs.replace(layer, output_shape=output_shape(layer))
 
 
 def convolution(
-    input_shape: tuple[int, ...],
-    channels: int,
-    kernel: tuple[int, int],
-    output_extents: tuple[int, int] | None = None,
-    **settings: Any,
+    input_shape: tuple[int, ...], channels: int, kernel: tuple[int, int], **settings: Any
 ) -> Convolution:
-    """Return a convolution; ``settings`` are its other fields, such as ``stride``.
-
-    By default, ``output_extents`` (height and width) follow from the formula of torch.nn.Conv2d.
-    """
-    window = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)} | settings
-
-    def extent(axis: int) -> int:
-        window_extent = window["dilation"][axis] * (kernel[axis] - 1) + 1
-        padded = input_shape[2 + axis] + 2 * window["padding"][axis]
-        return (padded - window_extent) // window["stride"][axis] + 1
-
-    extents = output_extents or (extent(0), extent(1))
-    defaults = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
-    return Convolution(
-        input_shape=input_shape,
-        output_shape=(input_shape[0], channels, *extents),
-        kernel=kernel,
-        **defaults | window,
-    )
+    """Return a convolution; ``settings`` are its other fields, such as ``stride``."""
+    fields = {"name": "conv", "dtype": "float32", "groups": 1, "bias": True, "transposed": False}
+    fields |= {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "kernel": kernel}
+    shapes = {"input_shape": input_shape, "output_shape": (input_shape[0], channels, 0, 0)}
+    layer: Convolution = with_output(Convolution(**shapes, **fields | settings))
+    return layer
 
 
 def tensor(storage: int, *shape: int, dtype: str = "float32", last: bool = False) -> Tensor:
@@ -68,50 +58,40 @@ class Chain:
         self.shape = shape
         self.layers: list[Layer] = []
 
-    def _add(self, layer: Layer) -> Chain:
-        self.layers.append(layer)
-        self.shape = layer.output_shape
-        return self
-
-    @property
-    def _name(self) -> str:
-        return f"layer{len(self.layers)}"
-
     @property
     def only(self) -> Any:
         """Return the only layer."""
         (layer,) = self.layers
         return layer
 
-    def _base(self) -> dict[str, Any]:
-        """Return the fields that all layers have, of a next layer that keeps the shape."""
+    def _append(self, layer: Layer) -> Chain:
+        self.layers.append(layer)
+        self.shape = layer.output_shape
+        return self
+
+    def then(self, layer_type: type[Any], **fields: Any) -> Chain:
+        """Append a layer of this type; by default its output has the shape of the input."""
         shapes = {"input_shape": self.shape, "output_shape": self.shape}
-        return {"name": self._name, "dtype": "float32"} | shapes
+        plain = {"name": f"layer{len(self.layers)}", "dtype": "float32", **shapes}
+        return self._append(with_output(layer_type(**plain | fields)))
 
     def conv(
         self, channels: int, kernel: int, stride: int = 1, padding: int = 0, **settings: Any
     ) -> Chain:
-        window = {"stride": (stride,) * 2, "padding": (padding,) * 2, "name": self._name}
-        return self._add(convolution(self.shape, channels, (kernel,) * 2, **window | settings))
+        window = {"stride": (stride,) * 2, "padding": (padding,) * 2} | settings
+        name = f"layer{len(self.layers)}"
+        return self._append(convolution(self.shape, channels, (kernel,) * 2, name=name, **window))
 
-    def pool(self, mode: str, kernel: int, stride: int | None = None, padding: int = 0) -> Chain:
-        step = stride or kernel
-        extents = ((n + 2 * padding - kernel) // step + 1 for n in self.shape[2:])
-        window = {"kernel": (kernel,) * 2, "stride": (step,) * 2, "padding": (padding,) * 2}
-        base = self._base() | {"output_shape": (*self.shape[:2], *extents)}
-        return self._add(layers.Pooling(**base, mode=mode, **window))
+    def pool(self, mode: str, size: int) -> Chain:
+        window = {"kernel": (size,) * 2, "stride": (size,) * 2, "padding": (0, 0)}
+        return self.then(layers.Pooling, mode=mode, **window)
 
-    def linear(self, features: int, bias: bool = True) -> Chain:
-        base = self._base() | {"output_shape": (*self.shape[:-1], features)}
-        return self._add(layers.Linear(**base, bias=bias))
+    def linear(self, features: int) -> Chain:
+        shape = (*self.shape[:-1], features)
+        return self.then(layers.Linear, output_shape=shape, bias=True)
 
     def flatten(self) -> Chain:
-        flat = (self.shape[0], prod(self.shape[1:]))
-        return self._add(layers.Flatten(**self._base() | {"output_shape": flat}))
-
-    def then(self, layer_type: type[Any], **settings: Any) -> Chain:
-        """Append a layer that does not change the shape."""
-        return self._add(layer_type(**self._base(), **settings))
+        return self.then(layers.Flatten)
 
     def act(self) -> Chain:
         return self.then(layers.Activation, function="relu")

@@ -22,10 +22,10 @@ from pytest import approx
 from experiments.conv_scaling import FREED_FLOATS, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as EXPERIMENT
 from experiments.harness import policies
-from report.core.missing import Missing
 from report.core.records.record import Case, Policy, Record, Round
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
+from report.studies.conv_scaling.runs import Run
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
@@ -240,15 +240,13 @@ def test_counters_of_a_gpu_are_explained_by_terms(
     counters: dict[str, Any], amounts: tuple[int, ...], residual: int
 ) -> None:
     """``amounts`` are the expected terms, in multiples of the layer's outputs."""
-    times = factory.scattered(1e-5 * COUNTED_IMAGES)
-    case = factory.case(COUNTED_IMAGES, time=times, memory=counters)
-    run = factory.record([case], factory.environment("example-100", factory.GPU))
-    reconciliations = findings_of(STUDY, run, factory.record()).reconciliations
-    (work,) = (item for id, item in reconciliations.items() if id.startswith("device-work"))
-    assert work.start.amount == COUNTED_FLOPS and not isinstance(work.measured, Missing)
-    assert work.measured.amount - work.end == residual
+    case = factory.case(COUNTED_IMAGES, memory=counters)
+    gpu = factory.environment("example-100", factory.GPU)
+    run = Run(factory.stored(factory.record([case], gpu)), "GPU")
+    (work,) = run.device_work()
+    assert work.start.amount == COUNTED_FLOPS
+    assert work.residual == residual
     assert [term.amount / COUNTED_OUTPUTS for term in work.terms] == [*amounts]
-    assert work.explained == (residual == 0)
 
 
 on_glibc = pytest.mark.skipif(

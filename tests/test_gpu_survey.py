@@ -28,7 +28,6 @@ from report.core.records.network_operators import NetworkOperators, SurveyOperat
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.runs import _EQUAL_COLUMNS, _join_tables, _one_size_per_network
@@ -193,22 +192,6 @@ def test_other_rates_refute_each_claim() -> None:
         (no, scaled({EAGER_5090: 1}, {"resnetv2_152x4_bit": 1.3}),
          "calibrated-float32-predicts-others"),
     )  # fmt: skip
-
-
-def test_calibration_by_hand() -> None:
-    """The calibration is the mean ratio of measured to counted bytes in three backbones.
-
-    It extends the predicted time of the bytes that a normalization in float32 adds.
-    """
-    measured_and_counted = (28.1, 24.6), (30.1, 26.3), (29.0, 25.9)
-    ratio = sum(measured / counted for measured, counted in measured_and_counted) / 3
-    assert point(survey().calibration) == approx(ratio)
-    rows = survey().pairs["second"].switched
-    calibrating = {f"{name}_gn" for name in subject.BACKBONES.values()}
-    assert set(rows.index[rows["calibrated"].isna()]) == calibrating
-    bit = rows.loc["resnetv2_152x4_bit"]
-    time = 1 / bit["half"] + ratio * (1 / bit["single"] - 1 / bit["half"])
-    assert bit["calibrated"] == approx(1 / time)
 
 
 def test_the_program_of_the_paper_prints_a_prediction(

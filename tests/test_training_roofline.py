@@ -16,7 +16,6 @@ from itertools import combinations
 import msgspec
 from pytest import approx
 
-from report.core.missing import Missing
 from report.core.records.reported import Devices
 from report.core.statistics.estimates import Estimate
 from report.engine.steps import ROOT
@@ -162,22 +161,6 @@ Samples = tuple[float, ...]
 
 def averaged(samples: Samples) -> Samples:
     return (sum(samples) / len(samples),) * len(samples)
-
-
-def test_the_table_of_leaders_equals_ratios_by_hand() -> None:
-    """A lead is more than a tenth at every clock of both GPUs, a tie at most a tenth.
-
-    The laptop's clock is 1,350 to 2,280 MHz, and nominally 1,665 MHz.
-    """
-    roofs = "the T4's throughput exceeds its roofs"
-    assert STEPS * least_seconds(SMALL, 8.1e12, 320e9) > 1
-    assert 1350 / 1665 * HEAVY_RATIO < 0.9 and 2280 / 1665 * HEAVY_RATIO > 1.1
-    assert 0.9 < 1350 / 1665 * 308 / 752 * CHIP / 8.1e12 < 1.1
-    assert [*committed_findings().tables["tbl-leaders"].rows] == [
-        (SMALL, "T4 leads", "T4 leads", Missing(roofs)),
-        (HEAVY, "clocks decide", "clocks decide", "laptop leads"),
-        (LIGHT, Missing("no efficiency is printed"), "T4 leads or ties", "laptop leads"),
-    ]
 
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
