@@ -16,7 +16,6 @@ from report.paper.findings import Inputs
 from report.studies.conv_profiling.results import Paper
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import (
-    BASE,
     INPUTS,
     OUTPUTS,
     WIDENED,
@@ -24,7 +23,7 @@ from report.studies.conv_profiling.subject import (
     small_shape,
 )
 from report.studies.conv_profiling.theory import RULES, in_blocks
-from report.theory.terms import LIBRARY, executed_terms, tile_padding
+from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import macs
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
@@ -66,13 +65,6 @@ def test_the_printed_command_sets_the_variable_of_the_timed_processes() -> None:
     printed = template.split("```bash\n")[1].split("\n```")[0].replace("\\\n", "")
     variables = timed.stored.record.protocol.variables["retained"]
     assert printed == f"GLIBC_TUNABLES={variables['GLIBC_TUNABLES']} python time_padding.py"
-
-
-def test_the_source_fills_its_tiles_in_multiples_of_four_images() -> None:
-    """A tile has 256 positions, 64 channels and 32 products; an image has 576 = 2.25 · 256."""
-    tile = (256, 64, 32)
-    padding = [tile_padding(BASE.layer(batch), tile, "").amount for batch in (4, 5, 64, 80)]
-    assert [amount == 0 for amount in padding] == [True, False, True, True]
 
 
 def test_products_of_rules_equal_the_counts() -> None:

@@ -201,50 +201,33 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     )  # fmt: skip
 
 
-#: Images of a call on a GPU, and the call's output elements and FLOPs.
-COUNTED_IMAGES = 64
-COUNTED_OUTPUTS, COUNTED_FLOPS = COUNTED_IMAGES * OUTPUTS, COUNTED_IMAGES * 2 * MACS
+#: Output elements and multiply-adds of a call on 64 images.
+COUNTED_OUTPUTS, COUNTED_MACS = 64 * OUTPUTS, 64 * MACS
 
 
-def counted(padding: int = 0, tensor: int = 0) -> dict[str, Any]:
-    """Return counters: theory plus one addition and one multiplication per output element.
-
-    ``padding``: multiply-adds beyond theory; ``tensor``: FLOPs that tensor cores compute.
-    """
-    fused = (COUNTED_FLOPS - tensor) // 2 + padding
-    counts = {
-        "ncu_fp32_additions": COUNTED_OUTPUTS,
-        "ncu_fp32_multiplications": COUNTED_OUTPUTS,
-        "ncu_fp32_multiply_adds": fused,
-        "ncu_cuda_core_flops": 2 * COUNTED_OUTPUTS + 2 * fused,
-        "ncu_tensor_core_flops": tensor,
-    }
-    return {name: [count] * 2 for name, count in counts.items()}
-
-
-IN_TENSOR_CORES = counted(tensor=COUNTED_FLOPS)
-
-
-@pytest.mark.parametrize(("counters", "amounts", "residual"), [
+@pytest.mark.parametrize(("multiply_adds", "tensor_flops", "amounts", "residual"), [
     # A separate kernel for the bias, as on an H100: one more multiply-add per output.
-    (counted(padding=COUNTED_OUTPUTS), (1, 1, 2, 0), 0),
-    # Copies in half precision are no work.
-    ({**counted(), "ncu_cuda_core_flops": [10**12] * 2}, (1, 1, 0, 0), 0),
+    (COUNTED_MACS + COUNTED_OUTPUTS, [0], (1, 1, 2, 0), 0),
     # Work of tensor cores is not in the fp32 counters.
-    (IN_TENSOR_CORES, (1, 1, 0, -2 * MACS // OUTPUTS), 0),
-    ({**IN_TENSOR_CORES, "ncu_tensor_core_flops": ()}, (1, 1, 0, 0), -COUNTED_FLOPS),
+    (0, [2 * COUNTED_MACS], (1, 1, 0, -2 * MACS // OUTPUTS), 0),
+    (0, [], (1, 1, 0, 0), -2 * COUNTED_MACS),
     # Padding of a kernel is not explained.
-    (counted(padding=500), (1, 1, 0, 0), 1000),
+    (COUNTED_MACS + 500, [0], (1, 1, 0, 0), 1000),
 ])  # fmt: skip
 def test_counters_of_a_gpu_are_explained_by_terms(
-    counters: dict[str, Any], amounts: tuple[int, ...], residual: int
+    multiply_adds: int, tensor_flops: list[int], amounts: tuple[int, ...], residual: int
 ) -> None:
     """``amounts`` are the expected terms, in multiples of the layer's outputs."""
-    case = factory.case(COUNTED_IMAGES, memory=counters)
+    counters = {
+        "ncu_fp32_additions": [COUNTED_OUTPUTS],
+        "ncu_fp32_multiplications": [COUNTED_OUTPUTS],
+        "ncu_fp32_multiply_adds": [multiply_adds],
+        "ncu_tensor_core_flops": tensor_flops,
+    }
     gpu = factory.environment("example-100", factory.GPU)
-    run = Run(factory.stored(factory.record([case], gpu)), "GPU")
-    (work,) = run.device_work()
-    assert work.start.amount == COUNTED_FLOPS
+    content = factory.record([factory.case(64, memory=counters)], gpu)
+    (work,) = Run(factory.stored(content), "GPU").device_work()
+    assert work.start.amount == 2 * COUNTED_MACS
     assert work.residual == residual
     assert [term.amount / COUNTED_OUTPUTS for term in work.terms] == [*amounts]
 

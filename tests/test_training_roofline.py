@@ -82,14 +82,6 @@ def test_values_of_the_source_equal_closed_forms() -> None:
     papers.assert_values(committed_findings(), EXPECTED)
 
 
-def test_the_t4_reaches_its_printed_efficiency_only_above_1360_mhz() -> None:
-    """Its peak of 8.1 TFLOP/s is at 1,590 MHz; the printed efficiency is 36.2 % of this peak."""
-    images_a_second = 0.362 * 8.1e12 / 5.46e9
-    for clock, is_possible in ((1355, False), (1365, True)):
-        seconds = least_seconds(SMALL, 8.1e12 * clock / 1590, 320e9)
-        assert (images_a_second * seconds / 128 <= 1) is is_possible
-
-
 def test_the_bounds_of_the_excess_are_those_of_all_distributions_of_three_lengths() -> None:
     """The excess is the mean throughput of steps over the throughput of the mean step.
 
