@@ -64,24 +64,19 @@ def test_sizes_of_blocks_and_segments(options: str, size: int, block: int, segme
 #: Rule → requests (owner, MiB; 0 frees the block), and the owners of the final blocks of each
 #: segment ("-" is a free block).  512 B, the smallest block, are 2**-11 MiB.
 FINAL_BLOCKS = {
-    "small and large blocks share no segment": (
-        [("a", 5e-6), ("b", 2), ("c", 7e-4)],
-        ["a c -", "b -"],
-    ),
+    "small and large blocks share no segment":
+        ([("a", 5e-6), ("b", 2), ("c", 7e-4)], ["a c -", "b -"]),
     "a small block is split down to 512 B": ([("a", 1), ("b", 1 - 2**-11)], ["a b -"]),
     "a large block is not split if 1 MiB would be left": ([("a", 11)], ["a"]),
     "a large block is split if more would be left": ([("a", 11 - 2**-11)], ["a -"]),
-    "the smallest free block that fits is used": (
-        [("a", 30), ("b", 14), ("c", 22), ("a", 0), ("b", 0), ("c", 0), ("d", 20)],
-        ["-", "-", "d -"],
-    ),
-    "of equal free blocks, the first is used": (
-        [("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)],
-        ["c", "-"],
-    ),
+    "the smallest free block that fits is used":
+        ([("a", 30), ("b", 14), ("c", 22), ("a", 0), ("b", 0), ("c", 0), ("d", 20)],
+         ["-", "-", "d -"]),
+    "of equal free blocks, the first is used":
+        ([("a", 12), ("b", 12), ("b", 0), ("a", 0), ("c", 12)], ["c", "-"]),
     "free neighbours join": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0)], ["- b -"]),
     "three blocks join": ([("a", 4), ("b", 4), ("c", 4), ("a", 0), ("c", 0), ("b", 0)], ["-"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FINAL_BLOCKS)
@@ -165,21 +160,17 @@ def test_invariants_hold_after_every_request(steps: list[tuple[bool, int, int]],
         else:
             requested[str(number)] = size
             state = allocator.apply_request(state, Allocate(str(number), size))
-        assert requested_by_owner(state) | dict.fromkeys(state.empty, 0) == requested
-        assert state.requested == sum(requested.values()) <= state.allocated <= state.reserved
+        requested_by_owner = dict.fromkeys(state.empty, 0)
         for segment in state.segments:
             assert_valid(segment, options)
+            for block in segment.blocks:
+                if block.owner is not None:
+                    requested_by_owner[block.owner] = block.requested
+        assert requested_by_owner == requested
+        assert state.requested == sum(requested.values()) <= state.allocated <= state.reserved
     freed = replay([Free(owner) for owner in requested], state)[-1]
     assert (freed.requested, freed.allocated, freed.reserved) == (0, 0, state.reserved)
     assert all(len(segment.blocks) == 1 for segment in freed.segments)
-
-
-def requested_by_owner(snapshot: Snapshot) -> dict[str, int]:
-    """Return the requested bytes of each owner's block."""
-    sizes = {}
-    for segment in snapshot.segments:
-        sizes |= {block.owner: block.requested for block in segment.blocks if block.owner}
-    return sizes
 
 
 def assert_valid(segment: allocator.Segment, options: allocator.Options) -> None:

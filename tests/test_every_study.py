@@ -49,10 +49,8 @@ DECIDED_WITHOUT_TIME = {
     "precision-costs", "limits-within", "both-save", "right-in-bfloat16",
     "bunches-predict", "more-pages-without-gradients", "gains-as-predicted", "gains-change",
 }  # fmt: skip
-#: Claims about attachments, ceilings or wrong results, which need no samples of a record.
-DECIDED_WITHOUT_SAMPLES = {
-    "counters-blind", "copies-multiply", "right-in-bfloat16", "gains-as-predicted",
-}  # fmt: skip
+#: Claims about ceilings or wrong results, which need no samples of a record.
+DECIDED_WITHOUT_SAMPLES = {"right-in-bfloat16", "gains-as-predicted"}
 
 
 @cache

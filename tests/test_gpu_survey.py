@@ -16,7 +16,6 @@ import pytest
 import torch
 from pytest import approx
 from torch import nn
-from torch._subclasses import FakeTensorMode
 
 from benchmarks.timm_networks import mixed_precision_bytes
 from report.commands.check import read_pins
@@ -90,22 +89,6 @@ def test_attention_on_a_part_of_an_image_moves_its_operands_and_its_result() -> 
             return nn.functional.scaled_dot_product_attention(part, part, part)
 
     assert mixed_precision_bytes(Attention, (4, 8, 8)) == 224 * (4 + 4 + 3 * (4 + 2) + 4 * 2)
-
-
-def test_normalizations_of_bit_return_contiguous_tensors() -> None:
-    """PyTorch's result of both normalizations is not in channels-last order.
-
-    BiT standardizes its weights by a batch normalization of a flat view (timm's StdConv2d).
-    """
-    last = torch.channels_last
-    with FakeTensorMode():
-        images = torch.empty(2, 64, 8, 8, device="cuda").to(memory_format=last)
-        weight = torch.empty(32, 64, 3, 3, device="cuda").to(memory_format=last)
-        normalized, flat = nn.functional.group_norm(images, 8), weight.reshape(1, 32, -1)
-        flat = nn.functional.batch_norm(flat, None, None, training=True)
-        tensors = [images, weight, normalized, flat.reshape_as(weight)]
-        layouts = [tensor.is_contiguous(memory_format=last) for tensor in tensors]
-    assert layouts == [True, True, False, False]
 
 
 def test_rules_decide_for_every_published_network_if_it_is_a_cnn() -> None:

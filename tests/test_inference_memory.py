@@ -173,10 +173,7 @@ def test_rules_are_compared_as_by_hand() -> None:
     assert table["Smaller of these two (chosen afterwards)"] == [4, 65, 65, 10, 0, 30, 30]
     bounds = {row["Limits on"]: [*row.values()][1:] for row in rows(paper, "tbl-bounds")}
     assert bounds["AVX-512"] == [2, 9, 5, 7, 7, 40, 30, 10 / 9]
-    for kind, cells in {
-        "AVX2, training": [4, 2, 1, 0, 10],
-        "GPU": [8, 13, 71, 0, 1.25],
-    }.items():
+    for kind, cells in ("AVX2, training", [4, 2, 1, 0, 10]), ("GPU", [8, 13, 71, 0, 1.25]):
         assert [cell for cell in bounds[kind] if not isinstance(cell, Missing)] == cells
 
 

@@ -148,10 +148,7 @@ def on(t4_bandwidth: int = 320, **source: float) -> Inputs:
     return replace(inputs, devices=msgspec.json.decode(text, type=Devices))
 
 
-Samples = tuple[float, ...]
-
-
-def averaged(samples: Samples) -> Samples:
+def averaged(samples: tuple[float, ...]) -> tuple[float, ...]:
     return (sum(samples) / len(samples),) * len(samples)
 
 
