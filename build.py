@@ -21,7 +21,8 @@ require_packages()
 from report.commands.arguments import parse, request_of
 from report.commands.console import announcer, clear_line, summary_lines
 from report.core.errors import RidgepointError, UsageError
-from report.engine.plan import build, plan
+from report.engine.build import build
+from report.engine.plan import plan
 
 #: Command → «module.function» in ``report.commands``; the module is imported when needed.
 _COMMANDS: Final = {

@@ -35,7 +35,7 @@ def prepare(folder: Path, studies: Sequence[str]) -> list[EngineTask]:
 def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
     """Yield the tasks of a paper that was built into ``out``."""
     from figures.render import render
-    from report.engine.actions import load
+    from report.core.system.exchange import read_pickle
     from report.render.html import Publication, page_format
     from report.render.latex import latex_format, write_latex
     from report.render.pandoc import convert
@@ -55,7 +55,7 @@ def _tasks(study: str, out: Path, folder: Path) -> Iterator[EngineTask]:
     text = text_by_format["typst-citations"]  # the citations are formatted by Typst
     yield "typst", partial(render_typst, paper, text)
     yield "latexmk", partial(_latexmk, tex)
-    for name, drawing in load(out / ".steps" / study / "drawings.pickle").items():
+    for name, drawing in read_pickle(out / ".steps" / study / "drawings.pickle").items():
         yield "figure", partial(render, drawing, salt=f"{study}/fig-{name}")
 
 

@@ -33,7 +33,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.machine.environment import gather
 from experiments.machine.text import program_output
-from experiments.theory.captures import capture_theory
+from experiments.theory.checked import capture_theory
 from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.subject import IMAGE_SIDE, ROOM_FOR_TENSORS

@@ -20,7 +20,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.theory.captures import Build, agreed_theory
+from experiments.theory.captures import Build
+from experiments.theory.checked import agreed_theory
 from experiments.theory.networks import find_network, import_timm
 from experiments.theory.operator_recorder import FakeMode, make_fake, tensors_in
 from experiments.theory.operators import Input, build_module, capture

@@ -17,6 +17,7 @@ import pytest
 
 from figures.panels import Bars, BarSeries, Drawing
 from report.core.records import OPERATORS
+from report.core.system.exchange import write_pickle
 from report.engine import actions, cache, run, steps
 from report.engine.cache import INDEX, MANIFEST, Index, StepEntry, file_digest
 from report.engine.place import install
@@ -239,7 +240,7 @@ def test_only_panels_with_changed_code_are_drawn_again(
         return {path.name: path.read_bytes() for path in (task.source / "figures").iterdir()}
 
     task.artifacts().mkdir(parents=True)
-    actions.save({"x": drawing}, task.artifacts() / steps.DRAWINGS)
+    write_pickle({"x": drawing}, task.artifacts() / steps.DRAWINGS)
     actions.figures(task)
     files = draw_again()
     assert {*files} == {f"x.{ending}" for ending in ("pdf", "svg", "csv")}

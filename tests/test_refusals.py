@@ -20,7 +20,7 @@ from report.core.records.record import ImportedRecord, Record
 from report.core.records.reported import Unreported, read_devices, read_reported
 from report.core.records.store import Stored, read_records, record_name, write_record
 from report.core.records.strict import SyntaxFaultError, parse_yaml
-from report.engine.actions import write_json
+from report.core.system.exchange import write_json
 from report.evaluation.gather import choose_records, compute, compute_usable
 from report.evidence.runs import Run
 from report.instruments.judgement import require_usable

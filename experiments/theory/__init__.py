@@ -34,7 +34,8 @@ def theory_of(
     Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an
     impossible option, and ``StudyError`` for an option of the allocator that is not modelled.
     """
-    from experiments.theory.captures import CapturePolicy, capture_theory
+    from experiments.theory.captures import CapturePolicy
+    from experiments.theory.checked import capture_theory
     from experiments.theory.command import allocator_options, inputs_of_shapes
     from experiments.theory.networks import named_roof, with_layout
 

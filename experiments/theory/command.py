@@ -15,7 +15,8 @@ from typing import Final
 from experiments.machine.runtime import import_torch
 from experiments.theory import printed
 from experiments.theory.capture_cache import CaptureAt, with_disk_cache
-from experiments.theory.captures import CapturePolicy, Input, capture_theory
+from experiments.theory.captures import CapturePolicy, Input
+from experiments.theory.checked import capture_theory
 from experiments.theory.networks import (
     FORMS,
     find_network,

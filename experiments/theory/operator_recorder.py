@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import torch
@@ -38,10 +38,14 @@ from torch.utils.flop_counter import flop_registry
 
 from report.core.errors import MeasurementError
 from report.core.records import operations
-from report.core.records.operations import ITEM_BYTES, Network, Operator, OperatorSetting, Tensor
-
-if TYPE_CHECKING:
-    from experiments.theory.operators import ReplayedStep
+from report.core.records.operations import (
+    ITEM_BYTES,
+    Network,
+    Operator,
+    OperatorSetting,
+    Phase,
+    Tensor,
+)
 
 #: Namespaces of operators that compute nothing: they ask for a device or mark a profile.
 _NO_COMPUTATION: Final = frozenset({"prim", "profiler"})
@@ -204,15 +208,22 @@ class _StorageNumbers:
         self.sizes[storage] = 0
 
 
-class Recorder(TorchDispatchMode):
-    """Dispatch mode that records every operator that ``step`` calls while the mode is active.
+class Step(Protocol):
+    """One call of ``module``, or one training step; it runs several times.
 
-    A step is one call of a network, or one training step; the same step runs several times.
+    ``phase`` is the pass that runs now, or the update.
     """
+
+    module: nn.Module
+    phase: Phase
+
+
+class Recorder(TorchDispatchMode):
+    """Dispatch mode that records every operator that ``step`` calls while the mode is active."""
 
     supports_higher_order_operators = True
 
-    def __init__(self, step: ReplayedStep) -> None:
+    def __init__(self, step: Step) -> None:
         super().__init__()
         #: Whether operators are recorded; otherwise they are only called.
         self.records = True

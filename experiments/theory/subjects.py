@@ -12,7 +12,8 @@ import msgspec
 from experiments.harness.journal import CaseResult
 from experiments.harness.measure import build_subject
 from experiments.harness.study import CaseFile, Experiment
-from experiments.theory.captures import CapturePolicy, Input, capture_theory
+from experiments.theory.captures import CapturePolicy, Input
+from experiments.theory.checked import capture_theory
 from experiments.theory.networks import with_layout
 from report.core.errors import MeasurementError, words_of
 from report.core.records.operations import Network

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from report.commands.arguments import TEMPLATE, request_of
-from report.engine.plan import Summary
+from report.engine.build import Summary
 from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce
 from report.evaluation import is_report, study_of
 from report.studies import STUDIES

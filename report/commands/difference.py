@@ -17,12 +17,13 @@ from report.commands.arguments import request_of
 from report.commands.check import EXPECTED, list_moves
 from report.commands.console import announcer, say, short_path
 from report.core.errors import RecordError, RenderError
+from report.core.system.exchange import read_pickle
 from report.core.system.programs import run
 from report.core.text.format import NO_BREAK
-from report.engine.actions import load
+from report.engine.build import build
 from report.engine.cache import file_digest
 from report.engine.place import only_build, put_folder
-from report.engine.plan import BuildPlan, build
+from report.engine.plan import BuildPlan
 from report.engine.steps import ARTIFACTS, FINDINGS, Announce, BuildRequest, Failure
 from report.paper.findings import Findings
 from report.paper.pins import KINDS, moves, pins_of
@@ -189,7 +190,7 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
     """List the changes of ``study`` between two output folders, by kind."""
     pins, texts, figures = [], [], []
     for out in (old, new):
-        findings: Findings = load(out / ARTIFACTS / study / FINDINGS)
+        findings: Findings = read_pickle(out / ARTIFACTS / study / FINDINGS)
         pins.append(pins_of(findings, ()))
         source = out / "qmd" / study
         texts.append((source / f"{study}.qmd").read_text("utf-8"))

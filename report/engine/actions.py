@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import pickle
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,13 +17,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
-from figures.characters import visible, visible_in
+from figures.characters import visible
 from figures.panels import COLUMNS, Drawing, Panel
 from figures.style import inches
 from report.core.errors import RecordError
 from report.core.records.files import gzip_writer, gzipped, read_file, shared_file
+from report.core.system.exchange import pickled, read_json, read_pickle, write_json, write_pickle
 from report.core.system.spreadsheet import csv_of
 from report.engine import steps
 from report.evaluation import is_report
@@ -91,12 +89,12 @@ def study(task: StepTask) -> tuple[str, ...]:
     chosen, findings = compute_output(task.study, task.data, requested)
     folder = task.artifacts()
     write_json(chosen.origin, folder / steps.ORIGIN)
-    save(covered_cases(chosen.usable), folder / steps.COVERAGE)
+    write_pickle(covered_cases(chosen.usable), folder / steps.COVERAGE)
     drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
     if findings.shown_figure:
         drawings[steps.CARD] = findings.shown_figure.drawing.card
-    save(drawings, folder / steps.DRAWINGS)
-    save(findings, folder / steps.FINDINGS)
+    write_pickle(drawings, folder / steps.DRAWINGS)
+    write_pickle(findings, folder / steps.FINDINGS)
     # A report prints its own map of claims and machines.
     atlas = {} if is_report(task.study) else atlas_of(task.study, task.data, chosen, findings)
     write_json(atlas, folder / steps.ATLAS)
@@ -149,9 +147,9 @@ def figures(task: StepTask) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     digests, details, old_digests, old_details = {}, {}, {}, {}
     if (earlier.artifacts() / steps.FIGURE_DIGESTS).exists():
-        old_digests = _read_json(earlier.artifacts() / steps.FIGURE_DIGESTS)
-        old_details = _read_json(earlier.artifacts() / steps.FIGURE_DETAILS)
-    for name, drawing in load(task.artifacts() / steps.DRAWINGS).items():
+        old_digests = read_json(earlier.artifacts() / steps.FIGURE_DIGESTS)
+        old_details = read_json(earlier.artifacts() / steps.FIGURE_DETAILS)
+    for name, drawing in read_pickle(task.artifacts() / steps.DRAWINGS).items():
         digests[name] = _figure_digest(drawing, task.inputs)
         if old_digests.get(name) == digests[name]:
             for path in (earlier.source / "figures").glob(f"{name}.*"):
@@ -170,7 +168,7 @@ def _figure_digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     # Each kind of panel has a module of its name.
     for unused_kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
         used.pop(f"figures/{unused_kind.__name__.lower()}.py", None)
-    return sha256(_pickle_bytes(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
+    return sha256(pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
 
 
 def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
@@ -237,9 +235,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     from report.paper.tables import to_csv
 
     study, folder, style = task.study, task.source, task.inputs["style"]
-    origin = _read_json(task.artifacts() / steps.ORIGIN)
-    computed = load(task.artifacts() / steps.FINDINGS)
-    coverage = load(task.artifacts() / steps.COVERAGE)
+    origin = read_json(task.artifacts() / steps.ORIGIN)
+    computed = read_pickle(task.artifacts() / steps.FINDINGS)
+    coverage = read_pickle(task.artifacts() / steps.COVERAGE)
     commit = task.inputs.get("commit", "")  # a setting of reports only
     manuscript = render_document(study, task.data, task.papers, computed, origin, coverage, commit)
     (folder / "tables").mkdir(parents=True)
@@ -310,7 +308,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         records=0 if is_report(task.study) else len(values["records"]),
         pdf=f"{task.study}.pdf" if "print" in task.inputs["formats"].split() else None,
         samples=steps.SAMPLES if values["records"] else None,
-        replicated=_read_json(task.artifacts() / steps.ATLAS).get("line", ""),
+        replicated=read_json(task.artifacts() / steps.ATLAS).get("line", ""),
         # Reports introduce their figures in a section.
         key_figure=values["figure"][2] if values["figure"] and not is_report(task.study) else "",
     )
@@ -326,11 +324,11 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     if (folder / steps.SAMPLES).exists():
         shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)
         shutil.copytree(folder / steps.RECORDS_FOLDER, page / steps.RECORDS_FOLDER)
-    details = _read_json(folder / steps.VALUE_DETAILS)
+    details = read_json(folder / steps.VALUE_DETAILS)
     del details["machines"]
     scripts = {"details": script_of("details", details)}
     (page / "figures").mkdir(exist_ok=True)
-    for name, figure in _read_json(folder / steps.FIGURE_DETAILS).items():
+    for name, figure in read_json(folder / steps.FIGURE_DETAILS).items():
         if name == steps.CARD:  # shown by the list of papers alone
             card = f"figures/{name}.svg"
             shutil.copyfile(task.source / card, page / card)
@@ -338,7 +336,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
             scripts[f"figures/{name}"] = script_of("figure", figure)
     for name, script in scripts.items():
         (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
-    publication = _publication(task, _read_json(task.source / values))
+    publication = _publication(task, read_json(task.source / values))
     write_page(paper, page, publication, (folder / steps.PAGE).read_text("utf-8"))
 
 
@@ -371,7 +369,7 @@ def docx(task: StepTask) -> None:
 def quarto(task: StepTask) -> None:
     """Write the Quarto project of the ``studies`` in the settings."""
     sources = {study: task.stage / "qmd" / study for study in task.inputs["studies"].split()}
-    entries = {study: _read_json(task.artifacts(study) / steps.LIST_ENTRY) for study in sources}
+    entries = {study: read_json(task.artifacts(study) / steps.LIST_ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
 
 
@@ -397,49 +395,12 @@ def _site_paper(task: StepTask, study: str) -> SitePaper:
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
-        entry=_read_json(folder / steps.LIST_ENTRY),
-        values=_read_json(task.stage / "values" / f"{study}.json"),
-        records=_read_json(folder / steps.RECORDS),
-        machines=_read_json(folder / steps.VALUE_DETAILS)["machines"],
+        entry=read_json(folder / steps.LIST_ENTRY),
+        values=read_json(task.stage / "values" / f"{study}.json"),
+        records=read_json(folder / steps.RECORDS),
+        machines=read_json(folder / steps.VALUE_DETAILS)["machines"],
         html=page.read_text("utf-8") if page.exists() else "",
         pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),
-        atlas=_read_json(folder / steps.ATLAS),
+        atlas=read_json(folder / steps.ATLAS),
     )
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
-
-
-def save(tree: Any, path: Path) -> None:
-    """Pickle a tree of frozen values; raises ``OSError``.
-
-    Pickle's memo is off, so that the bytes do not depend on whether equal values are one object.
-    """
-    path.write_bytes(_pickle_bytes(tree))
-
-
-def _pickle_bytes(tree: Any) -> bytes:
-    stream = io.BytesIO()
-    pickler = pickle.Pickler(stream, protocol=5)
-    pickler.fast = True
-    pickler.dump(tree)
-    return stream.getvalue()
-
-
-def load(path: Path) -> Any:
-    """Unpickle a file that ``save`` wrote; raises ``OSError``.
-
-    Unpickling runs code, so callers pass only outputs of this build, or files whose digest is in
-    the manifest.
-    """
-    return pickle.loads(path.read_bytes())
-
-
-def write_json(content: Any, path: Path) -> None:
-    """Write JSON with sorted keys and visible characters; NaN and infinity are refused."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(visible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False)
-    # Python's own indentation takes five times as long.
-    path.write_text(msgspec.json.format(text, indent=1) + "\n", encoding="utf-8")

@@ -1,15 +1,13 @@
-"""Plan a build (which steps are stale, and why), and run it.
+"""Plan a build: which steps are stale, and why.
 
 Every build imports this module, even a build with nothing to do.  So the module imports little and
 uses named tuples: importing ``dataclasses`` takes as long as comparing all files.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from report.core.errors import RenderError
 from report.core.records import EDITIONS, OPERATORS, SHARED
@@ -19,11 +17,9 @@ from report.engine.steps import (
     READ_BY_SITE,
     ROOT,
     SITE,
-    Announce,
     BuildRequest,
     BuildStep,
     Engine,
-    Failure,
     commit_of_program,
     make_step,
     paper_files,
@@ -337,47 +333,3 @@ def plan(request: BuildRequest, *, as_built: bool = False) -> BuildPlan:
         engine, note = choose_engine(request.engine, index.missing_latex)
         request = request._replace(engine=engine)
     return BuildPlan(request, index, engine_note=note)
-
-
-class Summary(NamedTuple):
-    """The result of a build: ``stale`` steps with their reasons, and ``notices`` for the user.
-
-    ``engine_note`` describes the engine of the PDFs, ``replaced`` lists the folders and files of
-    each study that were written.
-    """
-
-    request: BuildRequest
-    stale: Mapping[str, str]
-    notices: tuple[str, ...]
-    engine_note: str
-    replaced: Mapping[str, Sequence[Path]] = MappingProxyType({})
-    failed: tuple[Failure, ...] = ()
-
-
-def build(request: BuildRequest, announce: Announce) -> Summary:
-    """Run the stale steps of ``request``.
-
-    Raises ``RidgepointError`` only for problems that stop every study, such as a missing engine or
-    a folder that cannot be written; the summary lists the studies that failed.
-    """
-    current = plan(request)
-    stale = current.stale()
-    replaced: dict[str, Sequence[Path]] = {}
-    failed: list[Failure] = []
-    if stale or any(name.startswith(cache.SCRATCH) for name in os.listdir(request.out)):
-        from report.engine.place import only_build
-        from report.engine.run import run
-
-        with only_build(request.out, announce) as stage:
-            # Another build may have run some of the steps meanwhile.
-            current = plan(request)
-            if stale := current.stale():
-                replaced, failed = run(current, stale, stage, announce)
-                cache.write_site_digests(current.built, str(request.out))
-    current.index.save()
-    names = {*request.studies, SITE} - {failure.study for failure in failed}
-    notices: dict[str, None] = {}
-    for id, entry in current.built.items():
-        if id.partition("/")[0] in names:
-            notices |= dict.fromkeys(entry.notices)
-    return Summary(request, stale, (*notices,), current.engine_note, replaced, tuple(failed))

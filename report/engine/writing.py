@@ -1,6 +1,5 @@
 """Render the document of a paper or report; read or compute the results of a paper."""
 
-import json
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from report.core.records.coverage import CoveredCase, covered_cases
 from report.core.records.files import PROJECT_DATA
 from report.core.records.frames import read_samples, sample_frame
-from report.engine import actions, steps
+from report.core.system.exchange import read_json, read_pickle
+from report.engine import steps
 from report.engine.steps import ROOT, BuildRequest
 from report.evaluation import is_report, study_of
 from report.paper.findings import Findings
@@ -103,9 +103,9 @@ def present_results(study: str, request: BuildRequest, stale: Collection[str]) -
         )
     folder = request.out / steps.ARTIFACTS / study
     return PaperResults(
-        actions.load(folder / steps.FINDINGS),
-        json.loads((request.out / "values" / f"{study}.json").read_text("utf-8")),
-        json.loads((folder / steps.RECORDS).read_text("utf-8")),
+        read_pickle(folder / steps.FINDINGS),
+        read_json(request.out / "values" / f"{study}.json"),
+        read_json(folder / steps.RECORDS),
         f"as built in {request.out}",
         partial(read_samples, folder / steps.SAMPLES),
     )

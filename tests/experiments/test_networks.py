@@ -23,7 +23,7 @@ from experiments.networks.catalogue import INPUT_SHAPES, build_network
 from experiments.networks.chains import mnist_cnn
 from experiments.networks.residual import basic_block, cifar_resnet, option_a_shortcut
 from experiments.networks.tiled import Form, Tiled, tile_network
-from experiments.theory.captures import capture_theory
+from experiments.theory.checked import capture_theory
 from experiments.theory.operators import Input, capture, capture_variant
 from report.core.errors import MeasurementError
 from report.core.records.layers import Activation, Convolution, Linear

@@ -14,7 +14,7 @@ from torch.nn import functional
 from experiments.harness import memory
 from experiments.harness.timing import Workload
 from experiments.networks import catalogue
-from experiments.theory.captures import capture_theory
+from experiments.theory.checked import capture_theory
 from experiments.theory.networks import with_layout
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.instruments.profiler import highest_bytes

@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from experiments.theory import theory_of
-from experiments.theory.captures import _possible_flops, capture_theory
+from experiments.theory.checked import _possible_flops, capture_theory
 from experiments.theory.operator_recorder import FakeMode, tensors_in
 from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, capture
 from report.core.errors import MeasurementError

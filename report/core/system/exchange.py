@@ -1,0 +1,50 @@
+"""Write and read the JSON files and pickles by which the steps of a build exchange results."""
+
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from figures.characters import visible_in
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write JSON with sorted keys and visible characters; NaN and infinity are refused."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(visible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    # Python's own indentation takes five times as long.
+    path.write_text(msgspec.json.format(text, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raises ``OSError``."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def write_pickle(tree: Any, path: Path) -> None:
+    """Pickle a tree of frozen values; raises ``OSError``."""
+    path.write_bytes(pickled(tree))
+
+
+def pickled(tree: Any) -> bytes:
+    """Return the pickle of a tree.
+
+    Pickle's memo is off, so that the bytes do not depend on whether equal values are one object.
+    """
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, protocol=5)
+    pickler.fast = True
+    pickler.dump(tree)
+    return stream.getvalue()
+
+
+def read_pickle(path: Path) -> Any:
+    """Unpickle a file that ``write_pickle`` wrote; raises ``OSError``.
+
+    Unpickling runs code, so callers pass only outputs of this build, or files whose digest is in
+    the manifest.
+    """
+    return pickle.loads(path.read_bytes())
