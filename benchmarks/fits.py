@@ -55,7 +55,7 @@ COLUMNS: Final = (
     "machine", "torch", "commit",
 )  # fmt: skip
 MODES: Final = ("inference", "training")
-#: Most bytes that oneDNN allocated, as observed, to describe its kernels.
+#: Largest number of bytes that oneDNN allocated, as observed, to describe its kernels.
 DESCRIPTIONS_B: Final = 34_000
 #: Networks that ``--sample`` selects: every third of the list, from the second on.
 SAMPLE: Final = slice(1, 54, 3)

@@ -15,7 +15,7 @@ from figures import style
 #: Pairs of a series (``Points`` or ``Curve``) and the artists that draw this series.
 DrawnSeries: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
-#: Least vertical distance between two names of series at the right edge.
+#: Smallest vertical distance between two names of series at the right edge.
 _NAME_SPACING_PT: Final = 1.25 * style.SMALL_PT
 #: Distance of these names from the axes.
 _NAME_OFFSET_PT: Final = 4.0
@@ -27,7 +27,7 @@ _POINTS_PER_INCH: Final = 72
 _MANY_DECADES: Final = 2.5
 #: Length (decades) of a logarithmic axis below which the ticks have equal distances.
 _FEW_DECADES: Final = 0.5
-#: Most distances between such ticks.
+#: Largest number of distances between such ticks.
 _EQUAL_STEPS: Final = 5
 
 

@@ -17,7 +17,7 @@ from figures.labels import (
 from figures.panels import Scaling
 from figures.points import draw_points
 
-#: Most ticks of an axis; with more levels of the factor only every second or third has a tick.
+#: Limit on the ticks of an axis; of more levels only every second or third has a tick.
 _MOST_TICKS: Final = 24
 _LEGEND_COLUMNS: Final = 2
 #: Length of dashes and gaps (line widths) of curves that have the colour of points.  The dashes of

@@ -35,7 +35,7 @@ class Header(
     """First line: the head of the record as known when the run begins, and options of the run."""
 
     counters: CounterChoice = "none"
-    #: Fewest processes under each memory policy that claims compare; 0: as many as the plan says.
+    #: Number of processes that claims need under each memory policy; 0: as many as the plan says.
     pairs: int = 0
 
     @property

@@ -30,7 +30,7 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Most processes per policy that measure disturbed cases again; never more than were planned.
+#: Limit on the processes per policy that measure disturbed cases again; the plan's is another.
 MAX_REPEATS: Final = 12
 #: Additional time for measuring disturbed cases again, as a share of the planned time.
 REPEAT_SHARE: Final = 0.25

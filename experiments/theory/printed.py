@@ -12,7 +12,7 @@ from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
 from report.theory.network import Fits, Row, Theory, least_bytes
 from report.theory.roofline import Roof
 
-#: Most rows in the table of modules; the modules with the most multiply-adds are shown.
+#: Limit on the rows of the table of modules; those with the most multiply-adds are shown.
 _MOST_MODULES: Final = 40
 #: Characters per line of the text below the tables.
 _WIDTH: Final = 100

@@ -25,7 +25,7 @@ from report.paper.pins import Pins, moves, pins_of
 #: Folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
 _REMEDY: Final = "restore it with git, or let 'python build.py --accept' write it"
-#: Most changed numbers of a study that --check lists.
+#: Largest number of changed numbers of a study that --check lists.
 _MOST_LISTED: Final = 10
 
 

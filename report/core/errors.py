@@ -10,7 +10,7 @@ from typing import Final
 #: Longest message (characters); longer messages lose their middle.
 LONGEST: Final = 300
 
-#: Most reasons in a ``RenderError``.
+#: Largest number of reasons in a ``RenderError``.
 _MOST_REASONS: Final = 20
 
 

@@ -31,7 +31,7 @@ BIMODAL_RATIO: Final = 1.25
 BIMODAL_COUNT: Final = 100
 #: Largest ratio of the medians of two runs that may be pooled.
 AGREEMENT_RATIO: Final = 1.2
-#: Fewest series that can show that times were copied or scaled.
+#: Smallest number of series that can show that times were copied or scaled.
 _FEWEST_SERIES: Final = 5
 #: Relative tolerance within which ratios of medians count as equal.
 _SAME_RATIO: Final = 1e-4

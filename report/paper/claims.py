@@ -24,16 +24,16 @@ from report.quantity.operations import over_common_terms, range_of_terms
 from report.quantity.ranges import Range
 from report.quantity.verdicts import is_disturbed, joint_verdict, verdict_of
 
-#: Most comparisons of a claim that are printed one by one; more are only counted.
+#: Largest number of comparisons of a claim that are printed one by one; more are only counted.
 _MOST_PRINTED: Final = 3
 #: Shares below this limit are printed in parts per million, to avoid leading zeros.
 _TINY_SHARE: Final = 1e-4
 _PPM_PER_UNIT: Final = 1e6
 #: Significant digits of a bound that is not a whole number, such as 1/0.9.
 _BOUND_DIGITS: Final = 4
-#: Most characters of a formula that names a comparison.
+#: Largest number of characters of a formula that names a comparison.
 _NAME_LENGTH: Final = 70
-#: Most processes that a report suggests to run.
+#: Largest number of processes that a report suggests to run.
 _MOST_PROCESSES: Final = 1000
 #: Tolerance for rounding errors in numbers of processes and in probabilities.
 _ROUNDING: Final = 1e-6

@@ -17,11 +17,11 @@ from report.paper.values import Value, declare
 from report.quantity.expression import Derived, Quantity, Sampled
 from report.quantity.intervals import Process
 
-#: Most series drawn for one value.
+#: Largest number of series drawn for one value.
 _MOST_SERIES: Final = 6
-#: Most samples drawn for one process.
+#: Largest number of samples drawn for one process.
 _MOST_SAMPLES: Final = 24
-#: Most claims of the headline that lists of papers show.
+#: Largest number of claims of the headline that lists of papers show.
 _MOST_CLAIMS: Final = 3
 #: Steps between the positions of the smallest and the largest sample of a series.
 _STEPS: Final = 1000

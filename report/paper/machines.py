@@ -29,11 +29,11 @@ from report.paper.values import declare
 from report.quantity.evaluation import number, point
 from report.quantity.expression import Quantity, absent, exact
 
-#: Most machines that the figure draws.
+#: Largest number of machines that the figure draws.
 MOST_DRAWN: Final = 40
-#: Fewest machines that a sentence compares.
+#: Smallest number of machines that a sentence compares.
 _FEWEST_IN_SENTENCE: Final = 3
-#: Fewest machines that a figure compares; the table shows fewer machines better.
+#: Smallest number of machines that a figure compares; the table shows fewer machines better.
 _FEWEST_DRAWN: Final = 6
 #: Operation with a measured peak → name on pages, and heading in the table of all machines.
 _CEILINGS: Final = {

@@ -28,7 +28,7 @@ from report.paper.values import Value
 #: chosen by --use, ``ending.qmd.j2`` credits imported records.
 _SHARED: Final = Path(__file__).resolve().parents[2] / "templates" / "shared"
 _FRONT_MATTER: Final = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-#: Most characters of a formula in the list of provenance.
+#: Largest number of characters of a formula in the list of provenance.
 _LONGEST_FORMULA: Final = 200
 #: A tag or comment of a template, with the end of its line.
 _TAG: Final = re.compile(r"\{%.*?%\}\n?|\{#.*?#\}\n?", re.DOTALL)

@@ -26,7 +26,7 @@ Item: TypeAlias = dict[str, Any]
 _SIGNIFICANT_DIGITS: Final = 9
 #: Relative difference up to which two numbers of nine digits count as equal.
 TOLERANCE: Final = 2e-8
-#: Most numbers of a claim that are pinned one by one; of more, count, extremes and sum are pinned.
+#: Limit on the numbers of a claim that are pinned one by one; of more, count, extremes and sum are.
 _MOST_LISTED: Final = 3
 #: Kind of items → name in sentences, in the order in which differences are listed.
 KINDS: Final[Mapping[str, str]] = {

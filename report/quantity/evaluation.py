@@ -43,7 +43,7 @@ ValueOfSeries: TypeAlias = Callable[[Sampled], float]
 #: Identity of a process: names of run and process.
 ProcessKey: TypeAlias = tuple[str, str]
 
-#: Fewest runs whose medians can be the samples of a 95 % interval (see ``median_interval``).
+#: Number of runs from which their medians can be samples of a 95 % interval (``median_interval``).
 ENOUGH_RUNS: Final = 6
 
 

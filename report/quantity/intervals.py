@@ -15,7 +15,7 @@ from typing import Final
 
 from report.core.statistics.estimates import Estimate, binomial_rank, median_interval
 
-#: Fewest samples whose autocorrelation can be distinguished from chance.
+#: Smallest number of samples whose autocorrelation can be distinguished from chance.
 _FEWEST_SAMPLES: Final = 8
 #: Limit on the autocorrelation; near 1, hardly any sample would count as independent.
 _LARGEST_CORRELATION: Final = 0.98

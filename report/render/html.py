@@ -30,7 +30,7 @@ _GROUPED = re.compile(r'<mtext mathvariant="normal">([\d,.]+)</mtext>')
 _TIMES = re.compile(r"(?<=[\d>]) × (?=[\d<])")
 #: A cell of a table, with its alignment.
 _CELL = re.compile(r'<(t[dh])(?: style="text-align: (\w+);")?>(.*?)</\1>', re.DOTALL)
-#: Most characters of a cell that is never wrapped, such as a name or a number.
+#: Largest number of characters of a cell that is never wrapped, such as a name or a number.
 _UNWRAPPED_CHARACTERS: Final = 26
 #: Parts of a cell that are not counted: tags, and formulas except their TeX source.
 _UNCOUNTED = re.compile(r"<math\b.*?<annotation[^>]*>|</annotation>.*?</math>|<[^>]+>", re.DOTALL)

@@ -61,7 +61,7 @@ _CODE_POINTS = re.compile(r"(?:‹|\\guilsinglleft )(U\+[0-9A-F]+(?: U\+[0-9A-F]
 _OVERFULL = re.compile(r"^Overfull \\hbox \(([\d.]+)pt too wide\)", re.MULTILINE)
 #: Commands for addresses in a bibliography.
 _LINK = re.compile(r"\\(?:url|nolinkurl|href)\{[^{}]*\}")
-#: Least excess width of a reported line, in points; readers see no smaller excess.
+#: Smallest excess width of a reported line, in points; readers see no smaller excess.
 _TOO_WIDE_PT: Final = 2.0
 _UNDEFINED = re.compile(r"LaTeX Warning: (Reference|Citation) [`']([^']+)'")
 #: Keys in `\\cite{key}` and `\\cite[p.~3]{key}`.

@@ -16,9 +16,9 @@ from report.core.errors import LONGEST, RenderError
 PAPERS: Final = Path(__file__).resolve().parents[2] / "templates" / "papers"
 BIBLIOGRAPHY: Final = "references.bib"
 
-#: Fewest characters that a line of the template must have in common with a line read.
+#: Smallest number of characters that a line of the template must have in common with a line read.
 _FEWEST_COMMON: Final = 6
-#: Most lines before the last one that are compared with the template.
+#: Largest number of lines before the last one that are compared with the template.
 _EARLIER_LINES: Final = 6
 #: Expression that prints a table or figure.
 _PRINTED: Final = re.compile(r"""\{\{ *(?:tables|figures)\[["']([\w-]+)["']\] *\}\}""")

@@ -28,9 +28,9 @@ _LAYOUT: Final = re.compile(
 )
 #: Commands for space in TeX.
 _SPACE: Final = re.compile(r"\\[^\w\s]")
-#: Most characters of a section that are searched.
+#: Largest number of characters of a section that are searched.
 _SEARCHED_CHARACTERS: Final = 6000
-#: Most characters of an abstract in a list.
+#: Largest number of characters of an abstract in a list.
 _LISTED_CHARACTERS: Final = 320
 #: Reading speed.
 _WORDS_A_MINUTE: Final = 200

@@ -49,13 +49,13 @@ _ROW_POSITIONS: Final = 3
 _WIDEST_KERNEL: Final = 7
 #: Largest number of taps whose descriptors fit one page.
 _TAPS_ON_ONE_PAGE: Final = 102
-#: Most vectors of output channels in a block of a channels-last kernel.
+#: Largest number of vectors of output channels in a block of a channels-last kernel.
 _MOST_VECTORS: Final = 4
 #: Output positions from which AVX2 kernels use at most half as many vectors.
 _LARGE_MAP: Final = 150 * 150
-#: Fewest groups (of all images) per thread for the rule that every thread unfolds one group.
+#: Number of groups (of all images) per thread from which every thread unfolds one group.
 _GROUPS_PER_THREAD: Final = 8
-#: Most bytes of an unfolded group for this rule.
+#: Largest number of bytes of an unfolded group for this rule.
 _UNFOLDED_GROUP_BYTES: Final = 2**18
 
 

@@ -72,8 +72,8 @@ Policy: TypeAlias = Literal[
 Moment: TypeAlias = Literal["before", "during", "after"]
 #: Reason for a value that is missing in the record of a run that was ended early.
 ENDED: Final = "the run was ended before this was measured"
-#: Fewest processes whose smallest and largest value bound the median with at least 95 % confidence:
-#: with 6 values the confidence is 1 - 2 / 2^6 = 96.9 %.
+#: Number of processes from which their smallest and largest value bound the median with at least
+#: 95 % confidence: with 6 values the confidence is 1 - 2 / 2^6 = 96.9 %.
 FEWEST_PROCESSES: Final = 6
 #: Passes of a layer, which studies measure together or apart.
 Pass: TypeAlias = Literal["forward", "forward_backward"]

@@ -17,7 +17,7 @@ from report.core.errors import StudyError
 
 #: Confidence level of intervals and claims.
 CONFIDENCE: Final = 0.95
-#: Fewest machines whose scatter is estimated.
+#: Smallest number of machines whose scatter is estimated.
 FEWEST_MACHINES: Final = 5
 
 

@@ -23,9 +23,9 @@ NO_BREAK: Final = "\N{NO-BREAK SPACE}"
 MINUS: Final = "\N{MINUS SIGN}"
 #: Text of a missing number.
 MISSING: Final = "\N{EM DASH}"
-#: Most digits of a measured number.
+#: Largest number of digits of a measured number.
 SIGNIFICANT_DIGITS: Final = 4
-#: Most names that ``first_names`` lists before it counts the others.
+#: Largest number of names that ``first_names`` lists before it counts the others.
 _LISTED_NAMES: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")

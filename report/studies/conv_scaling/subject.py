@@ -28,13 +28,13 @@ MANY_IMAGES: Final = 16
 LAST_WITHOUT_PAGES, FIRST_WITH_PAGES = 4, 8
 #: Pages of the copy of the layer's weights.
 WEIGHT_PAGES: Final = 18
-#: Most pages of a call that returns no memory: a forked child copies some pages.
+#: Largest number of pages of a call that returns no memory: a forked child copies some pages.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 #: Elements of a tensor that a process frees before its calls, to raise the trimming threshold.
 FREED_ELEMENTS: Final = 8_000_000
 #: Trimming threshold (B) after this tensor was freed.
 RAISED_THRESHOLD: Final = heap.threshold_after_freeing(FREED_ELEMENTS)
-#: Least trimming threshold (B) that a case sets.
+#: Smallest trimming threshold (B) that a case sets.
 LEAST_SET_THRESHOLD: Final = 2 << 20
 SMALL_NETWORK, LARGE_NETWORK = "MNIST CNN", "ResNet-18"
 #: The paper's layer, on one image.

@@ -29,7 +29,7 @@ _LEAST_MOVED: Final = 0.01
 Prediction: TypeAlias = Literal[Precision, "calibrated"]
 #: Rules that predict a gain from data sheets.  Half and half: half of the time waits for memory.
 RULES: Final = "Operators", "Bandwidth", "Half and half", "Nothing is gained", "Peak"
-#: Fewest networks whose median has an interval.
+#: Smallest number of networks whose median has an interval.
 _FEWEST_NETWORKS: Final = 10
 
 
