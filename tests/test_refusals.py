@@ -17,7 +17,7 @@ from report.core.errors import LONGEST, RecordError, RenderError, RidgepointErro
 from report.core.records.choice import read_editions
 from report.core.records.file_format import encode, parse
 from report.core.records.record import ImportedRecord, Record
-from report.core.records.reported import Unreported, read_devices, read_reported
+from report.core.records.reported import read_devices, read_reported
 from report.core.records.store import Stored, read_records, record_name, write_record
 from report.core.records.strict import SyntaxFaultError, parse_yaml
 from report.core.system.exchange import write_json
@@ -452,17 +452,6 @@ MISSING_SOURCE = read_reported(DATA / "reported" / "none.json")
 def test_devices_are_looked_up_by_model(model: str, key: str | None) -> None:
     device = DEVICES.find(model)
     assert (device and device.key) == key
-
-
-def test_source_tables_may_have_text_and_missing_cells(tmp_path: Path) -> None:
-    document = json.loads(REPORTED)
-    assert json.loads(msgspec.json.encode(SOURCE)) == document
-    document["tables"][6]["rows"][0] = ["Conv2d-1", {"missing": "cut off in the print"}, 320]
-    path = tmp_path / "reported" / "conv_scaling.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps(document))
-    table = read_reported(path).table("summary")
-    assert table.rows[0] == ("Conv2d-1", Unreported(missing="cut off in the print"), 320)
 
 
 @pytest.mark.parametrize(("query", "message"), [
