@@ -56,35 +56,26 @@ AFTER_STUDY: Final = ("document", "editions", "pdf", "site/quarto")
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "value in a record": (toggle_double_times, ("study", "figures", *AFTER_STUDY)),
     "device that no record names": (
-        exchange_text("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"),
-        ("study",),
-    ),
+        exchange_text("data/devices.yaml", "value: 8.1, unit", "value: 9.1, unit"), ("study",)),
     "bibliography": (
-        exchange_text("data/references.bib", "title = {", "title = {New: "),
-        AFTER_STUDY,
-    ),
+        exchange_text("data/references.bib", "title = {", "title = {New: "), AFTER_STUDY),
     "caption": (exchange_text(TEMPLATE, "over the width on", "against the width on"), AFTER_STUDY),
     "drawing function": (
-        exchange_text(
-            "figures/scaling.py", "axes.set_xlabel(", "axes.set_title('x'); axes.set_xlabel("
-        ),
-        ("figures", "editions", "pdf", "site/quarto"),
-    ),
+        exchange_text("figures/scaling.py", "axes.set_xlabel(",
+                      "axes.set_title('x'); axes.set_xlabel("),
+        ("figures", "editions", "pdf", "site/quarto")),
     "comment in a helper": (
         exchange_text("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
-        ("study", *AFTER_STUDY),
-    ),
+        ("study", *AFTER_STUDY)),
     "page": (
         exchange_text("templates/html/page.html", "<main", '<main data-new="1"'),
-        ("document", "editions"),
-    ),
+        ("document", "editions")),
     "LaTeX style": (
         exchange_text("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
-        ("document", "editions", "pdf"),
-    ),
+        ("document", "editions", "pdf")),
     "filter": (exchange_text("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
     "package": (toggle_other_typst, ("study", "figures", *AFTER_STUDY)),
-}
+}  # fmt: skip
 
 
 def cut(path: Path) -> None:

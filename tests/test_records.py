@@ -8,7 +8,8 @@ import os
 import shutil
 from itertools import product
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -184,24 +185,19 @@ def test_samples_of_a_case_come_from_rounds_of_the_policy() -> None:
     assert factory.case(1, time=(1.0, 2.0)).samples("cpu_time") == ()
 
 
-#: Number → quantities that admit the number, of a duration, a loss, a count and a difference.
-ADMITTED: dict[float, str] = {
-    0: "time step_loss page_faults memory_events",
-    1: "time step_loss page_faults memory_events",
-    2**63 - 1: "time step_loss page_faults memory_events",
-    0.5: "time step_loss",
-    1e-12: "time step_loss",
-    0.99e-12: "step_loss",
-    -1: "memory_events",
-    -0.5: "",
-}
-
-
 def test_quantities_admit_only_possible_values() -> None:
-    for number, admitting in ADMITTED.items():
-        names = ["time", "step_loss", "page_faults", "memory_events"]
-        for samples in ((number,), (1, number, 2)):
-            assert [n for n in names if QUANTITIES[n].admits(samples)] == admitting.split(), samples
+    """A time is a duration, a step's loss a number, faults a count, and an event a difference."""
+    names = ("time", "step_loss", "page_faults", "memory_events")
+    for admitting, numbers in (
+        (names, (0, 1, 2**63 - 1)),
+        (names[:2], (0.5, 1e-12)),
+        (names[1:2], (0.99e-12,)),
+        (names[3:], (-1,)),
+        ((), (-0.5,)),
+    ):
+        for number, name in product(numbers, names):
+            for samples in ((number,), (1, number, 2)):
+                assert QUANTITIES[name].admits(samples) == (name in admitting), (name, samples)
     assert all(quantity.admits(()) for quantity in QUANTITIES.values())
     for name in ("train_accuracy", "test_accuracy", "image_correct", "batch_ran"):
         assert QUANTITIES[name].admits((0, 1)) and not QUANTITIES[name].admits((0, 2, 1)), name
@@ -241,19 +237,12 @@ def test_written_records_are_read_back_and_never_replaced(tmp_path: Path) -> Non
     assert store.digest(path.read_bytes()) == sha256
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
-)
-def test_a_failed_write_leaves_no_file(
-    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def sync(descriptor: int) -> NoReturn:
-        raise error
-
-    monkeypatch.setattr(os, "fsync", sync)
-    with pytest.raises((RecordError, KeyboardInterrupt), match=r"No space left.*make room|^$"):
-        store.write_record(factory.record(), tmp_path)
-    assert list((tmp_path / "conv_scaling").iterdir()) == []
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()):
+        monkeypatch.setattr(os, "fsync", Mock(side_effect=error))
+        with pytest.raises((RecordError, KeyboardInterrupt), match=r"No space left.*make room|^$"):
+            store.write_record(factory.record(), tmp_path)
+        assert list((tmp_path / "conv_scaling").iterdir()) == []
 
 
 def test_altered_attachments_are_refused_and_missing_ones_have_a_reason(tmp_path: Path) -> None:
@@ -349,13 +338,12 @@ def test_files_that_are_no_records_are_named(tmp_path: Path) -> None:
         store.read_records("another", tmp_path / "data")
 
 
-class TableRow(msgspec.Struct, frozen=True):
-    network: str
-    bytes: int
-    growing: int | None = None
-
-
 def test_csv_tables_are_read_by_the_types_of_their_fields(tmp_path: Path) -> None:
+    class TableRow(msgspec.Struct, frozen=True):
+        network: str
+        bytes: int
+        growing: int | None = None
+
     table = tmp_path / "t.csv"
     assert read_table(table, TableRow) == ()
     table.write_text("network,bytes,growing,note\nnet,12,,x\nother,3,4,\n")
@@ -407,12 +395,14 @@ def test_a_repeated_field_is_refused() -> None:
             parse(repeated, FILE)
 
 
-TWO_ROUNDS = (
-    factory.round_(1, {"time": (0.5, 0.25)}),
-    factory.round_(2, {"time": (0.75,)}, policy="default"),
-)
 CASES = (
-    msgspec.structs.replace(factory.case(8, memory={"allocated_peak": (7,)}), rounds=TWO_ROUNDS),
+    msgspec.structs.replace(
+        factory.case(8, memory={"allocated_peak": (7,)}),
+        rounds=(
+            factory.round_(1, {"time": (0.5, 0.25)}),
+            factory.round_(2, {"time": (0.75,)}, policy="default"),
+        ),
+    ),
     factory.case(16, status="out_of_memory", reason="Memory ran out."),
 )
 CASE_WITH_QUOTES = msgspec.structs.replace(

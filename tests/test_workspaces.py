@@ -19,8 +19,6 @@ from report.theory.workspaces import workspace
 from tests import networks
 from tests.networks import Chain, operator
 
-LAYOUTS: tuple[Layout, ...] = ("contiguous", "channels_last")
-
 
 def tensor(shape: tuple[int, ...], layout: Layout = "contiguous", dtype: str = "float32") -> Tensor:
     return networks.tensor(0, *shape, dtype=dtype, last=layout == "channels_last")
@@ -35,20 +33,17 @@ def call_of(layer: Convolution, layout: Layout) -> Operator:
     }
     if layer.bias:
         reads["bias"] = tensor(layer.output_shape[1:2], dtype=layer.dtype)
-    return operator(
-        "convolution", reads, tensor(layer.output_shape, layout, layer.dtype),
-        settings={
-            name: getattr(layer, name)
-            for name in ("stride", "padding", "dilation", "groups", "transposed")
-        },
-    )  # fmt: skip
+    names = ("stride", "padding", "dilation", "groups", "transposed")
+    settings = {name: getattr(layer, name) for name in names}
+    result = tensor(layer.output_shape, layout, layer.dtype)
+    return operator("convolution", reads, result, settings=settings)
 
 
 # Layout, input shape, and (output channels, kernel, stride, padding) of a float32 convolution; the
 # measured peak (B); and True if the rules predict the peak exactly.  The peaks are from the
 # allocator's events on an AMD EPYC 7xx3 with AVX2 (family 25, model 1), PyTorch 2.13.0+cpu, one
 # thread.
-@pytest.mark.parametrize(("layout", "input_shape", "geometry", "measured", "is_exact"), [
+@pytest.mark.parametrize(("layout", "shape", "geometry", "measured", "exact"), [
     ("contiguous", (1, 3, 96, 96), (64, 11, 4, 2), 618_112, False),  # strides over its padding
     ("contiguous", (8, 3, 96, 96), (64, 11, 4, 2), 3_144_704, True),
     ("contiguous", (1, 16, 24, 24), (24, 11, 1, 5), 557_024, False),  # more padding than a row
@@ -62,18 +57,14 @@ def call_of(layer: Convolution, layout: Layout) -> Operator:
     ("channels_last", (8, 3, 96, 96), (64, 11, 4, 2), 2_166_536, False),
 ])  # fmt: skip
 def test_predicted_peaks_on_avx2(
-    layout: Layout,
-    input_shape: tuple[int, ...],
-    geometry: tuple[int, ...],
-    measured: int,
-    is_exact: bool,
+    layout: Layout, shape: tuple[int, ...], geometry: tuple[int, ...], measured: int, exact: bool
 ) -> None:
     """Inexact predictions are lower bounds."""
-    (layer,) = Chain(*input_shape).conv(*geometry).layers
-    predicted = workspace(call_of(layer, layout), Conditions(block=AVX2_BLOCK))  # type: ignore[arg-type]
+    layer = Chain(*shape).conv(*geometry).only
+    predicted = workspace(call_of(layer, layout), Conditions(block=AVX2_BLOCK))
     peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + predicted.amount
-    assert predicted.complete == is_exact
-    assert peak == measured if is_exact else peak <= measured
+    assert predicted.complete == exact
+    assert peak == measured if exact else peak <= measured
 
 
 def test_an_input_in_another_layout_than_the_weights_is_copied() -> None:
@@ -85,7 +76,7 @@ def test_an_input_in_another_layout_than_the_weights_is_copied() -> None:
     assert predicted.amount == 73_728 + 12_336 + input_bytes(layer)
 
 
-CONTIGUOUS, LAST = LAYOUTS
+CONTIGUOUS, LAST = "contiguous", "channels_last"
 #: Channels in blocks of 16 (AVX-512) or 8 (AVX2) on one thread, and blocks of 16 on two threads.
 BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads=2)
 
@@ -137,12 +128,9 @@ def test_workspaces_of_convolutions(
 def test_workspaces_in_reduced_precision_are_lower_bounds() -> None:
     """CPUs with matrix tiles use another library kernel."""
     half = call_of(msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16"), "contiguous")
-    untiled, tiled = (
-        workspace(half, Conditions(tiles=False)),
-        workspace(half, Conditions(tiles=True)),
-    )
-    assert (untiled.amount, untiled.complete) == (9_437_184 // 2, False)
-    assert (tiled.amount, tiled.complete) == (0, False)
+    for tiles, amount in ((False, 9_437_184 // 2), (True, 0)):
+        predicted = workspace(half, Conditions(tiles=tiles))
+        assert (predicted.amount, predicted.complete) == (amount, False)
 
 
 MAPS, TRANSPOSED = tensor((2, 8, 6, 6)), Tensor(0, (60, 60), (1, 60), "float32")
