@@ -18,7 +18,6 @@ from report.core.records import store
 from report.core.records.coverage import covered_cases
 from report.core.records.record import Record
 from report.core.statistics.estimates import Estimate
-from report.core.text.format import Style
 from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT
 from report.engine.writing import render_document
@@ -27,7 +26,7 @@ from report.paper.findings import Claim, Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table
-from report.paper.values import Evaluated, Value
+from report.paper.values import Value
 from report.quantity.expression import Quantity, exact
 from tests import factory
 from tests.papers import inputs_of, render_template
@@ -402,46 +401,46 @@ def test_numbers_are_allowed_between_words_and_in_formulas(tmp_path: Path) -> No
     assert render(tmp_path, text).text.count("8") == 14
 
 
-# A value, and its digits rounded up and rounded down.
-@pytest.mark.parametrize(("number", "unit", "style", "up", "down"), [
-    (1.65, "1", "measured", "1.7", "1.6"),
-    (1.6, "1", "measured", "1.6", "1.6"),
-    (3 * 0.1, "1", "measured", "0.3", "0.3"),
-    (0.9951, "1", "measured", "1", "0.99"),
-    (-1.65, "1", "measured", "−1.6", "−1.7"),
-    (0.1234, "1", "percent", "13\N{NO-BREAK SPACE}%", "12\N{NO-BREAK SPACE}%"),
-    (Estimate(0.01234, 0.012, 0.013, n=15, confidence=0.95), "s", "measured",
-     "13\N{NO-BREAK SPACE}ms", "12\N{NO-BREAK SPACE}ms"),
-    (1234, "1", "exact", "1,234", "1,234"),
-    (0.0, "1", "measured", "0", "0"),
-    (Missing("no run"), "1", "measured", "not measured", "not measured"),
-])  # fmt: skip
-def test_bounds_round_outward(
-    number: Evaluated, unit: str, style: Style, up: str, down: str, tmp_path: Path
-) -> None:
+INTERVAL = Estimate(0.01234, 0.012, 0.013, n=15, confidence=0.95)
+
+
+def test_bounds_round_outward(tmp_path: Path) -> None:
     """After words such as "up to" and "at least", only the number rounded outward is accepted."""
-    findings = Findings({"x": Value("x", "X", number, unit, "x", style=style)}, {}, {})
-
-    def printed(text: str) -> str:
-        paper = render_template(tmp_path, f"First.\n{text}\n", findings)
-        return re.sub(r"\[(.*?)\]\(#v-x\)\{\.value\}", r"\1", paper.text).split("\n")[1]
-
-    text = "Up to {{ v.x.up_to }}, as much as {{ v.x.up_to }}, at least about {{ v.x.from }}."
-    assert printed(text) == f"Up to {up}, as much as {up}, at least about {down}."
-    is_rounded = not isinstance(number, int | Missing)
-    for sentence, advice in (
-        ("Up to {{ v.x.about }}.", "up; write .up_to"),
-        ("*At most* {{ v.x }}.", "up; write .up_to"),
-        ("It is at\nmost {{ v.x.from }}.", "up; write .up_to"),
-        ("As few as {{ v.x.interval }}.", "down; write .from"),
-        ("At least {{ v.x.up_to }}.", "down; write .from"),
+    values: dict[str, Value] = {}
+    text, expected = "", ""
+    for number, unit, style, up, down in (
+        (1.65, "1", "measured", "1.7", "1.6"),
+        (1.6, "1", "measured", "1.6", "1.6"),
+        (3 * 0.1, "1", "measured", "0.3", "0.3"),
+        (0.9951, "1", "measured", "1", "0.99"),
+        (-1.65, "1", "measured", "−1.6", "−1.7"),
+        (0.1234, "1", "percent", "13\N{NO-BREAK SPACE}%", "12\N{NO-BREAK SPACE}%"),
+        (INTERVAL, "s", "measured", "13\N{NO-BREAK SPACE}ms", "12\N{NO-BREAK SPACE}ms"),
+        (1234, "1", "exact", "1,234", "1,234"),
+        (0.0, "1", "measured", "0", "0"),
+        (Missing("no run"), "1", "measured", "not measured", "not measured"),
     ):
-        if is_rounded:
-            message = rf"{TEMPLATE}:[23]: .* must be rounded {advice}"
+        x = f"x{'abcdefghij'[len(values)]}"
+        values[x] = Value(x, "X", number, unit, "x", style=style)
+        text += f"Up to {{{{ v.{x}.up_to }}}}, at least about {{{{ v.{x}.from }}}}.\n"
+        expected += f"Up to {up}, at least about {down}.\n"
+    findings = Findings(values, {}, {})
+    printed = render_template(tmp_path, text, findings).text
+    assert re.sub(r"\[(.*?)\]\(#v-x.\)\{\.value\}", r"\1", printed) == expected
+    for sentence, advice in (
+        ("Up to {{ v.X.about }}.", "up; write .up_to"),
+        ("*At most* {{ v.X }}.", "up; write .up_to"),
+        ("As much as {{ v.X }}.", "up; write .up_to"),
+        ("It is at\nmost {{ v.X.from }}.", "up; write .up_to"),
+        ("As few as {{ v.X.interval }}.", "down; write .from"),
+        ("At least {{ v.X.up_to }}.", "down; write .from"),
+    ):
+        message = rf"{TEMPLATE}:[12]: .* must be rounded {advice}"
+        for rounded in ("xa", "xi"):
             with pytest.raises(TemplateError, match=message):
-                printed(sentence)
-        else:
-            printed(sentence)
+                render_template(tmp_path, sentence.replace("X", rounded), findings)
+        for not_rounded in ("xh", "xj"):
+            render_template(tmp_path, sentence.replace("X", not_rounded), findings)
 
 
 # ---------------------------------------------------------------------------- bibliography
