@@ -211,6 +211,7 @@ COUNTED_OUTPUTS, COUNTED_MACS = 64 * OUTPUTS, 64 * MACS
     (0, [], (1, 1, 0, 0), -2 * COUNTED_MACS),
     # Padding of a kernel is not explained.
     (COUNTED_MACS + 500, [0], (1, 1, 0, 0), 1000),
+    (COUNTED_MACS + 2 * COUNTED_OUTPUTS, [0], (1, 1, 0, 0), 4 * COUNTED_OUTPUTS),
 ])  # fmt: skip
 def test_counters_of_a_gpu_are_explained_by_terms(
     multiply_adds: int, tensor_flops: list[int], amounts: tuple[int, ...], residual: int
