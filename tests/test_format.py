@@ -136,7 +136,6 @@ def around(value: float, half_width: float) -> Estimate:
     (1107.0, "1/s", "measured", "1,107 a second"),
     (-999.96e6, "image", "measured", f"{MINUS}1 billion image"),
     (2_949_120, "1", "measured", "2,949,120"),
-    (0.95, "1", "percent", "95 %"),
     (12_345.0, "FLOP/B", "measured", "12,340 FLOP/B"),
     # The interval determines the digits; an interval wider than the number determines the prefix.
     (around(0.8271, 0.1191), "s", "measured", "830 ms"),
