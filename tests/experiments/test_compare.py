@@ -390,10 +390,6 @@ def test_impossible_comparisons_are_refused(
     assert reason in err and "ok" not in out
 
 
-def test_the_command_run_refuses_comparisons(ask: Ask) -> None:
-    assert ask("run", "compare")[0] == 2
-
-
 # Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
 @pytest.mark.parametrize(("seed", "started"), [(0, 7), (1, 2)])
 def test_a_killed_comparison_leaves_no_process_or_memory(

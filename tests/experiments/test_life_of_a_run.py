@@ -196,11 +196,6 @@ def test_a_resumed_run_measures_the_requested_pairs_and_is_pooled(
     assert why_not_pooled(with_pairs, as_planned) is None
 
 
-def test_shards_refuse_another_number_of_pairs(command: Command) -> None:
-    code, output = command("run tiny --threads 1 --shard 1/2 --pairs 3")
-    assert code == 2 and "--pairs: shards have the plan's processes; drop the option." in output
-
-
 def damage(path: Path) -> str:
     """Add two damaged lines and a line without end; return the message that reading must print."""
     with path.open("ab") as stream:
