@@ -220,7 +220,7 @@ def _replace(path: str, content: bytes, out: str) -> None:
     with open(scratch, "wb") as stream:
         stream.write(content)
     if os.path.isdir(path) and not os.path.islink(path):
-        os.replace(path, f"{scratch}-old")
+        os.replace(path, f"{scratch}-old")  # a build removes all temporary files
     os.replace(scratch, path)
 
 

@@ -101,7 +101,7 @@ class BuildPlan:
         """Yield names in the project and paths of all templates, code and data."""
         data, project_data = str(self.request.data), str(ROOT / "data")
         folders = {name: f"{self.root}/{name}" for name in ("report", "figures", "templates")}
-        folders["templates/papers"] = str(self.request.papers)
+        folders["templates/papers"] = str(self.request.papers)  # perhaps not the project's
         for study in map(study_of, self.request.studies):
             folders[f"data/{study}"] = f"{data}/{study}"
             # A report on other data also reads the paper's own records.
@@ -114,7 +114,7 @@ class BuildPlan:
         yield f"paper/{EDITIONS}", f"{project_data}/{EDITIONS}"
         for name in (*_SHARED_DATA, *(f"reported/{study}.json" for study in STUDIES)):
             path = f"{data}/{name}"
-            if name.startswith(SHARED) and not os.path.lexists(path):
+            if name.startswith(SHARED) and not os.path.lexists(path):  # use the project's file
                 path = f"{self.root}/data/{name}"
             yield f"data/{name}", path
 

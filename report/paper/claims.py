@@ -184,7 +184,7 @@ def _number_text(quantity: Quantity) -> str:
 def _reasons(statements: Sequence[Statement]) -> list[str]:
     """List why a claim is not supported; group comparisons with the same reason."""
     names = _comparison_names(statements)
-    # Equal names say nothing about a claim of which no comparison was measured.
+    # If no comparison was measured, names are printed only if they differ.
     with_names = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
@@ -195,7 +195,8 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
             groups.setdefault(value.reason, []).extend([name] if with_names else [])
             continue
         if reason == "undecided":
-            reason += f": {undecided_reason(statement)[1]}"
+            _, explanation = undecided_reason(statement)
+            reason += f": {explanation}"
         text = f"{name}: {_statement_text(statement)}, expected {_range_text(statement.range)}"
         groups.setdefault(reason, []).append(text)
     reasons = []
@@ -205,7 +206,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
 
 
 def _statement_text(statement: Statement) -> str:
-    """Print the number of a comparison; leave out an interval over the calls of one process."""
+    """Print the number of a comparison; with one process, without the interval over its calls."""
     text = _number_text(statement.quantity)
     if not statement.from_one_process:
         return text
@@ -221,7 +222,7 @@ def cases_of(claim: Claim) -> str:
 
 
 def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
-    """Judge one claim about several runs again, with means over the cases that all runs have."""
+    """Judge ``claims``, one per run, again with means over the cases that all runs have."""
     counts = {len(claim.statements) for claim in claims}
     if len(counts) > 1 or not all(map(cases_of, claims)):
         return [*claims]
@@ -238,7 +239,7 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _comparison_names(statements: Sequence[Statement]) -> list[str]:
-    """Name each comparison by the parts of its formula that not all have, as "these over those"."""
+    """Name each comparison by parts of its formula that not all share, such as "a, b over c"."""
     formulas = [statement.quantity.formula for statement in statements]
     parts = [_formula_parts(formula) for formula in formulas]
     shared = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set[str]()
@@ -318,9 +319,9 @@ def processes_to_decide(result: Estimate, range: Range, count: int) -> int | Non
 
 
 def _processes_for_level(count: int, reached: float) -> int:
-    """Return how many processes reach ``CONFIDENCE`` if ``count`` processes reach a lower level.
+    """Return how many processes reach ``CONFIDENCE``, but more than ``count``.
 
-    Returns ``count + 1`` if ``reached`` is high enough.  The error probability halves with each
+    ``reached`` is the level that ``count`` processes reach.  The error probability halves with each
     further process (see ``median_interval``).
     """
     error = 1 - reached
@@ -330,9 +331,9 @@ def _processes_for_level(count: int, reached: float) -> int:
 
 
 def with_interval(result: Evaluated, unit: str, *, outward: bool = False) -> str:
-    """Print a number with its interval, and with a confidence level below the usual one.
+    """Print a number with its interval, and the interval's level if it is below ``CONFIDENCE``.
 
-    Papers round the ends to the nearest decimal, as in their sentences; reports round ``outward``.
+    The ends are rounded to the nearest decimal, as in a paper's prose, or ``outward`` in reports.
     """
     if isinstance(result, Missing):
         return result.reason

@@ -123,7 +123,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """Summarize a paper for lists: ``question``, first claims of the ``headline``, key ``figure``.
 
-    A claim is shown with the first number that it decides, and left out without such a number.
+    A claim is shown with the first of its ``numbers``, and left out if this number is missing.
     The figure is ``findings.shown_figure``, or None if the ``text`` of the paper lacks that figure.
     ``front`` is the front matter.  Raises ``TemplateError`` for an id in ``headline`` that is no
     claim.

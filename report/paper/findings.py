@@ -109,7 +109,7 @@ class Claim:
     ``because``: numbers and ranges, in words.  ``sentence``: the claim in the paper's words.
     ``compared``: a number per comparison, with both ends of the range in which the claim holds.
     ``title``: a sentence that can be read alone.  ``about``: kind of machine or publication.
-    ``numbers``: ids of the values that the claim decides.
+    ``numbers``: ids of the values that the claim is about.
 
     Replication reports also print the other fields.  ``files``: sources of the numbers.
     ``effect``: number in ``unit`` of the only comparison, None if there are several.  ``measured``,
@@ -166,7 +166,7 @@ def _comparison_json(result: Evaluated, above: float, below: float) -> dict[str,
 class Findings:
     """Everything that a paper's template may print.
 
-    ``facts``: plain texts and switches, such as device names, but no numbers.  ``audits``: checks
+    ``facts``: plain texts, such as device names, and switches, but no numbers.  ``audits``: checks
     of the numbers that the source printed.  ``key_figure``: id of the figure in lists of papers.
     The mappings map ids to their content.
     """

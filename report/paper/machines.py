@@ -196,6 +196,7 @@ def with_all_machines(
         by_machine.setdefault(machine_id(stored.record.environment), stored)
     records, machines = tuple(by_machine.values()), []
     for stored, label in zip(records, device_labels(records), strict=True):
+        # Labels may end with the machine's key; the day of the run says more to readers.
         key, day = stored.record.environment.key, stored.record.started[:10]
         name = label.replace(f"({key})", f"(run of {day})")
         machines.append(evaluate_machine(stored, name, comparison))
@@ -203,12 +204,11 @@ def with_all_machines(
     known = [machine for machine in machines if machine.sort_key > -math.inf]
     detailed_files = {stored.file for stored in detailed.records}
     in_detail = [machine for machine in machines if machine.file in detailed_files]
-    first_file, *other_files = (machine.file for machine in machines)
+    first_file, *others = (machine.file for machine in machines)
     quantities: dict[str, Quantity] = {}
     counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
-        name = "records of the paper"
-        quantities[id] = exact(name, "1", len(group), first_file, tuple(other_files))
+        quantities[id] = exact("records of the paper", "1", len(group), first_file, tuple(others))
     compared: dict[str, Any] = {
         "left_out": len(known) > MOST_DRAWN,
         "ordered": len(known) >= _FEWEST_IN_SENTENCE,

@@ -60,7 +60,7 @@ _NO_COMPARISON: Final = Statement(absent("no run", "1", NO_CASES), Range())
 class _Declared:
     """A quantity, or a function of the subject of ``part``; templates print it by the ``id``.
 
-    Claims have a ``title`` and ``numbers``, the ids of the values that they decide; tables and
+    Claims have a ``title`` and ``numbers``, the ids of the values they are about; tables and
     figures have layout ``options``.  ``key`` marks the figure that lists of papers show.  The
     function of ``many`` values returns a mapping from id to quantity.
     """
@@ -122,8 +122,8 @@ class Part(Generic[Subject]):
         """Declare a claim: a comparison such as ``run.gain() > 1``, or several comparisons.
 
         ``title`` is one sentence that can be read alone.  ``numbers`` are the ids of the values
-        that the claim decides; an abstract may print only values that claims of its headline
-        decide.  Without a subject the claim is not measured.
+        that the claim is about; an abstract may print only these values of its headline's claims.
+        Without a subject the claim is not measured.
         """
         return self._decorator("claims", title=title, numbers=numbers)
 

@@ -76,7 +76,7 @@ class Column:
         return self.unit != ""
 
     def text(self, cell: TableCell, *, outward: bool = False) -> str:
-        """Print a cell as plain text; round ends of intervals ``outward``, or to the nearest."""
+        """Print a cell as plain text, with ends of intervals rounded to nearest or ``outward``."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -91,8 +91,8 @@ class Column:
 class Table:
     """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
-    Caption and notes are plain text without markup.  ``outward``: ends of intervals are rounded
-    outward, as in reports.
+    Caption and notes are plain text without markup.  ``sources``: files with the numbers.
+    ``wide``: wider than a column of text.  ``outward``: round ends of intervals outward.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Table:
 
     @property
     def marks(self) -> dict[str, str]:
-        """Reason of missing cells → letter of its note; z is followed by aa."""
+        """Reason of missing cells → letter of its note: a to z, then aa, bb and so on."""
         marks: dict[str, str] = {}
         for cell in chain(*self.rows):
             if isinstance(cell, Missing):
@@ -126,7 +126,7 @@ class Table:
         return rows
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
-        """List all notes as (letter, text): first those without letter, then reasons of gaps."""
+        """List all notes as (letter, text): notes without letter, then reasons of missing cells."""
         unmarked = (("", note) for note in (*self.notes, *self._level_note()))
         return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
 

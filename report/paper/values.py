@@ -73,10 +73,9 @@ class Value:
         """Print the number in one of ``FORMS``, as a link to its line in the list of provenance.
 
         ``about``: two significant digits.  ``up_to``, ``from``: rounded up or down to two digits.
-        ``bare``: without unit, for a sentence that names the unit.  ``interval``: with the
-        interval, if any.  ``range``: both ends of a range without a confidence level, for a
-        sentence that names their assumptions.  ``plain``: text without link.  ``math``: TeX without
-        link.  An empty ``name``: number and unit.
+        ``bare``: without unit, which the sentence names.  ``interval``: with the interval, if any.
+        ``range``: both ends of a range, for a sentence that names their assumptions.  ``plain``,
+        ``math``: text or TeX, without link.  An empty ``name``: number and unit.
         """
         parts, text = self.parts, self.plain
         match name:
@@ -93,7 +92,7 @@ class Value:
                 text = (replace(self, style="exact") if in_millions else self).parts.number
             case "interval":
                 text = f"{parts.number} {parts.bounds}".rstrip() + parts.after + parts.level
-            case "range":
+            case "range":  # such as "(low to high)"; intervals have square brackets
                 ends = parts.bounds.strip("()") if parts.bounds.startswith("(") else parts.number
                 text = ends + parts.after
         return f"[{markdown(text)}](#{self.anchor}){{.value}}"

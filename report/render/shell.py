@@ -95,7 +95,7 @@ def environment(folder: str, *, escape: bool) -> jinja2.Environment:
 
 
 def render_template(name: str, settings: Settings, **content: Any) -> str:
-    """Render the template ``templates/html/<name>``; ``content`` is escaped."""
+    """Render ``templates/html/<name>``; escape ``content``, and show invisible characters."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
     return visible(environment("html", escape=True).get_template(name).render(**shared, **content))
 
@@ -109,9 +109,9 @@ def write_assets(target: Path) -> None:
 
 
 def script_of(name: str, content: Any) -> str:
-    """Return a script that sets ``ridgepoint.<name>`` to ``content``, for other scripts.
+    """Return a script that sets ``ridgepoint.<name>`` to ``content``; show invisible characters.
 
-    A page opened from disk cannot read JSON files, but can load scripts.
+    Other scripts read it, since a page opened from disk can load scripts, but no JSON files.
     """
     text = json.dumps(
         visible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")

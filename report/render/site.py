@@ -174,11 +174,9 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
     for part in known:
         first, last = part["interval"] or (part["number"], part["number"])
         lines.append((position(first), position(part["number"]), position(last)))
-    holds = (
-        0.0 if above is None else position(above),
-        1.0 if below is None else position(below),
-    )
-    return {"holds": holds, "lines": lines}
+    holds_from = 0.0 if above is None else position(above)
+    holds_to = 1.0 if below is None else position(below)
+    return {"holds": (holds_from, holds_to), "lines": lines}
 
 
 def plain_words(sentence: str) -> str:
@@ -240,12 +238,13 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
     """Write the pages on all studies, and the files that all pages share, into ``target``."""
     target.mkdir(parents=True, exist_ok=True)
     listed = [{"study": paper.study, "title": paper.entry["title"]} for paper in papers]
+    examples = chain.from_iterable(paper.examples for paper in papers)
     content = {
         "root": "",
         "scripts": (*SCRIPTS, "numbers.js"),
         "papers": papers,
         "machines": machines_of(papers),
-        "example": max(chain.from_iterable(paper.examples for paper in papers), default=None),
+        "example": max(examples, default=None),  # the number with the most samples
     }
     texts = {
         "papers.js": script_of("papers", listed),

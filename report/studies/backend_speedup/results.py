@@ -11,14 +11,14 @@ from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_factors, ratio_with_range
 from report.studies.backend_speedup.subject import LIBRARIES, SMALL, SOURCE, UNCHANGED, Size
 
-#: Largest relative error of a confirmed prediction, committed with the predictions.
+#: Largest relative error of a confirmed prediction; it was committed with the predictions.
 TOLERANCE = 0.2
 
 
 def gain(
     run: Run, library: str, size: Size = SOURCE, quantity: str = "time", reference: str = "numpy"
 ) -> Quantity:
-    """Return a library's speed-up over the ``reference``, in an iteration or a part of it."""
+    """Return a library's speed-up over the ``reference`` in an iteration, or in one operation."""
     slow, fast = (run.medians(quantity, size, name) for name in (reference, library))
     name = f"speed-up of {LIBRARIES[library]}({size}) over {LIBRARIES[reference]}"
     return ratio_with_range((run,), name, truediv, slow, fast)
@@ -36,7 +36,7 @@ def gain_over(runs: tuple[Run, Run], change: str = UNCHANGED, library: str = "cu
 def ratio_of_gains(
     dividend: tuple[Run, str, Size], divisor: tuple[Run, str, Size], library: str
 ) -> Quantity:
-    """Divide one speed-up of a library by another; each has a run, a quantity (time) and a size."""
+    """Divide two speed-ups, each of (run, quantity, size); the divisor's run is the main run."""
     times = []
     for run, quantity, size in (dividend, divisor):
         times += [run.medians(quantity, size, name) for name in ("numpy", library)]
@@ -55,7 +55,7 @@ def growth_to(run: Run, size: Size) -> Quantity:
 
 
 def idle(run: Run, short: Size = SMALL) -> Quantity:
-    """Return the least share of CuPy's iteration at the size ``short`` in which the GPU idles.
+    """Return a lower bound of the GPU's idle share of CuPy's iteration at the size ``short``.
 
     At the source's size the GPU computes longer, at least by the growth of the products.  The part
     of this growth that does not lengthen the iteration fits into gaps of the short iteration.

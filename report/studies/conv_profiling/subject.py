@@ -15,14 +15,14 @@ from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
 SHOWN_BATCH: Final = 64
-#: Batch sizes with TF32 on: a GPU used CUDA cores for small and tensor cores for large ones.
+#: Batch sizes that a GPU with TF32 on computed on CUDA cores (small), and on tensor cores (large).
 SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
-#: Subjects of cases: shapes from which the rules were derived, held-out and changed shapes.
+#: Subjects of cases by shape: the rules come from ``layer``; ``changed`` varies a held-out shape.
 SUBJECTS: Final = ("layer", "held_out", "changed")
-#: Subject of cases whose times are compared, with AVX2 at most or with all instructions.
+#: Subject of cases whose times are compared, for each of ``INSTRUCTIONS``.
 TIMED: Final = "timed"
 
-#: Kernel of the network's first convolution; its output is smaller than the image by this less one.
+#: Kernel of the network's first convolution, which has stride 1 and no padding.
 _FIRST_KERNEL: Final = 3
 _CHANNELS: Final = re.compile(r"[1-9]\d{0,4}-[1-9]\d{0,4}")
 _LAYER_FACTORS: Final[dict[str, AllowedLevels]] = {
@@ -40,7 +40,7 @@ _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
 
 @dataclass(frozen=True, order=True)
 class Dimensions:
-    """The layer's channels and kernel, and the height (pixels) of the image of the network."""
+    """The layer's channels and kernel, and the height (pixels) of the network's image."""
 
     inputs: int
     outputs: int
@@ -88,7 +88,7 @@ class Dimensions:
 BASE: Final = Dimensions(32, 64, 3, 28)
 #: Batch size of timed calls, and of calls that the paper's text names.
 FEW_IMAGES: Final = 8
-#: This layer with one more input and one more output channel.
+#: ``BASE`` with one more input and one more output channel.
 PADDED: Final = Dimensions(33, 65, 3, 28)
 #: The smallest layers above ``PADDED`` whose channels fill blocks of 8, and of 16.
 FULL_EIGHT, FULL_SIXTEEN = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
@@ -118,7 +118,7 @@ def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or a layer that the factors do not give."""
+    """Raise ``StudyError`` for unknown factors, or a layer that contradicts the factors."""
     check_factors(stored, _REQUIRED_FACTORS, optional={"precision": str}, closed=(*SUBJECTS, TIMED))
     for index, case in enumerate(stored.record.cases):
         channels = str(case.factors.get("channels", "1-1"))

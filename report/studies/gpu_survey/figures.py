@@ -49,9 +49,8 @@ def backbones(p: Survey) -> Iterator[Dots]:
 
 def twins(p: Survey) -> Iterator[Dots]:
     """Draw rates of transformers over rates of twins without the first normalization."""
-    setting_of_counts = subject.EAGER_29[0]
-    rows = {"Counted, float16": p.twins(setting_of_counts, "half").numbers}
-    rows["Counted, float32"] = p.twins(setting_of_counts, "single").numbers
+    rows = {"Counted, float16": p.twins(subject.ON_4090, "half").numbers}
+    rows["Counted, float32"] = p.twins(subject.ON_4090, "single").numbers
     settings = {subject.CARDS[setting.device]: setting for setting in subject.EAGER_29}
     settings |= {f"{label}, compiled": setting.compiled for label, setting in settings.items()}
     for label, setting in (settings | subject.CONTROL_SETTINGS).items():

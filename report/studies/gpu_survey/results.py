@@ -66,7 +66,7 @@ class Survey:
     @property
     def calibration(self) -> Quantity:
         """The mean ratio of prices on the RTX 5090 to the counted bytes of float32."""
-        new, counted = self.prices(subject.PRICED_SETTINGS[-1]), self.predicted_prices("single")
+        new, counted = self.prices(subject.ON_5090), self.predicted_prices("single")
         ratios = [price / single for price, single in zip(new, counted, strict=True)]
         return sum(ratios[1:], ratios[0]) / len(ratios)
 

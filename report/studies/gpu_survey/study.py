@@ -18,7 +18,7 @@ from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import FIRST_STEP, OWN_STEP, Survey
 from report.studies.gpu_survey.runs import RULES, Distribution, Prediction
-from report.studies.gpu_survey.subject import BATCH, GROUPED, HELD_OUT_NAMES, LAYER_OR_RMS
+from report.studies.gpu_survey.subject import BATCH, GROUPED, LAYER_OR_RMS, ON_4090, ON_5090, ON_PRO
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Precision
 
 #: The largest relative error of a gain that counts as predicted.
@@ -41,6 +41,7 @@ def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
 
 @survey.mapping()
 def counts(p: Survey) -> dict[str, Quantity]:
+    """Count tables and networks: all of a kind, slower ones, and those nearer to float32."""
     second, any_batch = p.pairs["second"], p.pairs["any_batch"]
     networks, at_any_batch = (pair.gain_in(*subject.FAMILIES) for pair in (second, any_batch))
     return {
@@ -62,15 +63,15 @@ def counts(p: Survey) -> dict[str, Quantity]:
         "one_group": second.switched_gain([subject.ONE_GROUP]).count,
         "one_group_nearer": second.nearer_to_single([subject.ONE_GROUP]),
         "later": at_any_batch.matching(subject.LATER_NAMES).count,
-        "twins": p.twins(subject.EAGER_29[-1]).count,
-        "counted_twins": p.twins(subject.EAGER_29[0], "half").count,
+        "twins": p.twins(ON_5090).count,
+        "counted_twins": p.twins(ON_4090, "half").count,
         "laid_out": p.pairs["layout"].gain_in(BATCH).count,
     }
 
 
 @survey.mapping("measured")
 def gains(p: Survey) -> dict[str, Quantity]:
-    old, pro, new = subject.EAGER_29
+    """Return gains, ratios of twins' rates, the calibration, and slopes of gains."""
     second, calibrated = p.pairs["second"], p.pairs["second"].switched_gain([GROUPED], "calibrated")
     cnns, example_gn = second.gain_in(*subject.CNNS), f"{subject.EXAMPLE}_gn"
     slopes = [p.layout_slope(id) for id in subject.OLD_LAYOUTS]
@@ -87,10 +88,10 @@ def gains(p: Survey) -> dict[str, Quantity]:
         "example_rise": second.gain_in(BATCH).median / cnns.number_of(example_gn),
         **_range("unchanged", p.pairs["unchanged"].gain_in(*subject.CNNS)),
         **_range("unchanged_grouped", p.pairs["unchanged"].gain_in(GROUPED)),
-        **_range("twins_others", p.twins(old), p.twins(pro)),
-        **_range("twins_new", p.twins(new)),
-        **_range("twins_compiled", p.twins(old.compiled), p.twins(pro.compiled)),
-        **_range("twins_half", p.twins(old, "half")),
+        **_range("twins_others", p.twins(ON_4090), p.twins(ON_PRO)),
+        **_range("twins_new", p.twins(ON_5090)),
+        **_range("twins_compiled", p.twins(ON_4090.compiled), p.twins(ON_PRO.compiled)),
+        **_range("twins_half", p.twins(ON_4090, "half")),
         **_range("laid_out", p.pairs["layout"].gain_in(BATCH)),
         "calibration": p.calibration,
         "correlation": calibrated.correlation(second.switched_gain([GROUPED])),
@@ -103,6 +104,7 @@ def gains(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping()
 def prices(p: Survey) -> dict[str, Quantity]:
+    """Return the least and largest prices: predicted, on the newest card, and on others."""
     values: dict[str, Quantity] = {}
     *other_prices, new_prices = map(p.prices, subject.PRICED_SETTINGS)
     predicted = {precision: p.predicted_prices(precision) for precision in get_args(Precision)}
@@ -114,6 +116,7 @@ def prices(p: Survey) -> dict[str, Quantity]:
 
 @survey.mapping("percent")
 def errors_of_gains(p: Survey) -> dict[str, Quantity]:
+    """Return errors of predicted gains of CNNs with group normalization."""
     single = p.pairs["second"].precision_error([GROUPED], "single")
     values: dict[str, Quantity] = {"single_grouped_most": single.largest}
     for name, id in ("others", "second"), ("others_from_pro", "from_pro"):
@@ -170,7 +173,7 @@ def float32_predicts(p: Survey) -> Iterator[Statement]:
 )
 def calibrated_float32_predicts_others(p: Survey) -> Iterator[Statement]:
     for id in ("second", "from_pro"):
-        gains = p.pairs[id].switched_gain([GROUPED]).matching(HELD_OUT_NAMES)
+        gains = p.pairs[id].switched_gain([GROUPED]).matching(subject.HELD_OUT_NAMES)
         error = p.pairs[id].precision_error([GROUPED], "calibrated")
         yield error.largest < MAX_ERROR
         yield error.plain_median / gains.errors_of_median.plain_median < 1 / 2
@@ -183,10 +186,10 @@ def calibrated_float32_predicts_others(p: Survey) -> Iterator[Statement]:
 )
 def price_is_of_float32(p: Survey) -> Iterator[Statement]:
     counted = p.predicted_prices("single")
-    for new, single in zip(p.prices(subject.PRICED_SETTINGS[-1]), counted, strict=True):
+    for new, single in zip(p.prices(ON_5090), counted, strict=True):
         yield new / single > 1
         yield new / single < 1 + 1 / 6
-    yield p.grouped_rates(subject.PRICED_SETTINGS[-1]).largest < 0.55
+    yield p.grouped_rates(ON_5090).largest < 0.55
     for setting in subject.PRICED_SETTINGS[:-1]:
         yield p.grouped_rates(setting).smallest > 4 / 5
         yield largest(*p.prices(setting)) / smallest(*counted) < 1 / 5
@@ -226,17 +229,16 @@ def gains_ignore_the_layout(p: Survey) -> Iterator[Statement]:
     numbers=("twins_others_least", "twins_others_most", "twins_new_least", "twins_new_most"),
 )
 def twins_show_the_switch(p: Survey) -> Iterator[Statement]:
-    old, pro, new = subject.EAGER_29
     mixed, pure, *with_old_pytorch = map(p.twins, subject.CONTROL_SETTINGS.values())
-    for ratios in p.twins(old), p.twins(pro), p.twins(old, "half"):
+    for ratios in p.twins(ON_4090), p.twins(ON_PRO), p.twins(ON_4090, "half"):
         yield ratios.smallest > 1 + 1 / 20
         yield ratios.largest < 1 + 1 / 8
-    tolerances = [(p.twins(new), EQUAL_TWINS), (p.twins(old, "single"), 0.01), (pure, 0.01)]
+    tolerances = [(p.twins(ON_5090), EQUAL_TWINS), (p.twins(ON_4090, "single"), 0.01), (pure, 0.01)]
     tolerances += [(ratios, 0.02) for ratios in with_old_pytorch]
     for ratios, tolerance in tolerances:
         yield ratios.smallest > 1 - tolerance
         yield ratios.largest < 1 + tolerance
-    yield p.twins(pro.compiled).smallest > 1.01
+    yield p.twins(ON_PRO.compiled).smallest > 1.01
     yield mixed.smallest > 1.01
 
 
@@ -257,10 +259,9 @@ def other_normalizations_agree(p: Survey) -> Iterator[Statement]:
     "steps between cards, but over twice as much as the growth of the bandwidth in one step"
 )
 def operators_err_least(p: Survey) -> Iterator[Statement]:
-    pro = p.pairs["pro"]
     for rule in (*RULES[1:], FIRST_STEP):
         yield p.mean_error(RULES[0]) / p.mean_error(rule) < 1
-    yield pro.error("Operators").median / pro.error("Bandwidth").median > 2
+    yield p.pairs["pro"].error("Operators").median / p.pairs["pro"].error("Bandwidth").median > 2
 
 
 survey.figure("predicted", key=True, height=2.9)(figures.gains)
@@ -291,10 +292,11 @@ def errors(p: Survey) -> Iterator[Mapping[str, Content]]:
     switched = {} if p.pairs["second"].switched.empty else subject.SWITCHED
     for (label, families), (card, id) in product(switched.items(), older_cards):
         pair = p.pairs[id]
-        gains = pair.switched_gain(families).matching(HELD_OUT_NAMES)
+        gains = pair.switched_gain(families).matching(subject.HELD_OUT_NAMES)
         errors = [pair.precision_error(families, prediction) for prediction in predictions]
-        errors = [*(error.matching(HELD_OUT_NAMES) for error in errors), gains.errors_of_median]
-        cells = zip(_ERROR_HEADS, [error.plain_median for error in errors], strict=True)
+        medians = [error.matching(subject.HELD_OUT_NAMES).plain_median for error in errors]
+        medians.append(gains.errors_of_median.plain_median)
+        cells = zip(_ERROR_HEADS, medians, strict=True)
         yield {"Networks": f"{label}, {card}", "All": gains.count, **dict(cells)}
 
 

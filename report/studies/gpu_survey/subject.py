@@ -20,17 +20,16 @@ PRO: Final = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
 CARDS: Final = {OLD: "RTX 3090", MIDDLE: "RTX 4090", NEW: "RTX 5090", PRO: "PRO 6000 Max-Q"}
 #: Settings of eager tables by card and version of PyTorch (24 is 2.4.0).
 _OLD_24, _MID_24 = Setting(OLD, "2.4.0"), Setting(MIDDLE, "2.4.0")
-_MID_29, _NEW_29, _PRO_29 = (Setting(card, "2.9.1") for card in (MIDDLE, NEW, PRO))
+#: Eager settings (PyTorch 2.9.1) in which timm's switch can show in rates of twins.
+EAGER_29: Final = tuple(Setting(card, "2.9.1") for card in (MIDDLE, PRO, NEW))
+ON_4090, ON_PRO, ON_5090 = EAGER_29
 #: Eager settings in which the price of a normalization is computed; the newest card is the last.
-PRICED_SETTINGS: Final = (_OLD_24, _MID_29, _PRO_29, _NEW_29)
+PRICED_SETTINGS: Final = (_OLD_24, *EAGER_29)
 CHANNELS_LAST: Final = tuple(setting._replace(layout="nhwc") for setting in (_OLD_24, _MID_24))
-
-#: Settings in which timm's switch (normalize in float16 or in float32) can show in rates of twins.
-EAGER_29: Final = (_MID_29, _PRO_29, _NEW_29)
-#: Another such setting, then three where the switch cannot show: pure bfloat16, an old PyTorch.
+#: One more setting where the switch can show; three where not: pure bfloat16, an old PyTorch.
 CONTROL_SETTINGS: Final = {
-    "PRO 6000, mixed bfloat16, compiled": _PRO_29.compiled._replace(precision="amp_bf16"),
-    "PRO 6000, pure bfloat16, compiled": _PRO_29.compiled._replace(precision="bf16"),
+    "PRO 6000, mixed bfloat16, compiled": ON_PRO.compiled._replace(precision="amp_bf16"),
+    "PRO 6000, pure bfloat16, compiled": ON_PRO.compiled._replace(precision="bf16"),
     "RTX 3090, PyTorch 2.4.0": _OLD_24,
     "RTX 4090, PyTorch 2.4.0": _MID_24,
 }
@@ -42,9 +41,9 @@ PRE_NORMALIZED_NAMES: Final = r"^(vit_\w+_patch\d+)_clip(_\d+)$"
 #: are compiled: its eager rates seem to contain the price of float32.
 STEPS: Final = {
     "first": SettingChange("3090 to 4090, eager", _OLD_24, _MID_24),
-    "compiled": SettingChange("4090 to 5090, compiled", _MID_29.compiled, _NEW_29.compiled),
+    "compiled": SettingChange("4090 to 5090, compiled", ON_4090.compiled, ON_5090.compiled),
     "pro": SettingChange(
-        "5090 to PRO 6000 Max-Q, compiled", _NEW_29.compiled, _PRO_29.compiled, any_batch=True
+        "5090 to PRO 6000 Max-Q, compiled", ON_5090.compiled, ON_PRO.compiled, any_batch=True
     ),
 }
 
@@ -56,15 +55,15 @@ def _to_channels_last(before: Setting) -> SettingChange:
 
 COMPARISONS: Final = {
     **STEPS,
-    "second": SettingChange("4090 to 5090, eager", _MID_29, _NEW_29),
-    "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", _MID_29, _PRO_29, any_batch=True),
-    "any_batch": SettingChange("4090 to 5090, eager, any batch", _MID_29, _NEW_29, any_batch=True),
-    "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", _PRO_29, _NEW_29, any_batch=True),
+    "second": SettingChange("4090 to 5090, eager", ON_4090, ON_5090),
+    "workstation": SettingChange("4090 to PRO 6000 Max-Q, eager", ON_4090, ON_PRO, any_batch=True),
+    "any_batch": SettingChange("4090 to 5090, eager, any batch", ON_4090, ON_5090, any_batch=True),
+    "from_pro": SettingChange("PRO 6000 Max-Q to 5090, eager", ON_PRO, ON_5090, any_batch=True),
     "layout": _to_channels_last(_MID_24),
     "old_layout": _to_channels_last(_OLD_24),
     "old_layout_21": _to_channels_last(Setting(OLD, "2.1.0")),
     "old_layout_113": _to_channels_last(Setting(OLD, "1.13")),
-    "unchanged": SettingChange("RTX 4090, two versions", _MID_24, _MID_29),
+    "unchanged": SettingChange("RTX 4090, two versions", _MID_24, ON_4090),
 }
 #: Ids of the changes to channels-last on the oldest card, under three versions of PyTorch.
 OLD_LAYOUTS: Final = "old_layout", "old_layout_21", "old_layout_113"

@@ -17,8 +17,7 @@ from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, S
 
 #: A limit of memory, and the batch that a rule predicts.
 Prediction: TypeAlias = tuple[LimitOfNetwork, int]
-
-#: Relative effect up to which a claim sees no difference.
+#: Tolerance of claims about ratios.
 MARGIN: Final = 0.1
 
 
@@ -53,7 +52,7 @@ class RuleComparison:
     """Predictions of rules beside the batches that ran, under the limits of one kind."""
 
     def __init__(self, inputs: Inputs, kind: LimitKind) -> None:
-        """Apply every rule to every limit; limits of our studies' networks stay apart."""
+        """Apply every rule to every limit, but list the limits of our own networks apart."""
         self._kind, tables = kind, kind.tables
         self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
         self.operators: dict[str, list[OperatorBytes]] = defaultdict(list)
@@ -76,7 +75,7 @@ class RuleComparison:
         return sorted(batch / row.ran for row, batch in self.predictions[rule])
 
     def test_runs(self) -> dict[Search, list[int]]:
-        """Count every search's test runs under each limit; lines without a batch count as right."""
+        """Count every search's test runs under each limit; a missing prediction counts as right."""
         runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
         predictions = [dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES]
         for row in self.limits:
@@ -132,7 +131,7 @@ class RuleComparison:
             yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
 
     def gaps(self) -> dict[str, Quantity]:
-        """Return shares of GPU limits for the workspaces of the batch that ran, and unused."""
+        """Return shares of GPU limits: the largest for workspaces, and the median left unused."""
         workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
         unfilled = [1 - row.peak / row.limit for row in self.limits]
         gaps = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
@@ -163,7 +162,7 @@ class RuleComparison:
         return _table_number(name, value, bool(self.limits), *self._kind.tables)
 
     def worst_line(self) -> Prediction | None:
-        """Return limit and predicted batch where the line exceeds the batch that ran by most."""
+        """Return the prediction of the line that most exceeds the batch that ran."""
         predictions = [item for item in self.predictions["line"] if self.operators[item[0].network]]
         return max(predictions, key=lambda item: item[1] / item[0].ran, default=None)
 
@@ -196,13 +195,13 @@ def alexnet_by_line(run: Run) -> Quantity:
 
 
 def count_limits(run: Run, extra_images: int | None = None) -> Quantity:
-    """Count limits under which so many more images ran than predicted, or all limits for None."""
+    """Count limits under which ``extra_images`` more ran than predicted, or all limits for None."""
     count = sum(extra_images in (None, limit.ran - batch.largest) for limit, batch in run.limits)
     return exact("limits", "1", count, run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
-    """State that predicted batches ran, larger ones only within ``SLACK_BYTES`` of limits."""
+    """State that predicted batches ran, and that larger ones need at most ``SLACK_BYTES`` more."""
     for limit, predicted in run.limits:
         yield exact("images off", "1", limit.ran - predicted.largest, run.file) > -1
         if limit.ran > predicted.largest and limit.ran in predicted.sizes:

@@ -46,7 +46,6 @@ RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-11
 NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
 #: Networks from whose allocations, at batches up to 16, the rules of workspaces were inferred.
 RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
-
 #: Bytes by which a call may exceed a limit, since whole pages are allocated.
 SLACK_BYTES: Final = 131_072
 

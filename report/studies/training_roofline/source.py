@@ -22,9 +22,7 @@ from report.studies.training_roofline import subject, theory
 from report.studies.training_roofline.subject import RESNET18, RESNET50, SOURCE_BATCH
 from report.theory import work
 
-RTX: Final = "RTX 4080"
-T4: Final = "T4"
-CPU: Final = "CPU"
+RTX, T4, CPU = "RTX 4080", "T4", "CPU"
 GPUS: Final = (RTX, T4)
 #: A throughput below this share of the network's best on the same device has collapsed.
 COLLAPSED: Final = 0.5
@@ -64,7 +62,7 @@ class ResultRow:
         if not isinstance(cell, int | float) or column.unit is None:
             place = f"table {self.table}, row {self.number + 1}, {key}"
             raise self.reported.fault(f"{place}: expected a number, found none")
-        # Columns without unit and the batch size identify the row.
+        # The batch size and the columns without a unit identify the row.
         cells = zip(table.columns, table.rows[self.number], strict=True)
         words = [str(cell) for head, cell in cells if head.unit is None or head.key == "batch"]
         place = f"{table.place}, {column.name}, {', '.join(words)}"
@@ -106,7 +104,8 @@ class Source:
         for row in self.rows(table):
             if all(row.cell(key) == value for key, value in where.items()):
                 return row
-        raise self.reported.fault(f"table {table} has no row of {', '.join(map(str, where))}")
+        wanted = ", ".join(f"{key} {value}" for key, value in where.items())
+        raise self.reported.fault(f"table {table} has no row with {wanted}")
 
     def exact(self, printed: Printed, unit: str = "1", factor: float = 1.0) -> Quantity:
         """Return a printed number times ``factor`` in ``unit``, without an interval."""
