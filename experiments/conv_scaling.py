@@ -11,7 +11,7 @@ The layer is the second convolution of PyTorch's MNIST example, ``Conv2d(32, 64,
   before each call, so that they do not accumulate.
 - ``layout``: memory layout of tensors, ``contiguous`` (NCHW).
 
-Only forward calls are timed, under every memory policy of ``experiments.harness.policies``.
+Memory is measured in both passes, time only in ``forward``, under every memory policy.
 
 Further subjects change the batch size from which calls map pages, that is, touch memory that glibc
 has returned to the system:
@@ -22,7 +22,7 @@ has returned to the system:
   and without a tensor of ``freed`` elements that is freed beforehand.  Freeing it is meant to cure
   the repeated page faults, since glibc then keeps more memory.
 - ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
-  such a tensor.
+  a freed tensor.
 - ``top``: time and pages of the layer around the start of page mapping, and the bytes at the top of
   the heap in the same process; in some cases ``small_blocks`` are freed beforehand.
 """
@@ -46,14 +46,14 @@ from report.theory.work import mnist_conv2, square_convolution
 
 #: Powers of two, and all batch sizes from 4 to 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: Batch sizes at which executed work is counted; lackey needs half a second for each image.
+#: Batch sizes at which valgrind's lackey counts executed work, at half a second per image.
 _COUNTED_BATCHES: Final = frozenset({1, 2, 8, *range(16, 257)})
 #: Subjects that are measured only with ``--set`` (see the module's docstring).
 _SUBJECTS_ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
 
-#: Layers of the subject ``cliff``, described for one image.  Each layer's output is larger than the
-#: input.  The predicted start of "1x1" is above 16 images: with fewer images, PyTorch computes 1×1
-#: convolutions on one thread without oneDNN (``use_mkldnn`` in Convolution.cpp).
+#: Layers of the subject ``cliff``, described for one image.  Outputs are larger than inputs.  "1x1"
+#: is predicted to map pages only at batch sizes above 16: on one thread, PyTorch computes smaller
+#: batches of 1×1 convolutions without oneDNN (``use_mkldnn`` in Convolution.cpp).
 LAYERS: Final[dict[str, Convolution | Linear]] = {
     "3x3": mnist_conv2(1),
     "1x1": square_convolution("1x1", (1, 32, 13, 13), channels=64, kernel=1),

@@ -79,7 +79,7 @@ def test_sums_and_cells_of_a_printed_sheet() -> None:
         "Least time on this roof": "6.005e+05 ms",
         "Peak memory": "44,048 B, in relu.default of act (forward, operator 2 of 2)",
     }
-    assert (result.effective, result.seconds) == (12_000, pytest.approx(600.48))
+    assert (result.effective_multiply_adds, result.seconds) == (12_000, pytest.approx(600.48))
     assert result.complete and not result.refused
     assert "<th>Calls</th>" in result._repr_html_() and "<td>12,000</td>" in result._repr_html_()
 
@@ -87,7 +87,7 @@ def test_sums_and_cells_of_a_printed_sheet() -> None:
 def test_with_an_unknown_operator_there_is_no_sum() -> None:
     unknown = theory(network(10, last="_fft_r2c"), roof=ROOF)
     assert unknown.refused == ("_fft_r2c.default(10×4)",)
-    sums = (unknown.multiply_adds, unknown.effective, unknown.bytes, unknown.seconds)
+    sums = (unknown.multiply_adds, unknown.effective_multiply_adds, unknown.bytes, unknown.seconds)
     assert sums == (None,) * 4 and unknown.may_take_more == ("_fft_r2c.default",)
     assert not unknown.complete and dict(unknown.sums)["Peak memory"].startswith("at least 488 B")
     on_gpu = replace(unknown, conditions=Conditions(allocator=DEFAULT), other_on_gpu=("GRU",))

@@ -1,8 +1,8 @@
 """Journal of a run: all results so far, on disk before the next case begins.
 
 ``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
-head of the record (all but its measurements), the ceilings (peak rates) before the cases, the
-memory and files of each case, the times of each case in each process, and counts of executed work.
+head of the record (all but its measurements), ceilings (peak rates), the memory and files of each
+case, the times of each case in each process, and counts of executed work.
 If a run is killed, or power fails, at most the case being measured is lost.  The file is hidden,
 ignored by git, and removed once the record is written.
 """
@@ -35,7 +35,7 @@ class Header(
     """First line: the head of the record as known when the run begins, and options of the run."""
 
     counters: CounterChoice = "none"
-    #: Number of processes that claims need under each memory policy; 0: as many as the plan says.
+    #: Smallest number of pairs of processes (one per compared policy); 0: the plan's number.
     pairs: int = 0
 
     @property
@@ -54,8 +54,7 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
     """Memory, layers and files of a case, which has the number ``case`` in its run.
 
-    ``outcome`` has no times and counts.  ``unfiled`` says why a case that should write files wrote
-    none.
+    ``outcome`` has no times and counts.  ``unfiled``: why the files of the case were not written.
     """
 
     case: int
@@ -117,7 +116,7 @@ class Journal:
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
-        """Open or create the file, and lock it; raises ``MeasurementError`` if another run has."""
+        """Open or create, and lock the file; raises ``MeasurementError`` if another run uses it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         self._stream = self.path.open("xb" if new else "ab", buffering=0)
@@ -136,7 +135,7 @@ class Journal:
 
     def append(self, entry: Entry) -> None:
         """Add an entry to the results, and return when it is on disk."""
-        # First to this object: whenever an interruption comes, the disk has no more results.
+        # First to this object, so that at an interruption the file never has more results.
         self.apply(entry)
         self._write(entry)
 

@@ -20,7 +20,7 @@ from report.core.records.record import Protocol, SeriesByQuantity
 
 #: Time limit of the warm-up as a share of the time for samples.
 WARMUP_SHARE: Final = 0.5
-#: Shortest time in which energy is counted (s); counters advance every few ms or more slowly.
+#: Shortest time over which energy is counted (s), since its counters advance every few ms at best.
 _ENERGY_S: Final = 0.2
 #: Number of recent calls that must not be faster than the earlier calls.
 _LAST_CALLS: Final = 3
@@ -97,8 +97,8 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up, then time the samples of a case.
 
-    On a GPU, also returns the GPU's state at three moments: before the warm-up, after it, and after
-    the samples.  Where energy is counted, also returns the energy per call.
+    On a GPU, also returns the GPU's state before the warm-up, after it, and after the samples.
+    Where energy is counted, calls go on for ``_ENERGY_S`` or longer; also returns energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
     with garbage_collection_off():

@@ -61,7 +61,7 @@ PROFILED_CALLS: Final = 2
 _FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
 _REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
-
+#: What a worker measures; valgrind's lackey and Nvidia's profiler ncu count operations.
 WorkerRole: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 #: Number of a case in the run, and its factors.
 NumberedCase: TypeAlias = tuple[int, Factors]
@@ -73,7 +73,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     ``module`` is the Python module of the study.  With ``forks``, each case runs in a forked child.
     ``policy`` is the memory policy, under which the C library keeps freed memory or returns it.
-    ``counted`` are the quantities that a counting tool counts; ncu needs the GPU's
+    ``counted`` are the quantities that ``lackey`` or ``ncu`` counts; ncu needs the GPU's
     ``compute_capability``.  ``ceilings`` says how and when peak rates are measured.
     """
 

@@ -33,7 +33,7 @@ def _theory_as_json(theory: Theory) -> str:
         "parameters": theory.parameters,
         "unused_parameters": list(theory.network.unused_parameters),
         "multiply_adds": theory.multiply_adds,
-        "effective_multiply_adds": theory.effective,
+        "effective_multiply_adds": theory.effective_multiply_adds,
         "bytes": theory.bytes,
         **_memory(theory),
         "refused": [*theory.refused, *theory.unlike_gpu],

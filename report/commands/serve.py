@@ -30,9 +30,9 @@ from report.engine.cache import MANIFEST, SCRATCH, file_digest
 from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
-#: Address, which no page has, of the last build's state.
+#: Address of the last build's state; no page has this address.
 NEWS: Final = "/-/news"
-#: Address, which no page has, of the script that reloads a page after a build.
+#: Address of the script that reloads a page after a build; no page has this address.
 SCRIPT: Final = "/-/reload.js"
 
 _SCRIPT_FILE: Final = ROOT / "templates" / "serve" / "reload.js"
@@ -54,7 +54,7 @@ class Handler(SimpleHTTPRequestHandler):
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Answer with the last build's state, the script, or a page with it; None for others."""
+        """Answer ``NEWS``, ``SCRIPT`` or a page, which gets the script; else return None."""
         # Read the digest before the page, so that the page is never older than the digest.
         build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):

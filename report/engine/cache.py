@@ -65,7 +65,7 @@ class Index:
         self._out, self._digests = out, dict[str, str | None]()
         content = _read_json(INDEX, out)
         #: True if a build has written to the folder before.
-        self.used = content is not None
+        self.folder_used = content is not None
         self.files: dict[str, list[Any]] = {}
         self.tex: Mapping[str, Any] = {}
         with suppress(*_DAMAGE):

@@ -57,12 +57,12 @@ def run(
     """Build the studies of the plan, then the pages over all studies.
 
     ``stale`` are all stale steps.  ``stage`` is an empty folder on the file system of the outputs.
-    Returns the replaced folders and files of each study, and the failures.  Raises ``OutputError``
-    if the place of the manifest holds a file of the user.
+    Returns the replaced paths of each study, and failures.  Raises ``OutputError`` if a file of the
+    user has the manifest's name.
     """
     studies = plan.request.studies
     jobs = max(1, min(plan.request.jobs, len(stale)))
-    if not (plan.built or plan.index.used) and os.path.lexists(plan.output(MANIFEST)):
+    if not (plan.built or plan.index.folder_used) and os.path.lexists(plan.output(MANIFEST)):
         raise in_the_way(plan.output(MANIFEST))
     with _workers(jobs, stage, stale) as workers:
         builder = _Builder(
@@ -172,7 +172,7 @@ class _Builder(NamedTuple):
                 # If the build is killed now, the next one knows that these are no user's files.
                 self._record(plan.built | {placing: StepEntry({}, added)})
             # In a folder that no build has used, files with the names of outputs are the user's.
-            replaced = put(whole, out, changed, outputs if plan.index.used else before)
+            replaced = put(whole, out, changed, outputs if plan.index.folder_used else before)
             if changed:
                 for name in outputs:
                     plan.index.forget(plan.output(name))  # moving a file changes its times

@@ -64,12 +64,12 @@ _Item = TypeVar("_Item", bound=store.StoredRecord[Any])
 class StudyData:
     """All data of a study, before records are chosen.
 
-    ``measured``: its readable records.  ``published``: its readable records of other authors.
+    ``measured``: its readable records.  ``imported``: its readable records of other authors.
     ``refused``: file of a bad record → reason.  ``inputs``: all data except records.
     """
 
     measured: tuple[store.Stored, ...]
-    published: tuple[store.StoredImport, ...]
+    imported: tuple[store.StoredImport, ...]
     refused: Mapping[str, str]
     inputs: Inputs
 
@@ -202,7 +202,7 @@ def _last_line(error: Exception, *folders: Path) -> str:
 def read_study_data(study: str, data: Path) -> StudyData:
     """Read all records of a study, and the reported values, devices and networks of its paper."""
     measured, refused = usable_records(study, data)
-    published, refused_imports = store.read_usable_records(study, data, ImportedRecord)
+    imported, refused_imports = store.read_usable_records(study, data, ImportedRecord)
     reported = f"reported/{study}.json"
     inputs = Inputs(
         records=(),
@@ -213,7 +213,7 @@ def read_study_data(study: str, data: Path) -> StudyData:
         # mypy does not know that classes can be hashed.
         table=cache(lambda name, row: read_table(data / study / name, row)),  # type: ignore[arg-type]
     )
-    return StudyData(measured, published, refused | refused_imports, inputs)
+    return StudyData(measured, imported, refused | refused_imports, inputs)
 
 
 def choose_records(
@@ -228,11 +228,11 @@ def choose_records(
 
     - ``requested``: records of ``--use``, relative to ``data``.
     - ``refused``: records to omit, with the reasons.
-    - ``editions``: used instead of the editions of ``data``.
+    - ``editions``: study → its machines or records; by default those of ``editions.yaml``.
     - ``study_data``: data that were read before; by default they are read now.
 
-    Raises ``RecordError`` if a record of the edition or ``--use`` is bad, unknown or not to be
-    pooled, if a role has no machine, and if no good record can replace a bad record.
+    Raises ``RecordError`` if a record of the edition or ``--use`` is bad or unknown or cannot be
+    pooled, if the machine of a role has no record, or if no good record can replace a bad record.
     """
     given_edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
     edition = given_edition or _NO_EDITION
@@ -240,7 +240,7 @@ def choose_records(
     bad = {**study_data.refused, **refused}
     while True:
         usable = _without_bad(study_data.measured, study, bad, edition, requested)
-        imported = _without_bad(study_data.published, f"{study}/{IMPORTED}", bad, _NO_EDITION)
+        imported = _without_bad(study_data.imported, f"{study}/{IMPORTED}", bad, _NO_EDITION)
         choices = choices_of(usable, given_edition, requested)
         owners = (*(choice.primary for choice in choices), *imported)
         attachments, unreadable, missing = _read_attachments(study, owners, data)
@@ -248,7 +248,7 @@ def choose_records(
             break
         bad |= unreadable
     altered: dict[str, str] = {}
-    for item in (*study_data.measured, *study_data.published):
+    for item in (*study_data.measured, *study_data.imported):
         if item.edited:
             reasons = altered if item in (*usable, *imported) else bad
             reasons[item.file] = (

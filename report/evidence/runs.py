@@ -1,9 +1,9 @@
 """The measurements of one run, case by case; a missing number has a reason.
 
 A run is stored in one record.  A case is one combination of factors, such as a batch size and a
-layer; a process measures a case in one round.  Repeated runs of one measurement are pooled: their
-samples form one series.  Studies look up cases by factors, and extend ``Run``, so that all papers
-compute medians, intervals and ceilings (measured peak rates) in the same way.
+layer; in each round a new process measures the cases.  Repeated runs of one measurement are pooled:
+their samples form one series.  Studies look up cases by factors, and extend ``Run``, so that all
+papers compute medians, intervals and ceilings (measured peak rates) in the same way.
 """
 
 import re
@@ -36,9 +36,9 @@ _DIGEST: Final = re.compile("[0-9a-f]{6}")
 class Run(MeasuredDevice):
     """A run with times under one memory ``policy`` (setting of the C library's allocator).
 
-    Series also have the samples of the runs that are pooled with this run, and so do ceilings and
-    ``count_measurements``; everything else is from the run's own record.  Under ``retained`` the
-    allocator keeps freed memory, under ``default`` it may return the memory to the system.
+    Series, ceilings and the number of measurements include the runs that are pooled with this run;
+    everything else is from its own record.  Under ``retained`` the allocator keeps freed memory,
+    under ``default`` it may return the memory to the system.
     """
 
     policy: Policy = field(default="retained", kw_only=True)
@@ -158,9 +158,9 @@ class Run(MeasuredDevice):
             policy = f" under memory policy {with_spaces(self.policy)}" if is_policy_missing else ""
             sentence = f"no {with_spaces(quantity)} recorded{policy} on {self.label}"
             return Missing(f"{sentence}: {reason}" if reason else sentence)
-        return self._below_resolution(quantity, samples) or samples
+        return self._missing_if_short(quantity, samples) or samples
 
-    def _below_resolution(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
+    def _missing_if_short(self, quantity: str, samples: Sequence[Sample]) -> Missing | None:
         """Return a reason if the median of times is below the timer's resolution, else None."""
         device = self.stored.record.environment.device
         if quantity == "time" and median(samples) < gates.RESOLUTION_S[device]:
@@ -206,9 +206,8 @@ class Run(MeasuredDevice):
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
         """Return the samples of a quantity by process and run, or the reason for their absence.
 
-        Deterministic quantities are read from the run's own record.  Times of pooled runs that
-        disagree with the run with most processes are left out, since they are not from one
-        population.
+        Deterministic quantities are read from the run's own record.  Times of a pooled run are left
+        out if they disagree with the run with most processes, as both are not from one population.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):
@@ -227,7 +226,7 @@ class Run(MeasuredDevice):
             runs = [run for run in runs if gates.runs_agree(reference, _process_medians(run))]
         all_processes = tuple(chain.from_iterable(runs))
         samples = [*chain.from_iterable(process.samples for process in all_processes)]
-        return self._below_resolution(quantity, samples) or all_processes
+        return self._missing_if_short(quantity, samples) or all_processes
 
     @cached_property
     def _reference_file(self) -> str:

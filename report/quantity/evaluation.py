@@ -143,8 +143,8 @@ def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, E
     level = bonferroni(confidence, len(parts))
     intervals = {part: _interval_of_part(part, level) for part in parts}
     reaching_level = [part for part in parts if intervals[part].confidence >= level]
-    others = [part for part in parts if part not in reaching_level]
-    remaining_error = (1 - confidence) - sum(1 - intervals[part].confidence for part in others)
+    below_level = [part for part in parts if part not in reaching_level]
+    remaining_error = (1 - confidence) - sum(1 - intervals[part].confidence for part in below_level)
     if len(reaching_level) in (0, len(parts)) or remaining_error <= 0:
         return intervals
     level = bonferroni(1 - remaining_error, len(reaching_level))
@@ -154,7 +154,7 @@ def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, E
 
 
 def sample_count(quantity: Quantity) -> int:
-    """Return the number of samples of the leaf with fewest; 0 if none was measured."""
+    """Return the smallest number of samples of a measured leaf, or 0 if no leaf was measured."""
     counts = []
     for leaf in quantity.leaves:
         if isinstance(leaf, Inferred):
@@ -167,13 +167,13 @@ def sample_count(quantity: Quantity) -> int:
 def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
     """Yield the parts of an expression that get one interval each: the largest possible.
 
-    Either two or more processes measured all series of the part, and no operation widens its
-    bounds (see ``Operation.widens_bounds``), or the part is a single measured leaf.
+    A part is one measured leaf, or two or more processes measured all its series and none of its
+    operations needs bounds, as a range over several quantities does.
     """
     measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
     if not measured:
         return
-    has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.widens_bounds
+    has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.needs_bounds
     if has_values_by_process or not quantity.parts:
         yield quantity
         return

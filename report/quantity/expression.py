@@ -90,9 +90,9 @@ class Quantity:
         return None
 
     @cached_property
-    def widens_bounds(self) -> bool:
-        """True if an operation in the expression has ``widens_bounds``."""
-        return any(part.widens_bounds for part in self.parts)
+    def needs_bounds(self) -> bool:
+        """True if an operation in the expression has ``needs_bounds``."""
+        return any(part.needs_bounds for part in self.parts)
 
     @cached_property
     def estimates(self) -> dict[float, Estimate | Missing]:
@@ -316,9 +316,8 @@ class Operation:
     ``ArithmeticError`` if there is no result.  ``text`` writes the formula, and ``precedence``
     determines its brackets.
 
-    ``widens_bounds``: for operations such as a range over several quantities.  Their result covers
-    all operands, and its value (that of one operand) does not show how far the operands differ.
-    Its interval is therefore computed by ``bounds``, never from the values of single processes.
+    ``needs_bounds``: the interval is computed by ``bounds``, never from the values of processes.  A
+    range over several quantities needs this: its value, that of one, hides how far they differ.
     """
 
     name: str
@@ -327,7 +326,7 @@ class Operation:
     bounds: Callable[[Sequence[Bounds]], Bounds]
     text: Callable[[Sequence[str]], str]
     precedence: int = NAME
-    widens_bounds: bool = False
+    needs_bounds: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,8 +350,8 @@ class Derived(Quantity):
         return any(isinstance(leaf, Sampled) for leaf in self.leaves)
 
     @cached_property
-    def widens_bounds(self) -> bool:
-        return self.operation.widens_bounds or super().widens_bounds
+    def needs_bounds(self) -> bool:
+        return self.operation.needs_bounds or super().needs_bounds
 
     @cached_property
     def cached_value(self) -> list[float]:

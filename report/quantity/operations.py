@@ -49,7 +49,7 @@ def spanning(*quantities: Quantity) -> Derived:
     def text(operands: Sequence[str]) -> str:
         return f"{operands[0]}, with the bounds of {_listed(operands)}"
 
-    return combine(_choice_operation("the range", _first, text, widens_bounds=True), *quantities)
+    return combine(_choice_operation("the range", _first, text, needs_bounds=True), *quantities)
 
 
 def constant(*quantities: Quantity) -> Derived:
@@ -173,7 +173,7 @@ def _choice_operation(
     *,
     low: _Choice = min,
     high: _Choice = max,
-    widens_bounds: bool = False,
+    needs_bounds: bool = False,
 ) -> Operation:
     """Return an operation whose result is one of its operands.
 
@@ -184,7 +184,7 @@ def _choice_operation(
         values, lows, highs = zip(*intervals, strict=True)
         return value(values), low(lows), high(highs)
 
-    return Operation(name, same_unit, value, bounds, text, LIST, widens_bounds=widens_bounds)
+    return Operation(name, same_unit, value, bounds, text, LIST, needs_bounds=needs_bounds)
 
 
 def _extreme(name: str, choose: _Choice) -> Operation:

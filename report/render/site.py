@@ -22,12 +22,12 @@ _KIND_BY_PREFIX: Final = {"fig-": "Figure", "tbl-": "Table"}
 #: A formula in MathML with its TeX source.
 _FORMULA: Final = re.compile(r"<math\b.*?<annotation[^>]*>(.*?)</annotation>.*?</math>", re.DOTALL)
 #: Commands for layout in TeX.
-_LAYOUT: Final = re.compile(
+_LAYOUT_COMMANDS: Final = re.compile(
     r"\\(?:[dt]?frac|text\w*|math\w+|operatorname|nolimits|left|right|(?:begin|end)\{\w+\})"
     r"|[{}\\]|&amp;"
 )
 #: Commands for space in TeX.
-_SPACE: Final = re.compile(r"\\[^\w\s]")
+_SPACE_COMMANDS: Final = re.compile(r"\\[^\w\s]")
 #: Largest number of characters of a section that are searched.
 _SEARCHED_CHARACTERS: Final = 6000
 #: Largest number of characters of an abstract in a list.
@@ -316,7 +316,7 @@ class _SectionParser(HTMLParser):
 
 def _formula_as_words(formula: re.Match[str]) -> str:
     """Write a formula as a user would type it, such as ``I_ridge = P/beta``."""
-    return _LAYOUT.sub("", _SPACE.sub(" ", formula[1].replace("}{", "/")))
+    return _LAYOUT_COMMANDS.sub("", _SPACE_COMMANDS.sub(" ", formula[1].replace("}{", "/")))
 
 
 def index_of_paper(
@@ -327,7 +327,7 @@ def index_of_paper(
     for section in _SectionParser(page).sections:
         text = _on_one_line(section.text)
         name = _on_one_line(section.title) or text.partition(". ")[0]
-        if text and section.id != "cite":
+        if text and section.id != "cite":  # how to cite the paper
             yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
 
 

@@ -77,18 +77,21 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
-    """Return ``mapping_start`` for the case that the input's copy is not at the top of the heap."""
-    outputs = 2 if isinstance(image, Convolution) else 1
+    """Return the batch size (images, not rounded) from which calls map pages in all processes.
+
+    In some processes only outputs, not the input's copy, are at the top of the heap.
+    """
+    outputs = 2 if isinstance(image, Convolution) else 1  # two: the output and its blocked form
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
     return min(trimmed, LARGEST_MAPPING / output_bytes(image))
 
 
 def returned_pages(layers: tuple[Layer, ...]) -> int:
-    """Return the pages that glibc returns and maps again in each call of a network.
+    """Return the number of pages that glibc returns and maps again in each call of a network.
 
-    glibc returns the memory that a layer frees if this memory and the reserve reach the trimming
+    glibc returns the memory that a layer frees if this memory and ``RESERVE`` reach the trimming
     threshold, which the largest output sets.
     """
-    trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)
+    trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)  # elements of 4 B
     freed = map(freed_bytes, layers)
     return sum(size // PAGE for size in freed if size >= trimming - RESERVE)

@@ -168,7 +168,7 @@ class Theory:
         return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
 
     @property
-    def effective(self) -> int | None:
+    def effective_multiply_adds(self) -> int | None:
         """``multiply_adds`` without those on padding or causally masked scores (MAC)."""
         return None if self.refused else sum(work.effective for _, work in self._known_work)
 
@@ -246,7 +246,7 @@ class Theory:
         return self._rows([operator.module or _NETWORK_ROW for operator, _ in self._known_work])
 
     def _rows(self, names: Sequence[str]) -> tuple[Row, ...]:
-        """Group the operators with known work; ``names`` has the row of each of these operators."""
+        """Group the operators with known work into rows; ``names``: the row of each operator."""
         groups: dict[str, list[tuple[Operator, OperatorWork]]] = {}
         readers: dict[int, str] = {}
         viewers: dict[int, str] = {}
@@ -254,7 +254,7 @@ class Theory:
             groups.setdefault(name, []).append((operator, work))
             for tensor in operator.read_tensors:
                 (viewers if work.kind == "view" else readers).setdefault(tensor.storage, name)
-        # An operator that only views a parameter reads it if no other operator does.
+        # A view counts as the reader only of a parameter that no other operator reads.
         readers = viewers | readers
         parameters = dict.fromkeys(groups, 0)
         sizes = {tensor.storage: tensor.elements for tensor in self.network.parameters.values()}
@@ -281,14 +281,14 @@ class Theory:
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
-        """Known sums over all rows, as names and texts."""
+        """The inputs, and the known sums over all rows, as names and texts."""
         sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
         if unused := self.network.unused_parameters:
             sums.append(("Never read", ", ".join(unused)))
         if not self.refused:
             sums.append(("Multiply-adds", f"{self.multiply_adds:,}"))
-            if self.effective != self.multiply_adds:
-                sums.append(("Without padding and masked scores", f"{self.effective:,}"))
+            if (effective := self.effective_multiply_adds) != self.multiply_adds:
+                sums.append(("Without padding and masked scores", f"{effective:,}"))
             sums.append(("Compulsory traffic", f"{self.bytes:,} B, operator by operator"))
         if self.seconds is not None:
             sums.append(("Least time on this roof", f"{1e3 * self.seconds:.4g} ms"))

@@ -316,8 +316,8 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
 
     - Forward pass: reads parameters and input (an addition reads both inputs), writes the output.
       A flatten is a view and moves no bytes.  A padded shortcut reads only what its stride keeps.
-    - Weight gradient: reads input and output gradient, writes the parameter gradient.  A layer
-      without parameters has no weight gradient and moves no bytes.
+    - Weight gradient: reads the input and the output gradient, writes the parameter gradient.  A
+      layer without parameters has no weight gradient and moves no bytes.
     - Input gradient: reads output gradient, weights and saved tensors, writes the input gradient.
       Batch norm, activations and maximum pooling save the input, softmax saves the output, dropout
       a mask of one byte per element.  An addition passes on the output gradient and moves no bytes.

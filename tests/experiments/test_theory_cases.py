@@ -110,7 +110,7 @@ MULTIPLY_ADDS: list[tuple[Any, tuple[Any, ...], int, int]] = [
 @pytest.mark.parametrize(("function", "inputs", "full", "effective"), MULTIPLY_ADDS)
 def test_multiply_adds(function: Any, inputs: tuple[Any, ...], full: int, effective: int) -> None:
     theory = theory_of_call(function, *inputs)
-    assert (theory.multiply_adds, theory.effective) == (full, effective)
+    assert (theory.multiply_adds, theory.effective_multiply_adds) == (full, effective)
 
 
 def test_a_compiled_module_is_captured() -> None:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from report.core.errors import RenderError
 
-#: Command of a guard: it waits until its input is closed, also when this program crashes, and
+#: Command of a guard: it waits until its input is closed, at the latest when this process ends, and
 #: then kills its own process group.  The program that it guards joins this group.
 _GUARD: Final = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
 #: Required version of pandoc; other versions write different bytes for the same paper.
