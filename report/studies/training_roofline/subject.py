@@ -23,24 +23,18 @@ LOADED_BATCH, LOADED_SIDE, LOADED_STEPS = 16, 32, 20
 #: Network that waits for its images, and the pixels on each side of the files.
 WAITING_CASE: Final = (RESNET18, "1080")
 LOADED_CASES: Final = (WAITING_CASE, (RESNET18, "320"), (RESNET50, "1080"))
-#: Relative difference up to which claims see no effect: runs of a machine differ by as much.
+#: Relative difference up to which claims call numbers equal; runs of a machine differ as much.
 MARGIN: Final = 0.1
 #: Prefixes of units.
 MEGA, GIGA, TERA = 1e6, 1e9, 1e12
 
 _STEP: Final[dict[str, AllowedLevels]] = {
-    "network": NETWORKS,
-    "image": int,
-    "batch": int,
-    "precision": get_args(TrainingPrecision),
-}
+    "network": NETWORKS, "image": int, "batch": int, "precision": get_args(TrainingPrecision),
+}  # fmt: skip
 #: Steps on loaded images; the network "none" means the loader alone.
 _LOADING: Final[dict[str, AllowedLevels]] = {
-    "network": (*NETWORKS, "none"),
-    "image": int,
-    "batch": int,
-    "files": str,
-}
+    "network": (*NETWORKS, "none"), "image": int, "batch": int, "files": str,
+}  # fmt: skip
 #: Factors that only older records vary, with the level that this paper studies.
 _STUDIED: Final = {"execution": "eager", "optimizer": "default", "dataset": "synthetic"}
 
