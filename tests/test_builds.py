@@ -1,4 +1,4 @@
-"""After any change of a project and its output, a build writes the files of a cold build."""
+"""After any change of a project and its output, a build writes the same files as a cold build."""
 
 import json
 import os

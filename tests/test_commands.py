@@ -310,7 +310,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["only --serve", "with --watch"])
 def server(out: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
-    """Serve the output folder on a free port; ``live`` pages ask for changes."""
+    """Serve the output folder on a free port; pages of a ``live`` server ask for newer builds."""
     with Server(out, port=0, live=request.param) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
@@ -326,7 +326,7 @@ def request(port: int, address: str, **headers: str) -> tuple[http.client.HTTPRe
 
 
 def test_only_files_of_the_site_are_served(server: Server) -> None:
-    """Pages are sent unchanged; with ``--watch``, a script that asks for changes is added."""
+    """Pages are sent unchanged; with ``--watch``, a script that asks for newer builds is added."""
     port = server.server_address[1]
     for address, content_type in SITE.values():
         response, body = request(port, address)
@@ -335,6 +335,7 @@ def test_only_files_of_the_site_are_served(server: Server) -> None:
         assert body.startswith(PAGE if "html" in content_type else b"x")
     for address in NOT_SERVED:
         response, body = request(port, address)
+        # The error page must not contain the address unescaped.
         assert response.status == 404 and b"<b>" not in body, address
     for address in (SCRIPT, NEWS):
         assert (request(port, address)[0].status == 200) is server.live

@@ -111,7 +111,7 @@ def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
 
 
 def printed(name: str, value: float, decimals: int = 0) -> Quantity:
-    """Return a ratio that a source prints with so many decimals."""
+    """Return a ratio that a source prints with this number of decimals."""
     return reported(name, "1", value, decimals, "r.json")
 
 
@@ -269,7 +269,7 @@ def in_runs(*samples_by_run: list[float]) -> Quantity:
     processes = []
     for run, samples in enumerate(samples_by_run):
         processes += [Process(f"{run}.json", str(n), (s,)) for n, s in enumerate(samples)]
-    return measured("time", "s", processes, "0.json", further=("1.json",))
+    return measured("time", "s", processes, "0.json", other_files=("1.json",))
 
 
 def in_processes(name: str, *values: float) -> Quantity:
@@ -291,7 +291,7 @@ CALLS = measured("calls", "s", [Process("r", "c", tuple(100 + 7 * i % 40 for i i
     # A ratio within processes cancels the drift that both series share.
     (BASE / NEW, (2, 2, 2, 6, 0.95)),
     (largest(BASE, NEW) / largest(BASE), (1, 1, 1, 6, 0.95)),
-    # A ratio uses only processes of both series.
+    # A ratio uses only processes that both series have.
     (BASE / PAIR, (2, 2, 2, 2, 0.5)),
     (PAIR / BASE, (0.5, 0.5, 0.5, 2, 0.5)),
     # Two ratios of different processes are not paired.

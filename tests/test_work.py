@@ -101,14 +101,14 @@ def test_layers_with_contradicting_shapes_are_refused(layer: Layer, fault: str) 
     assert message.endswith("run the experiment again.")
 
 
-#: A shortcut that copies every second row and column of two maps, and adds two maps of zeros.
+#: A shortcut that copies every second row and column of two maps, and appends two maps of zeros.
 SHORTCUT = PaddedShortcut(
     input_shape=(1, 2, 4, 6), output_shape=(1, 4, 2, 3), dtype="float32", stride=(2, 2)
 )
 NORM = Chain(1, 2, 4, 6).then(BatchNorm, affine=True).only
 
 
-# Bytes of the forward pass and of both gradients.  The 48 elements of an input are 192 B.
+# Bytes of the forward pass and of both gradients; (1, 2, 4, 6) and (1, 48) are 48 elements, 192 B.
 @pytest.mark.parametrize(("layer", "forward", "weight_gradient", "input_gradient"), [
     (Chain(1, 2, 4, 6).act().only, 2 * 192, 0, 3 * 192),
     (Chain(1, 2, 4, 6).then(kinds.Addition).only, 3 * 192, 0, 0),
@@ -207,7 +207,8 @@ def test_amounts_of_terms(term: Term, amount: int) -> None:
     assert term.amount == amount
 
 
-#: A linear layer from 5 to 10 features and an activation, on 2 rows of float32.
+#: A linear layer from 5 to 10 features and an activation, on 2 rows of float32, and the bytes that
+#: the linear layer moves: input, parameters and output.
 SMALL = Chain(2, 5).linear(10).act().layers
 FORWARD = 4 * (10 + 60 + 20)
 

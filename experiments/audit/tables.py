@@ -220,7 +220,7 @@ def _require_equal_widths(rows: _Rows) -> None:
     """Raise ``ValueError`` for a row that has more or fewer cells than the heading."""
     for place, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            cells = f"row {place} has {len(row)} cells and the heading {len(rows[0])}"
+            cells = f"the heading has {len(rows[0])} cells, but row {place} has {len(row)}"
             raise ValueError(f"{cells}; write out merged and missing cells")
 
 

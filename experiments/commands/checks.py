@@ -78,9 +78,8 @@ def _machine_checks() -> Iterator[CheckResult]:
         if not name.endswith("_NUM_THREADS"):
             settings.append(f"{name}={value}")
     advice = "may change times or results; unset those you do not mean (records contain them)"
-    without_settings = "none is set that changes times or results"
     note = f"{', '.join(settings)} {advice}" if settings else None
-    yield note_if("variables", without_settings, note)
+    yield note_if("variables", "none is set that changes times or results", note)
     yield CheckResult("processor", cpu.model)
     cores, total = psutil.cpu_count(logical=False), os.cpu_count() or 1
     yield processors(cpu.cores_available, cores, total, limits.processor_quota())
@@ -119,22 +118,21 @@ def free_memory(available: int, total: int, limit: int | None = None) -> CheckRe
 
 
 def _present_checks(records: Path) -> Iterator[CheckResult]:
-    """Check for unfinished runs, programs that disturb now, and tools that count executed work."""
+    """Check for unfinished runs, programs that would disturb measurements, and counting tools."""
     runs = []
     for folder in records.glob("*"):
         journals, errors = unfinished_journals(folder)
-        number = len(journals) + len(errors)
-        if number:
+        if number := len(journals) + len(errors):
             runs.append(f"{folder.name} ({number})")
     remedy = "continue with --resume, or write a record with: python -m experiments close STUDY"
     unfinished = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
     yield note_if("runs", "none is unfinished", unfinished)
     if (reason := quiet.unavailable()) is not None:
         yield CheckResult("now", f"{reason}; close other programs before measuring", "note")
-    elif (cause := quiet.watch()) is not None:
+    elif (cause := quiet.observe_disturbance()) is not None:
         yield CheckResult("now", f"{cause}; close them, or run with --wait-quiet 10", "problem")
     else:
-        yield CheckResult("now", "other programs use no processor")
+        yield CheckResult("now", "no other program would disturb a measurement")
     for device, tool in TOOLS.items():
         if device == "cpu" or shutil.which("nvidia-smi"):
             reason = tool.unavailable()
@@ -247,8 +245,7 @@ def _plan(record: Record) -> CheckResult:
         return CheckResult("plan", text, "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
-    absent = [factors for factors in planned if factors not in cases]
-    if absent:
+    if absent := [factors for factors in planned if factors not in cases]:
         text = f"{len(absent)} of {len(planned)} cases are missing, such as "
         return CheckResult("plan", f"{text}{factors_text(absent[0])}", "note")
     return CheckResult("plan", f"all {len(planned)} cases of the full plan")
@@ -258,8 +255,7 @@ def _outcomes(record: Record) -> CheckResult:
     """Check that some case was measured and that no case failed."""
     if all(case.status != "ok" for case in record.cases):
         return CheckResult("outcomes", "no case could be measured; the record says why", "problem")
-    failed = [case for case in record.cases if case.status == "failed"]
-    if failed:
+    if failed := [case for case in record.cases if case.status == "failed"]:
         first = f"{factors_text(failed[0].factors)}: {failed[0].reason}"
         text = f"{len(failed)} of {len(record.cases)} cases failed, such as {first}"
         return CheckResult("outcomes", text, "problem")

@@ -142,7 +142,7 @@ def _use_free_processors(request: Request, note: Callable[[str], None]) -> Reque
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> bool:
     """Print how other programs disturb the machine now; return whether they do."""
-    noise = None if quiet.unavailable() else quiet.watch(threads, _OBSERVATION_S)
+    noise = None if quiet.unavailable() else quiet.observe_disturbance(threads, _OBSERVATION_S)
     if noise:
         note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
     return noise is not None

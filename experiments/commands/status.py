@@ -1,6 +1,7 @@
 """Print which shards of a study are measured, queued or missing.
 
-A sweep is a run that is divided into parts, the shards.
+A sweep is a run that is divided into parts, the shards.  A head is a shard's record without its
+measurements.  A tag identifies a sweep by study, cases, number of shards, and options.
 
 The comment of a SLURM job is the tag of its sweep and the numbers of the shards in its array, so
 that they can be read from the queue on any login node.  Many clusters have no accounting to ask.
@@ -34,9 +35,8 @@ class ShardState(NamedTuple):
 def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]]:
     """List the sweeps of a study, oldest first.
 
-    A sweep is the head of one shard's record (all but its measurements), and the states of all
-    shards.  Shards are of one sweep if papers pool them.  Raises ``RecordError`` for an unreadable
-    record.
+    Each sweep is listed as the head of one shard, and the states of all shards.  Shards are of one
+    sweep if papers pool them.  Raises ``RecordError`` for an unreadable record.
     """
     listed: list[tuple[Head, dict[int, ShardState]]] = []
 
@@ -51,29 +51,39 @@ def sweeps(study: str, records: Path) -> list[tuple[Head, dict[int, ShardState]]
         states[head.shard.number] = state
         listed.append((head, states))
 
-    for journal in unfinished_journals(records / study)[0]:
+    journals, _ = unfinished_journals(records / study)
+    for journal in journals:
         name = "running" if is_in_use(journal.path) else "unfinished"
         saved = len(journal.finished_cases) + len(journal.rounds)
         add(journal.header, ShardState(name, journal.path.name, saved))
     # Records after journals: the state "measured" replaces "running" and "unfinished".
-    for stored in read_usable_records(study, records)[0]:
+    usable_records, _ = read_usable_records(study, records)
+    for stored in usable_records:
         add(stored.record, ShardState("measured", Path(stored.file).name))
     return sorted(listed, key=lambda sweep: sweep[0].started)
 
 
 def shard_states(study: str, records: Path, sweep_tag: str) -> Mapping[int, ShardState]:
-    """Return the shards' states in the newest sweep with this tag and the current code."""
-    current = code.identify(study)[0].measuring_code
+    """Return the shards' states in the newest sweep with this tag and the current code.
+
+    If there is no such sweep, all shards are missing.
+    """
+    current_code, _ = code.identify(study)
     for head, states in reversed(sweeps(study, records)):
-        if sweep_tag in tags(head) and head.code.measuring_code == current:
+        is_current = head.code.measuring_code == current_code.measuring_code
+        if is_current and sweep_tag in tags(head):
             return states
     return {number: ShardState() for number in range(1, _shards_of(sweep_tag) + 1)}
 
 
 def status(options: Namespace) -> int:
-    """Print the state of the sweeps of a study and the next commands; return the exit code."""
+    """Print the state of the sweeps of a study and the next commands; return the exit code.
+
+    A sweep has a head, the record of one shard without its measurements, and tags, by which the
+    queue knows its jobs.
+    """
     study, records = options.study, options.records
-    registry.load(study)
+    registry.load(study)  # raises an error for an unknown study
     records_option = () if records == Path("data") else ("--records", str(records))
     try:
         waiting = queued(study)
@@ -102,7 +112,7 @@ def status(options: Namespace) -> int:
 def _shard_lines(
     head: Head, states: Mapping[int, ShardState], options: Sequence[str], jobs: Mapping[int, str]
 ) -> Iterator[str]:
-    """Yield a line per shard, and the next commands; ``jobs`` describes jobs in the queue."""
+    """Yield a line per shard, and the next commands; ``jobs`` maps shards to jobs in the queue."""
     commands = []
     for number, (state, file, saved) in sorted(states.items()):
         shard, job = f"{number}/{len(states)}", jobs.get(number)
@@ -119,17 +129,18 @@ def _shard_lines(
 
 
 def tag(study: str, shard: Shard | None, threads: int | None, label: str | None) -> str:
-    """Return the tag by which jobs of a shard's sweep are recognised; empty without a shard."""
+    """Return the tag that identifies the sweep of ``shard`` in the queue; empty without a shard."""
     options = digest(f"{threads} {label}".encode())[:8]  # a label may contain any character
     return f"ridgepoint:{study}:{shard.sweep}:{shard.of}:{options}:" if shard else ""
 
 
 def _shards_of(sweep_tag: str) -> int:
-    return int(sweep_tag.split(":")[3])
+    _, _study, _sweep, shards, *_ = sweep_tag.split(":")  # as ``tag`` writes it
+    return int(shards)
 
 
 def tags(head: Head) -> set[str]:
-    """Return the possible tags of a sweep: with the default ``--threads`` given, or omitted."""
+    """Return the tags that a sweep may have: the default ``--threads`` may be given or omitted."""
     facts = head.environment
     is_default = facts.threads == facts.cpu.cores_available
     options = {facts.threads, None if is_default else facts.threads}

@@ -45,21 +45,21 @@ EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
 #: Factors and layers, which are equal for cases that execute the same work.
 CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
 
-#: Device → module of its counting tool; progress shows the first of the tool's ``QUANTITIES``.
+#: Device → module of its counting tool.
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 class Selection(NamedTuple):
     """Cases by number, to be counted or not.
 
-    ``earlier`` were counted in an earlier record, ``new`` are counted now, and ``omitted`` are left
-    out to save time.  ``new`` and ``omitted`` map a case to the predicted time of counting it (s),
-    short times first.
+    ``earlier`` were counted in an earlier record, ``new`` are counted now, and ``over_budget`` are
+    left out, since the tool's time limit does not allow them.  ``new`` and ``over_budget`` map a
+    case to the predicted time of counting it (s), short times first.
     """
 
     earlier: dict[int, EarlierCount]
     new: dict[int, float]
-    omitted: dict[int, float]
+    over_budget: dict[int, float]
 
     def seconds(self, tool: Any) -> float:
         """Predict the time for counting all new cases (s)."""
@@ -78,12 +78,10 @@ def select(
 
     ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
     """
-    tool, selection = TOOLS[device], Selection(earlier={}, new={}, omitted={})
+    tool, selection = TOOLS[device], Selection(earlier={}, new={}, over_budget={})
     if choice == "none" or study.subject is None:
         return selection
-    counts_by_case = {}
-    if device == "cpu":
-        counts_by_case = earlier_counts(study.name, tool.QUANTITIES[0], records, torch)
+    counts_by_case = earlier_counts(study.name, records, torch) if device == "cpu" else {}
     uncounted = []  # multiply-adds and number of each case
     for index, factors in cases.items():
         if not study.counts(factors):
@@ -100,37 +98,36 @@ def select(
     for work, index in sorted(uncounted):
         predicted = tool.seconds(work)
         seconds_left -= predicted
-        selected = selection.new if seconds_left >= 0 else selection.omitted
+        selected = selection.new if seconds_left >= 0 else selection.over_budget
         selected[index] = predicted
     return selection
 
 
-def earlier_counts(
-    study: str, quantity: str, records: Path, torch: str
-) -> dict[CountedCase, EarlierCount]:
-    """Read the study's counts with the version ``torch`` of PyTorch and this instruction set.
+def earlier_counts(study: str, records: Path, torch: str) -> dict[CountedCase, EarlierCount]:
+    """Read a CPU's counts of the study, with this instruction set and PyTorch version ``torch``.
 
     The records are in the folder ``records`` and in the project's data.
     """
     counts: dict[CountedCase, EarlierCount] = {}
     own_extensions = _EMULATED.intersection(cpu().vector_extensions)
     for folder in {records.resolve(), ROOT / "data"}:
-        for stored in read_usable_records(study, folder, Record)[0]:
+        usable_records, _ = read_usable_records(study, folder, Record)
+        for stored in usable_records:
             facts = stored.record.environment
             extensions = _EMULATED.intersection(facts.cpu.vector_extensions)
             if stored.edited or (facts.torch.version, extensions) != (torch, own_extensions):
                 continue
             for case in stored.record.cases:
-                if quantity in case.series:
+                if lackey.MULTIPLY_ADDS in case.series:
                     key = (frozenset(case.factors.items()), case.layers)
-                    counts[key] = (case.series[quantity], stored.file)
+                    counts[key] = (case.series[lackey.MULTIPLY_ADDS], stored.file)
     return counts
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
     """Count the executed work of cases whose work the journal lacks.
 
-    Returns the reason if no more cases can be counted.
+    Returns why the tool failed, or None; cases left out for lack of time are no failure.
     """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
@@ -140,12 +137,11 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     torch, records = header.environment.torch.version, journal.path.parents[1]
     selection = select(study, session.device, waiting, header.counters, records, torch)
     for index, (samples, record) in selection.earlier.items():
-        series = {tool.QUANTITIES[0]: samples}
+        series = {lackey.MULTIPLY_ADDS: samples}  # only a CPU has earlier counts
         journal.append(Count(case=index, series=series, logs={"record": record}))
-    if selection.earlier:
-        number = len(selection.earlier)
+    if number := len(selection.earlier):
         observer.note(f"The executed work of {number} cases is known from earlier records.")
-    if not selection.new and not selection.omitted:
+    if not selection.new and not selection.over_budget:
         return None
     reason: str | None = tool.unavailable()
     if reason is None and selection.new:
@@ -156,12 +152,11 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     if reason is not None:
         observer.note(f"{tool.NAME} cannot count executed work: {reason}.")
         return reason
-    predicted = selection.new | selection.omitted
-    uncounted = predicted.keys() - journal.counts.keys()
-    if uncounted:
-        time = period_text(sum(predicted[index] for index in uncounted))
-        missing = f"not counted within {period_text(tool.BUDGET_S)}"
-        missing += f"; --counters all counts such cases, in about {time} here"
+    predicted_seconds = selection.new | selection.over_budget
+    if uncounted := predicted_seconds.keys() - journal.counts.keys():
+        time = period_text(sum(predicted_seconds[index] for index in uncounted))
+        missing = f"not counted within {period_text(tool.BUDGET_S)}; to count all such cases, use "
+        missing += f"--counters all (about {time} on this machine)"
         for index in sorted(uncounted):
             journal.append(Count(case=index, missing=dict.fromkeys(tool.QUANTITIES, missing)))
         observer.note(f"The executed work of {len(uncounted)} cases is {missing}.")
@@ -181,23 +176,23 @@ def _count_new(
         counted=tool.QUANTITIES,
         compute_capability=gpu.compute_capability if gpu else "",
     )
-    expected = sum(selection.new.values())
+    predicted_s = sum(selection.new.values())
     observer.begin(
         f"Counting the executed work of {len(cases)} cases by {tool.NAME}, "
         f"about {period_text(selection.seconds(tool))}.",
         "counts",
     )
-    done = 0.0
+    done_s = 0.0
+    shown_quantity, *_ = tool.QUANTITIES  # progress shows one quantity of each case
     with closing(tool.count(study, task, limit)) as counts:
         for counted in counts:
             journal.append(counted)
-            done += selection.new[counted.case]
+            done_s += selection.new[counted.case]
             result = next(iter(counted.missing.values()), "nothing")
-            shown_quantity = tool.QUANTITIES[0]
             if samples := counted.series.get(shown_quantity):
                 result = f"{samples[0]:,} {QUANTITIES[shown_quantity].unit}"
             case = factors_text(header.factors[counted.case])
-            observer.progressed(f"{case}: {result}", done / expected)
+            observer.progressed(f"{case}: {result}", done_s / predicted_s)
 
 
 def multiply_adds(study: Experiment, factors: Factors) -> int:

@@ -31,7 +31,8 @@ from experiments.harness.worker import Task, WorkerRole
 from experiments.machine import runtime
 
 NAME: Final[WorkerRole] = "lackey"
-QUANTITIES: Final = ("lackey_multiply_adds",)
+MULTIPLY_ADDS: Final = "lackey_multiply_adds"
+QUANTITIES: Final = (MULTIPLY_ADDS,)
 
 _COMMAND: Final = ("valgrind", "--tool=lackey", "--basic-counts=no", "--detailed-counts=yes")
 #: Time limit for counting (s); ``--counters all`` has no limit.

@@ -132,7 +132,7 @@ def _lost_times(before: Reading, after: Reading) -> tuple[float, float]:
     return used, max(0.0, after.steal_s - before.steal_s)
 
 
-def watch(threads: int | None = None, seconds: float = 1.0) -> str | None:
+def observe_disturbance(threads: int | None = None, seconds: float = 1.0) -> str | None:
     """Describe what would disturb a run of ``threads`` (default: one per processor); None if quiet.
 
     Observes the machine for ``seconds`` and names the busiest programs.
@@ -181,7 +181,7 @@ def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> Non
     quiet_seconds, last_cause = 0, f"it was watched for less than {QUIET_S} s"
     noted_at = -math.inf
     while quiet_seconds < QUIET_S:
-        cause, now = watch(threads), time.monotonic()
+        cause, now = observe_disturbance(threads), time.monotonic()
         quiet_seconds = 0 if cause else quiet_seconds + 1
         last_cause = cause or last_cause
         if end <= now and quiet_seconds < QUIET_S:

@@ -195,14 +195,15 @@ def _gpu_operators() -> AbstractContextManager[object]:
     """Replace functions that call other operators on a CPU, where a fake CPU represents a GPU."""
 
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-        """Call the fused operator, which a GPU calls."""
+        """Return the output of the fused operator, which a GPU calls, without its mask."""
         return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
 
     def attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
         is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
     ) -> Any:  # fmt: skip
-        """Call memory-efficient attention, which all GPUs have; flash attention saves as much."""
+        """Return the output of memory-efficient attention, which all GPUs have."""
+        # Flash attention keeps as many bytes for the backward pass.
         trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         call = torch.ops.aten._scaled_dot_product_efficient_attention
         return call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)[0]
@@ -234,7 +235,7 @@ def _without_compile(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
     for name, member in list(module.named_modules()):
         if type(member).__module__.startswith("torch.ao.nn.quantized"):
             title = name or "The network"
-            raise MeasurementError(f"{title} is quantised; give the network before that.")
+            raise MeasurementError(f"{title} is quantised; give the network before quantisation.")
         if member._compiled_call_impl is not None:
             member._compiled_call_impl = None
             compiled.append(name or "the network")
@@ -426,7 +427,7 @@ def capture_variant(name: str, image: int, variant: Variant, batch: int) -> Netw
 
     ``variant`` sets layout, precision and changed allocations.
     """
-    channels, channels_last = INPUT_SHAPES[name][0], variant.layout == "channels_last"
+    (channels, *_), channels_last = INPUT_SHAPES[name], variant.layout == "channels_last"
     inputs = [Input((batch, channels, image, image), channels_last=channels_last)]
     policy = CapturePolicy(autocast=None if variant.precision == "float32" else variant.precision)
     build = with_layout(partial(build_network, name, variant.change), "float32", channels_last)

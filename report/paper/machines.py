@@ -36,7 +36,7 @@ _FEWEST_IN_SENTENCE: Final = 3
 #: Smallest number of machines that a figure compares; the table shows fewer machines better.
 _FEWEST_DRAWN: Final = 6
 #: Operation with a measured peak → name on pages, and heading in the table of all machines.
-_CEILINGS: Final = {
+_MEASURED_PEAKS: Final = {
     "matrix_product": ("Matrix product", "Arithmetic (GFLOP/s)"),
     "copy": ("Copy bandwidth", "Memory (GB/s)"),
 }
@@ -123,10 +123,10 @@ def _sampling(stored: Stored) -> dict[str, TableCell]:
 def disturbed_count(records: Sequence[Record]) -> TableCell:
     """Print the share of disturbed timings, ``3 of 120``; of all rounds if none was monitored."""
     if counts := gates.count_disturbed(records):
-        return "{} of {}".format(*counts)
+        disturbed_timings, timings = counts
+        return f"{disturbed_timings} of {timings}"
     rounds = [*chain.from_iterable(case.rounds for record in records for case in record.cases)]
-    disturbed = sum(round_.disturbance is not None for round_ in rounds)
-    if disturbed:
+    if disturbed := sum(round_.disturbance is not None for round_ in rounds):
         return f"{disturbed:,} of {len(rounds):,}, none timed"
     return Missing("not monitored")
 
@@ -137,7 +137,7 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
     for stored in records:
         environment, ceilings = stored.record.environment, {}
         run, facts = Run(stored, environment.label), properties(environment)
-        for operation, (name_on_page, _) in _CEILINGS.items():
+        for operation, (name_on_page, _) in _MEASURED_PEAKS.items():
             rate = run.peak_rate(operation)
             peak = number(rate)
             text = "" if isinstance(peak, Missing) else quantity_text(peak, str(rate.unit))
@@ -244,7 +244,7 @@ def evaluate_machine(
         "Threads": environment.threads,
     }
     # Peak rates are shown without intervals, which papers about the machine print.
-    for operation, (_, heading) in _CEILINGS.items():
+    for operation, (_, heading) in _MEASURED_PEAKS.items():
         rate = run.peak_rate(operation)
         peak = point(rate)
         cells[heading] = peak if isinstance(peak, Missing) else exact(heading, str(rate.unit), peak)

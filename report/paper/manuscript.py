@@ -163,10 +163,10 @@ def _check_abstract(front_matter: str, page: Page) -> None:
     decided = {number for id in headline for number in page.claims[id].numbers}
     for char in MARK.findall(str(front.get("abstract"))):
         mark = mark_of(char, page.marks)
-        if headline and mark.value and mark.value not in decided:
+        if headline and mark.value_id and mark.value_id not in decided:
             raise TemplateError(
-                f"{page.template}:{mark.line}: the abstract prints {mark.value}, which no claim of "
-                "headline: decides; add it to the numbers of such a claim, or drop it."
+                f"{page.template}:{mark.line}: the abstract prints {mark.value_id}, which no claim "
+                "of headline: decides; add it to the numbers of such a claim, or drop it."
             )
 
 

@@ -1,10 +1,10 @@
 """Check the prose of a paper: no result is typed by hand, and no text distorts a printed number.
 
-While a template is rendered, each text that the study prints is replaced by a mark, a private
-character.  So all digits that pandoc then reads were typed.  Typed digits are allowed in code,
-citations, addresses and names that the front matter declares.  Formulas may contain the digits 0, 1
-and 2, exponents, indices and coefficients: 2n³ is a law, not a result.  Text beside a number of the
-study must not change how the number reads.
+While a template is rendered, each text that the study prints is replaced by a mark, a character of
+Unicode's private use areas.  So all digits that pandoc then reads were typed.  Typed digits are
+allowed in code, citations, addresses and names that the front matter declares.  Formulas may
+contain the digits 0, 1 and 2, exponents, indices and coefficients, since 2n³ states no result.
+Text beside a number of the study must not change how the number reads.
 """
 
 import json
@@ -23,7 +23,7 @@ _TIME_LIMIT_S: Final = 10.0
 #: Columns between tab stops.
 _TAB: Final = 4
 
-#: Private characters that serve as marks.
+#: Characters of Unicode's private use areas that serve as marks.
 FIRST_MARK: Final = 0xF0000
 MARKS: Final = "\U000f0000-\U0010ffff"
 MARK: Final = re.compile(f"[{MARKS}]")
@@ -38,7 +38,7 @@ _OUTSIDE_PARAGRAPHS: Final = {
     "math": ("a formula", re.compile(r"[`$\\{}\[]")),
     "hidden": ("an address, an attribute or a comment", re.compile(r"[^\w.:/#-]")),
 }
-#: Characters before and after a number in which text may change how the number reads.
+#: Number of characters before and after a number in which text may change how the number reads.
 _CONTEXT_LENGTH: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
@@ -76,43 +76,47 @@ _BOUND: Final = re.compile(
     re.IGNORECASE,
 )
 
-#: Parts of a formula that print nothing or space, but not a space behind a comma, which separates
-#: numbers.
+#: Parts of a formula that print nothing or space, except a space after a comma: such a comma
+#: separates two numbers.
 _UNPRINTED: Final = re.compile(r"\\(?:[,;:!> ]|q?quad(?![A-Za-z]))|~|\{\}|(?<!,)\s+")
-#: Coefficient in a law, such as the 2 of 2n.
+#: Coefficient of a variable or a bracket, such as the 2 of 2n.
 _COEFFICIENT: Final = re.compile(r"(?<![\w.,])\d{1,2}(?=(?:\\cdot)?(?:[A-Za-z](?![A-Za-z])|\())")
 #: Exponent or index.
 _INDEX: Final = re.compile(r"(?<=[\w)\]}|'])[\^_](?:\d{1,2}(?!\d)|\{[^{}.]*\})")
 #: Commands that print words in a formula.
 _WORDS: Final = r"\\(?:text|math|mbox|operatorname)[a-z]*"
-#: Digits that must not be typed in a formula, since they are no part of a law.
-_RESULT_IN_LAW: Final = re.compile(
+#: Digits that must not be typed in a formula, since they may be a result: in or before words,
+#: decimals, and whole numbers above 2.
+_RESULT_IN_FORMULA: Final = re.compile(
     rf"{_WORDS}\{{[^{{}}\d]*(\d+)|(\d+[.,]\d+|\.\d+|\d{{2,}}|[3-9]|\d+(?={_WORDS}))"
 )
 #: A formula that consists of one number.
 _ONLY_NUMBER: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text that may stand directly before a study's number in a formula.  "!" was put behind each
+#: Text that may stand directly before a study's number in a formula.  "!" marks the end of a
 #: command, so that the command's last letter is not taken for a variable.
-_LAW_BEFORE: Final = re.compile(rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z")
+_FREE_BEFORE_IN_FORMULA: Final = re.compile(
+    rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z"
+)
+#: Command that may stand before a number; the signs \pm and \mp would change how it reads.
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 #: Text that may stand directly after a study's number in a formula.
-_LAW_AFTER: Final = re.compile(
+_FREE_AFTER_IN_FORMULA: Final = re.compile(
     rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])"
     rf"|(?!\\%|(?:\\cdot|\\times)?{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
 class Mark(NamedTuple):
-    """A text of the study that one private character replaces, and its line in the template.
+    """A text of the study that a private-use character replaces, and its line in the template.
 
-    ``value`` is the id of a printed number, empty for other texts.  ``rounding`` is the direction
-    in which the number was rounded: exact, nearest, up or down.
+    ``value_id`` is the id of a printed number, empty for other texts.  ``rounding`` is how the
+    number was rounded: exact, nearest, up or down.
     """
 
     text: str
     line: int = 0
     rounding: str = "exact"
-    value: str = ""
+    value_id: str = ""
 
     @property
     def shown(self) -> str:
@@ -122,7 +126,7 @@ class Mark(NamedTuple):
     @property
     def ends_in_digit(self) -> bool:
         """True for a number of the study, and for any text whose last character is a digit."""
-        return bool(self.value) or _ascii_digits(self.text[-1:]).isdigit()
+        return bool(self.value_id) or _ascii_digits(self.text[-1:]).isdigit()
 
 
 class Fault(NamedTuple):
@@ -160,7 +164,7 @@ def faults(
     names: Iterable[str],
     marks: Sequence[Mark],
 ) -> Iterator[Fault]:
-    """Yield the faults of ``documents`` in the order of ``texts``, their printed texts by kind.
+    """Yield the faults of ``documents``, in the order of their printed ``texts`` (kind, text).
 
     Typed digits are allowed in the declared ``names``.  Raises ``ValueError`` for a declared name
     that could be a result.
@@ -187,8 +191,8 @@ def faults(
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
     """Return the line of a fault: its own, or the line of ``source`` that resembles it most.
 
-    Lines resemble it that have the fault's number, and words of the text around the number.  If no
-    line has the number, the texts that expressions printed (``typed``: text, line) come first.
+    A line resembles a fault if it has the fault's number, and words of the text around the number.
+    If no line has the number, texts that expressions printed (``typed``: text, line) come first.
     """
     if fault.line:
         return fault.line
@@ -216,13 +220,13 @@ def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def _typed_in_formula(tex: str) -> Iterator[Fault]:
-    """Yield a fault for each number of a formula that is not part of a law."""
+    """Yield a fault for each number of a formula that may be a result."""
     printed = _UNPRINTED.sub("", tex).replace("{,}", ",")
-    law = _INDEX.sub("", _COEFFICIENT.sub("n", printed))
     if only_number := _ONLY_NUMBER.fullmatch(printed):
         numbers = [only_number[1]]
     else:
-        numbers = [in_words or digits for in_words, digits in _RESULT_IN_LAW.findall(law)]
+        results = _RESULT_IN_FORMULA.findall(_INDEX.sub("", _COEFFICIENT.sub("n", printed)))
+        numbers = [in_words or digits for in_words, digits in results]
     numbers += [char for char in tex if not char.isascii() and _is_numeric(char)]
     for number in numbers:
         yield _typed_fault(number, tex)
@@ -239,7 +243,7 @@ def _fault_at(match: re.Match[str], kind: str, text: str, marks: Sequence[Mark])
     before, after = text[max(0, start - _CONTEXT_LENGTH) : start], text[end : end + _CONTEXT_LENGTH]
     where, unsafe = _OUTSIDE_PARAGRAPHS.get(kind, ("", _NO_MATCH))
     cannot_print = unsafe.search(mark.text) is not None
-    if kind == "math" and mark.value:
+    if kind == "math" and mark.value_id:
         cannot_print = mark.shown != mark.text  # a link
     if cannot_print:
         form = "math" if kind == "math" else "plain"
@@ -260,8 +264,9 @@ def _reads_differently(
     """Return True if the text before or after a number changes how the number reads."""
     if kind == "math":
         before = _COMMAND.sub(r"\g<0>!", before.rstrip("{"))
-        return not (_LAW_BEFORE.search(before) and _LAW_AFTER.match(after.lstrip("}")))
-    if mark.value or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
+        is_free_before = _FREE_BEFORE_IN_FORMULA.search(before)
+        return not (is_free_before and _FREE_AFTER_IN_FORMULA.match(after.lstrip("}")))
+    if mark.value_id or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         last_character = before.rstrip()[-1:]
         after_digit = MARK.match(last_character) and mark_of(last_character, marks).ends_in_digit
         if after_digit or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
@@ -269,12 +274,12 @@ def _reads_differently(
     if not mark.ends_in_digit:
         return False
     # Numbers print their own percent sign.  Other texts may leave it to the template.
-    share = mark.value and _SHARE_AFTER.match(after)
+    share = mark.value_id and _SHARE_AFTER.match(after)
     return bool(share or _CHANGING_AFTER.match(after) or not _FREE_AFTER.match(after))
 
 
 def mark_of(char: str, marks: Sequence[Mark]) -> Mark:
-    """Look up the mark for which a private character stands."""
+    """Look up the mark for which a private-use character stands."""
     return marks[ord(char) - FIRST_MARK]
 
 

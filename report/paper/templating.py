@@ -64,7 +64,7 @@ class PrintedNumber(str):
         """Print ``value`` in a ``form``; an empty form is the default form."""
         text = value.form(form)
         number = super().__new__(cls, text)
-        number._mark = Mark(text, rounding=value.rounding(form), value=value.id)
+        number._mark = Mark(text, rounding=value.rounding(form), value_id=value.id)
         for other_form in () if form else FORMS:
             setattr(number, other_form, cls(value, other_form))
         return number
@@ -95,7 +95,7 @@ class Page:
     open_blocks: int = 0
 
     def mark(self, text: str) -> str:
-        """Return the private character that stands for ``text`` until the template is rendered."""
+        """Return the private-use character that replaces ``text`` until rendering ends."""
         mark = text._mark if isinstance(text, PrintedNumber) else Mark(str(text))
         self.marks.append(mark._replace(line=self.line()))
         return chr(FIRST_MARK + len(self.marks) - 1)

@@ -171,17 +171,17 @@ class Statement:
 class Leaf(Quantity):
     """An input of expressions: ``name`` in formulas, and ``source``, the file with the data.
 
-    ``further``: files of the runs that are pooled with ``source``; ignored by ``==``.
+    ``other_files``: more files with the data, such as those of pooled runs; ignored by ``==``.
     """
 
     name: str
     source: str = ""
-    further: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
+    other_files: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
 
     @property
     def files(self) -> tuple[str, ...]:
         """All files with the data; empty for pure theory."""
-        return tuple(file for file in (self.source, *self.further) if file)
+        return tuple(file for file in (self.source, *self.other_files) if file)
 
     @property
     def formula(self) -> str:
@@ -261,13 +261,13 @@ def measured(
     unit_name: str,
     processes: Sequence[Process],
     source: str,
-    further: tuple[str, ...] = (),
+    other_files: tuple[str, ...] = (),
 ) -> Leaf:
     """Return a series as a leaf; absent if no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
         return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
-    return Sampled(unit(unit_name), name, source, filled, further=further)
+    return Sampled(unit(unit_name), name, source, filled, other_files=other_files)
 
 
 def exact(
@@ -275,10 +275,10 @@ def exact(
     unit_name: str,
     value: Number | Fraction,
     source: str = "",
-    further: tuple[str, ...] = (),
+    other_files: tuple[str, ...] = (),
 ) -> Exact:
     """Return a number without uncertainty as a leaf."""
-    return Exact(unit(unit_name), name, source, value, further=further)
+    return Exact(unit(unit_name), name, source, value, other_files=other_files)
 
 
 def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:

@@ -61,6 +61,7 @@ class Rounded:
 
     def __truediv__(self, other: "Rounded") -> "Rounded":
         left, right = self.interval, other.interval
+        # The bounds of positive numbers; a negative divisor would need the opposite ones.
         quotient = Interval(left.low / right.high, left.high / right.low)
         return Rounded(self.value / other.value, quotient)
 

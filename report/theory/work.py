@@ -220,9 +220,8 @@ def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
     """
     match layer:
         case Convolution():
-            positions = layer.input_shape if layer.transposed else layer.output_shape
-            sites = positions[0] * elements(positions[2:])
-            return Macs(sites * weight_count(layer))
+            batch, _, *extents = layer.input_shape if layer.transposed else layer.output_shape
+            return Macs(batch * elements(extents) * weight_count(layer))
         case Linear():
             return Macs(elements(layer.input_shape[:-1]) * weight_count(layer))
         case _:

@@ -236,9 +236,9 @@ FORMATS = {
     ("html", "50", "<s>21</s>30", "21 30"),
     ("md", "`50`", "21<br>30", "21 30"),
     # Merged and missing cells are refused.
-    ("csv", "H200,21.2", "H200", UsageError("row 1 has 1 cells and the heading 2")),
-    ("md", "21.2 |", "21.2 | 5 |", UsageError("row 1 has 3 cells and the heading 2")),
-    ("md", "| 21.2 |", "|", UsageError("row 1 has 1 cells and the heading 2")),
+    ("csv", "H200,21.2", "H200", UsageError("the heading has 2 cells, but row 1 has 1")),
+    ("md", "21.2 |", "21.2 | 5 |", UsageError("the heading has 2 cells, but row 1 has 3")),
+    ("md", "| 21.2 |", "|", UsageError("the heading has 2 cells, but row 1 has 1")),
     ("html", "<td>H200</td>", "<td colspan=2>H200", UsageError("merged or nested; write them out")),
     ("html", "<td>H200", "<td><table><tr><td>H200</tr></table>", UsageError("merged or nested")),
     ("html", "<td>H200", "<td><table><tr><td>H200</table>", UsageError("0 of 2 tables")),
@@ -263,7 +263,7 @@ def test_tables_of_all_formats_are_read(
         read_table(path, 2)
 
 
-# ``half``: half a unit of the last printed digit, by which rounding may have changed the value.
+# ``half``: largest rounding error, half a unit of the last printed digit; 0 for exact counts.
 @pytest.mark.parametrize(("name", "text", "heading", "value", "half"), [
     ("flops", "324", "TFLOP/s", 324e12, 0.5e12),
     ("flops", "1.20e3 GFLOPS", "", 1.2e12, 5e9),

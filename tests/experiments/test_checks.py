@@ -52,7 +52,7 @@ def test_doctor_lists_problems_of_the_machine_and_writes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.setattr(checks.quiet, "unavailable", lambda: None)
-    monkeypatch.setattr(checks.quiet, "watch", lambda: "others used 2.0 of 2")
+    monkeypatch.setattr(checks.quiet, "observe_disturbance", lambda: "others used 2.0 of 2")
     code, out, _ = ask("doctor", "--records", tmp_path)
     *lines, last_line = out.splitlines()
     levels: dict[str, str] = {}

@@ -219,7 +219,7 @@ def test_a_dry_run_prints_the_expected_time_and_writes_no_file(
     assert re.fullmatch(rf"About [\d.]+ {pattern}", last)
     monkeypatch.setattr(forecast, "_time_kinds", lambda *_: {})
     for noise, load in ((None, ""), ("load 3.1 on 2 cores", " at the present load")):
-        monkeypatch.setattr(forecast.quiet, "watch", lambda *_, noise=noise: noise)
+        monkeypatch.setattr(forecast.quiet, "observe_disturbance", lambda *_, noise=noise: noise)
         assert re.search(rf"About [\d.]+ (s|min){load}: 8 cases; ", ask(*DRY_RUN)[2])
 
 
@@ -355,10 +355,7 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
 def test_runs_of_any_module_print_theory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
-    """Multiply-adds by hand: the GRU has 3 gates of (4 + 8) × 8, for 5 steps of 2 sequences.
-
-    The custom module has 2 × 4 × 3, and the same number again for each of two gradients.
-    """
+    """The custom module has 2 × 4 × 3 multiply-adds, and as many again for each gradient."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
     monkeypatch.setattr(rounds, "MAX_REPEATS", 0)
@@ -366,7 +363,8 @@ def test_runs_of_any_module_print_theory(
     code, out, _ = ask("run", "any_module", "--quick", "--threads", 1)
     assert code == 0
     for case, macs in {
-        "module=gru, pass=forward": 10 * 3 * 12 * 8,
+        # Steps, sequences, gates, inputs of a gate (features and states), and states.
+        "module=gru, pass=forward": 5 * 2 * 3 * (4 + 8) * 8,
         "module=own, pass=forward": 24,
         "module=own, pass=forward_backward": 3 * 24,
     }.items():
@@ -378,7 +376,7 @@ def test_runs_of_any_module_print_theory(
     # The attachment has one row for repeated calls of an operator of the GRU.
     (operators,) = read_attachments(stored, ("operators-0.json.gz",), Path("data")).values()
     assert isinstance(operators, bytes)
-    network = case_operators.unpack(operators, "here").network
+    network = case_operators.unpack(operators, place="operators-0.json.gz").network
     assert network is not None
     rows = json.loads(gzip.decompress(operators))["operators"]
     calls = Counter[str]()

@@ -459,7 +459,7 @@ def test_busy_loops_are_detected() -> None:
     program = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(program) for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:
-        assert "python" in str(quiet.watch(seconds=0.3))
+        assert "python" in str(quiet.observe_disturbance(seconds=0.3))
         assert quiet.free_processors(0.3) == 1, "a run computes on at least one processor"
     finally:
         for loop in loops:

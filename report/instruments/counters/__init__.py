@@ -1,1 +1,1 @@
-"""Counters of executed work: readers of the output of counting programs."""
+"""Readers of the output of programs, such as Nsight Compute, that count executed operations."""

@@ -137,8 +137,8 @@ def ratio_with_range(
         # Without a number of samples (n=0) papers print the range without its level.
         return Estimate(value, min(ratios), max(ratios), n=0, confidence=confidence)
 
-    further = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
-    return Inferred(unit("1"), name, runs[0].file, interval=interval, further=further)
+    other_files = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
+    return Inferred(unit("1"), name, runs[0].file, interval=interval, other_files=other_files)
 
 
 def changed_factors(size: Size, change: str) -> CaseFactors:

@@ -87,8 +87,8 @@ class Distribution:
     def _inferred(self, name: str, interval: Callable[[float], Estimate]) -> Leaf:
         if len(self.numbers) < _FEWEST_NETWORKS:
             return absent(self.name, "1", "published for too few networks")
-        (file, *further), name = self.files, f"{name} of {self.name}"
-        return Inferred(ONE, name, file, further=tuple(further), interval=interval)
+        (file, *other_files), name = self.files, f"{name} of {self.name}"
+        return Inferred(ONE, name, file, other_files=tuple(other_files), interval=interval)
 
     @property
     def count_below_one(self) -> Leaf:

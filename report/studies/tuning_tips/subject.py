@@ -7,12 +7,12 @@ from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
 from report.studies.tuning_tips.source import TIPS
 
-#: Tips that change nothing.
+#: Comparisons of a call with the same call; in the second, the two processes exchange roles.
 CONTROLS: Final = ("control", "exchanged")
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
-#: What happens to freed memory, with and without the tip: returned to the system, or kept.
+#: Policies for freed memory, the same with and without the tip: return to the system, or keep.
 MEMORY: Final = ("returned", "kept")
-#: Images of a call in the runs on one thread.
+#: Images per call in the runs on one thread.
 BATCH: Final = 32
 
 
@@ -28,6 +28,7 @@ class Trial(NamedTuple):
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a case with other factors, or with layers of another batch."""
     factors: dict[str, AllowedLevels] = {"tip": TIPS, "network": NETWORKS, "memory": MEMORY}
+    # The cases have no subject, hence the empty key, and no further factors.
     check_factors(stored, {"": {**factors, "batch": int}}, closed={""})
     for index, case in enumerate(stored.record.cases):
         if {layer.input_shape[0] for layer in case.layers} != {case.factors["batch"]}:
