@@ -111,12 +111,15 @@ def unwritable(error: OSError, action: str = "written", place: object = "out") -
     """Convert the ``OSError`` of a failed output to an ``OutputError``.
 
     The message says that the file cannot be ``action`` (a participle).  It names ``place`` if the
-    error names no file (as for a full disk).
+    error names no file (as for a full disk), and the first file if ``shutil.copytree`` failed for
+    several files.
     """
-    file, reason = error.filename or place, error.strerror or error
+    file, reason = str(error.filename or place), error.strerror or str(error)
     if error.args and isinstance(error.args[0], list):
         # ``copytree`` lists (source, target, reason) of each file that it could not copy.
-        file, _, reason = error.args[0][0]
+        file, _, reason = map(str, error.args[0][0])
+        # The reason is «`x` is a named pipe» or «[Errno 13] Permission denied: 'x'».
+        reason = reason.replace(f"`{file}`", "it").partition(": ")[0].rpartition("] ")[2]
     return OutputError(
         f"{file}: cannot be {action} ({reason}); make room for it or give permission, and build "
         "again; the last whole output is in place."
