@@ -23,11 +23,11 @@ pytest.register_assert_rewrite("tests.papers")
 os.environ["OMP_NUM_THREADS"] = "1"
 
 TESTS = Path(__file__).parent
-#: Files that take at least half a minute, longest first.  A slow file that starts last would run on
+#: Files that take 20 s or more, longest first.  A slow file that starts last would run on
 #: one processor while the others idle.  Update this list from ``pytest --durations``.
 SLOW = (
-    "test_every_study.py", "test_walkthrough.py", "experiments/test_measuring.py",
-    "test_builds.py", "experiments/test_compare.py", "test_two_builds.py", "test_build.py",
+    "test_walkthrough.py", "test_every_study.py", "test_two_builds.py", "test_replication.py",
+    "test_documents.py", "experiments/test_measuring.py", "test_builds.py",
     "experiments/test_submit.py",
 )  # fmt: skip
 
