@@ -184,11 +184,11 @@ def compare(
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
     reason_by_paper: dict[str, str] = {}
-    reason_of_other_pages = ONLY_BYTES  # or the serious reason of any paper
-    for paper in sorted(papers, reverse=True):
+    for paper in sorted(papers):
         reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
-        if reason_by_paper[paper] != ONLY_BYTES:
-            reason_of_other_pages = reason_by_paper[paper]
+    # Pages about all papers differ for the first serious reason of any paper.
+    serious = [reason for reason in reason_by_paper.values() if reason != ONLY_BYTES]
+    reason_of_other_pages = serious[0] if serious else ONLY_BYTES
     reasons: dict[str, str] = {}
     for name in sorted(published.keys() | own.keys()):
         paper = name.partition("/")[0]

@@ -25,6 +25,14 @@ from report.core.records.strict import repeated
 
 #: Time by which samples may last longer than the run, whose start and end are whole seconds.
 _ROUNDING_S: Final = 1.0
+#: Forms of ``Ceiling.size`` (a ceiling is a measured peak); the size determines the work of one
+#: repetition.
+_PRODUCT: Final = re.compile(r"([0-9]+)x([0-9]+)x([0-9]+)(?: by oneDNN)?")
+_CONVOLUTION: Final = re.compile(
+    r"([0-9]+)x([0-9]+)x([0-9]+)x([0-9]+), ([0-9]+)x([0-9]+) to ([0-9]+) channels"
+)
+_ELEMENTS: Final = re.compile(r"([0-9]+) elements( a thread)?")
+_PAGES: Final = re.compile(r"([0-9]+) pages of ([0-9]+) B")
 #: Operation → bytes moved per element, in float32: two arrays for copy and read, three for triad.
 _BYTES_PER_ELEMENT: Final[Mapping[PeakOperation, int]] = {"copy": 8, "read": 8, "triad": 12}
 #: Quantity in bytes → quantities that it cannot exceed in the same call, such as
@@ -216,25 +224,30 @@ def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
-    """Tell whether the work of a ceiling (a measured peak) follows from the numbers in its size.
+    """Tell whether the work of a ceiling follows from its size; not if the size has no known form.
 
     A multiply-add counts as 2 operations.
     """
-    numbers = [int(number) for number in re.findall("[0-9]+", ceiling.size)]
-    match ceiling.operation, numbers:
-        case "matrix_product", [rows, inner, columns]:
-            return ceiling.work == 2 * rows * inner * columns
-        case "convolution", [batch, channels_in, height, width, rows, columns, channels_out]:
-            outputs = batch * channels_out * (height - rows + 1) * (width - columns + 1)
-            return ceiling.work == 2 * outputs * channels_in * rows * columns
-        case "page_mapping", [pages, page_bytes]:
-            return ceiling.work == pages and ceiling.working_set == pages * page_bytes
-        case "copy" | "read" | "triad", [elements]:
-            arrays = threads if "a thread" in ceiling.size else 1
-            moved_bytes = elements * arrays * _BYTES_PER_ELEMENT[ceiling.operation]
-            # A small working set is moved several times in one repetition.
-            is_multiple = moved_bytes > 0 and ceiling.work % moved_bytes == 0
-            return is_multiple and ceiling.working_set in (None, moved_bytes)
+    if match := _PRODUCT.fullmatch(ceiling.size):
+        rows, inner, columns = (int(number) for number in match.groups())
+        return ceiling.work == 2 * rows * inner * columns
+    if match := _CONVOLUTION.fullmatch(ceiling.size):
+        numbers = (int(number) for number in match.groups())
+        batch, channels_in, height, width, kernel_height, kernel_width, channels_out = numbers
+        positions = (height - kernel_height + 1) * (width - kernel_width + 1)
+        outputs = batch * channels_out * positions
+        return ceiling.work == 2 * outputs * channels_in * kernel_height * kernel_width
+    if match := _PAGES.fullmatch(ceiling.size):
+        pages, page_bytes = (int(number) for number in match.groups())
+        return ceiling.work == pages and ceiling.working_set == pages * page_bytes
+    if match := _ELEMENTS.fullmatch(ceiling.size):
+        elements, per_thread = match.groups()
+        arrays = threads if per_thread else 1
+        moved_bytes = int(elements) * arrays * _BYTES_PER_ELEMENT.get(ceiling.operation, 0)
+        if moved_bytes == 0 or ceiling.working_set not in (None, moved_bytes):
+            return False
+        # A small working set is moved several times in one repetition.
+        return ceiling.work % moved_bytes == 0
     return False
 
 
