@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.evidence import audit
-from report.evidence.audit import Printed, check, exact_number
+from report.evidence.audit import Printed, check, unrounded_value
 from report.quantity.evaluation import estimate
 
 
@@ -54,7 +54,7 @@ def test_rounded_numbers_pass_and_wrong_numbers_differ(
     (number(2, 0, "s"), 4, None),  # the factor 1/2 applies to counts of operations only
 ])  # fmt: skip
 def test_known_factors_are_named(derived: Printed, theory: float, reason: str | None) -> None:
-    result = check(derived, "theory", audit.times, exact_number(theory, derived.unit, "theory"))
+    result = check(derived, "theory", audit.times, unrounded_value(theory, derived.unit, "theory"))
     assert result.verdict == "differs" and (reason or "differs") in result.finding
     assert (result.known_factor is None) == (reason is None)
 

@@ -28,7 +28,7 @@ from report.paper.latex_table import to_latex
 from report.paper.manuscript import provenance
 from report.paper.tables import Column, Table, table_of, to_csv, to_markdown
 from report.paper.values import NOT_MEASURED, Value, declare
-from report.quantity.expression import exact, measured
+from report.quantity.expression import exact_number, measured_series
 from report.quantity.intervals import Process
 from tests.papers import reported
 
@@ -230,8 +230,8 @@ def test_the_list_of_values_has_a_row_per_value() -> None:
 
 def test_details_of_a_value_contain_samples_and_formula() -> None:
     processes = [Process("a.json", str(n), (0.5 + n / 16, 0.5 + n / 8)) for n in range(3)]
-    time = measured("time", "s", processes, "a.json")
-    rate = declare("rate", exact("work", "FLOP", 4, "b.json") / time)
+    time = measured_series("time", "s", processes, "a.json")
+    rate = declare("rate", exact_number("work", "FLOP", 4, "b.json") / time)
     no_records = Inputs((), reported("conv_scaling"), "", Devices(devices=()))
     contents = details([rate, MISSING_VALUE], no_records)
     assert contents["values"]["v-gone"]["reason"] == "no run is in the data directory"
@@ -337,7 +337,7 @@ def test_headings_of_wide_tables_are_broken_into_lines() -> None:
     assert "Name of column 0\\" in to_latex(Table("tbl-x", columns[:2], ((1e6,) * 2,)))
 
 
-BYTES, SECONDS = exact("size", "B", 5, "b.json"), exact("time", "s", 0.5, "a.json")
+BYTES, SECONDS = exact_number("size", "B", 5, "b.json"), exact_number("time", "s", 0.5, "a.json")
 
 
 def test_tables_are_made_from_rows_of_cells_by_heading() -> None:

@@ -27,7 +27,7 @@ from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table
 from report.paper.values import Value
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, exact_number
 from tests import factory
 from tests.papers import inputs_of, render_template
 
@@ -56,7 +56,7 @@ def render(folder: Path, text: str) -> Manuscript:
 
 
 def share_of(number: float) -> dict[str, Quantity]:
-    return {"share": exact("share", "1", number / 4)}
+    return {"share": exact_number("share", "1", number / 4)}
 
 
 def study_with_source() -> Study[SimpleNamespace]:
@@ -70,9 +70,9 @@ def test_a_mapping_declares_distinct_values_and_needs_its_part() -> None:
     study.part("source").mapping("percent")(share_of)
     share = study.findings(inputs_of("conv_scaling")).values["share"]
     assert (share.id, share.number, share.style) == ("share", 0.75, "percent")
-    study.values(share=exact("share", "1", 1))
+    study.values(share=exact_number("share", "1", 1))
     with pytest.raises(StudyError, match="declares share twice"):
-        study.values(share=exact("share", "1", 2))
+        study.values(share=exact_number("share", "1", 2))
     with pytest.raises(StudyError, match="declares share twice"):
         study.findings(inputs_of("conv_scaling"))
     study = study_with_source()

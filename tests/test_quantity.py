@@ -20,27 +20,27 @@ from report.core.statistics.estimates import (
     least_squares_slope,
     median_interval,
 )
-from report.quantity.evaluation import estimate, number, sample_count, to_digits
+from report.quantity.evaluation import estimate, printed_number, sample_count, to_digits
 from report.quantity.expression import (
-    Inferred,
+    EstimatedNumber,
     Quantity,
     Statement,
-    absent,
-    exact,
-    measured,
+    exact_number,
+    measured_series,
+    missing_number,
     named,
-    recorded,
-    reported,
+    recorded_number,
+    reported_number,
 )
-from report.quantity.intervals import Process, calls_interval, inflation
+from report.quantity.intervals import Process, interval_of_calls, variance_inflation
 from report.quantity.operations import (
-    constant,
+    common_value,
     counted_in,
     flops,
     geometric_mean,
     largest,
+    range_over,
     smallest,
-    spanning,
 )
 from report.quantity.units import unit
 from report.quantity.verdicts import joint_verdict, verdict_of
@@ -49,12 +49,12 @@ from report.quantity.verdicts import joint_verdict, verdict_of
 def series(name: str, *samples_by_process: list[float], of: str = "s") -> Quantity:
     """Return a measured quantity of one run in the unit ``of``."""
     processes = [Process("r", str(n), tuple(calls)) for n, calls in enumerate(samples_by_process)]
-    return measured(name, of, processes, "a.json")
+    return measured_series(name, of, processes, "a.json")
 
 
-WORK = exact("work", "FLOP", 8)
+WORK = exact_number("work", "FLOP", 8)
 TIME = series("time", [1.0, 2.0, 4.0, 2.0, 2.0, 2.0, 2.0])
-BYTES = exact("bytes", "B", 3)
+BYTES = exact_number("bytes", "B", 3)
 
 
 def estimate_of(quantity: Quantity) -> Estimate:
@@ -99,12 +99,12 @@ def test_meaningless_quantities_are_refused(call: Callable[[], object], message:
     (smallest(TIME), "time"),
     (largest(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
     (geometric_mean(*[TIME / TIME] * 2), "geometric mean of time / time (2 times)"),
-    (constant(TIME), "time"),
-    (constant(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
+    (common_value(TIME), "time"),
+    (common_value(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
     (named("cost", TIME * 2) / TIME, "cost / time"),
     (WORK / (BYTES / TIME), "work / (bytes / time)"),
     (TIME - TIME * 2, "time − time · 2"),
-    (flops(exact("M", "MAC", 4)), "2 · M"),
+    (flops(exact_number("M", "MAC", 4)), "2 · M"),
 ])  # fmt: skip
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
     assert quantity.formula == formula
@@ -112,7 +112,7 @@ def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
 
 def printed(name: str, value: float, decimals: int = 0) -> Quantity:
     """Return a ratio that a source prints with this number of decimals."""
-    return reported(name, "1", value, decimals, "r.json")
+    return reported_number(name, "1", value, decimals, "r.json")
 
 
 #: Numbers printed by a source; their bounds are half a unit of the last printed digit away.
@@ -134,11 +134,11 @@ TWO_POINT_ZERO, FOUR_POINT_ZERO = printed("sharp", 2, decimals=1), printed("four
     (smallest(TWO, TWO_POINT_ZERO), 2, 1.5, 2.05),
     (largest(TWO, TWO_POINT_ZERO), 2, 1.95, 2.5),
     (largest(TWO, FOUR_POINT_ZERO), 4, 3.95, 4.05),
-    (spanning(TWO_POINT_ZERO, TWO), 2, 1.5, 2.5),
-    (constant(TWO, TWO_POINT_ZERO), 2, 1.95, 2.05),
+    (range_over(TWO_POINT_ZERO, TWO), 2, 1.5, 2.5),
+    (common_value(TWO, TWO_POINT_ZERO), 2, 1.95, 2.05),
     (geometric_mean(TWO, FOUR_POINT_ZERO), 8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
     (counted_in("image", TWO), 2, 1.5, 2.5),
-    (2 * exact("x", "1", 5), 10, 10, 10),
+    (2 * exact_number("x", "1", 5), 10, 10, 10),
 ])  # fmt: skip
 def test_bounds_of_printed_numbers_by_interval_arithmetic(
     quantity: Quantity, value: float, low: float, high: float
@@ -151,29 +151,36 @@ def test_bounds_of_printed_numbers_by_interval_arithmetic(
 @pytest.mark.parametrize(("quantity", "reason"), [
     (TWO / printed("nothing", 0), "the interval of the divisor holds 0"),
     (TWO / printed("half", 0.5), "the interval of the divisor holds 0"),
-    (constant(TWO, FOUR_POINT_ZERO), "differs between rows, from 2 to 4"),
-    (constant(exact("a", "1", 1), exact("b", "1", 10**6)), "from 1 to 1e+06"),
-    (TWO + absent("rate", "1", "out of memory"), "out of memory"),
+    (common_value(TWO, FOUR_POINT_ZERO), "differs between rows, from 2 to 4"),
+    (common_value(exact_number("a", "1", 1), exact_number("b", "1", 10**6)), "from 1 to 1e+06"),
+    (TWO + missing_number("rate", "1", "out of memory"), "out of memory"),
 ])  # fmt: skip
 def test_missing_results_have_a_reason(quantity: Quantity, reason: str) -> None:
     result = estimate(quantity)
     assert isinstance(result, Missing) and reason in result.reason
-    assert isinstance(number(quantity), Missing)
+    assert isinstance(printed_number(quantity), Missing)
 
 
 def test_numbers_are_exact_if_no_sample_enters() -> None:
-    assert number(exact("x", "1", 10**30) + 1) == 10**30 + 1
-    assert number(exact("x", "1", 5) - exact("y", "1", 2)) == 3
-    assert number(exact("x", "B", 5) * exact("y", "B", 2) / exact("z", "B", 4)) == 2.5
-    assert number(exact("x", "1", 1) / 3) == pytest.approx(1 / 3)
-    assert number(WORK / exact("y", "1", 2)) == 4 and isinstance(number(WORK), int)
-    assert number(TWO_POINT_ZERO) == estimate_of(TWO_POINT_ZERO)
-    assert number(to_digits(exact("x", "1", 12345.678, "f"), 3)) == 12300
-    assert to_digits(exact("x", "1", 1.5, "f"), 3).sources == ("f",)
-    assert number(recorded("x", "B", 7, "f")) == 7
-    assert number(recorded("x", "B", Missing("no file"))) == Missing("no file")
+    assert printed_number(exact_number("x", "1", 10**30) + 1) == 10**30 + 1
+    assert printed_number(exact_number("x", "1", 5) - exact_number("y", "1", 2)) == 3
+    assert (
+        printed_number(
+            exact_number("x", "B", 5) * exact_number("y", "B", 2) / exact_number("z", "B", 4)
+        )
+        == 2.5
+    )
+    assert printed_number(exact_number("x", "1", 1) / 3) == pytest.approx(1 / 3)
+    assert printed_number(WORK / exact_number("y", "1", 2)) == 4 and isinstance(
+        printed_number(WORK), int
+    )
+    assert printed_number(TWO_POINT_ZERO) == estimate_of(TWO_POINT_ZERO)
+    assert printed_number(to_digits(exact_number("x", "1", 12345.678, "f"), 3)) == 12300
+    assert to_digits(exact_number("x", "1", 1.5, "f"), 3).sources == ("f",)
+    assert printed_number(recorded_number("x", "B", 7, "f")) == 7
+    assert printed_number(recorded_number("x", "B", Missing("no file"))) == Missing("no file")
     assert (sample_count(TIME + 2 * TIME), sample_count(WORK)) == (7, 0)
-    assert (WORK / TIME + absent("rate", "FLOP/s", "out of memory")).sources == ("a.json",)
+    assert (WORK / TIME + missing_number("rate", "FLOP/s", "out of memory")).sources == ("a.json",)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.975, 0.99])
@@ -233,7 +240,7 @@ ORDERED = [float(n) for n in range(1, 41)]
 ])  # fmt: skip
 def test_correlated_calls_count_less(factor: float, low: float, high: float, level: float) -> None:
     expected = Estimate(20.5, low, high, n=40, confidence=level)
-    assert calls_interval(ORDERED, 0.95, factor) == expected
+    assert interval_of_calls(ORDERED, 0.95, factor) == expected
 
 
 def test_variance_inflation_of_first_order_autoregressions() -> None:
@@ -242,7 +249,12 @@ def test_variance_inflation_of_first_order_autoregressions() -> None:
     The correlation is computed from ranks, corrected for its bias, and limited to 0.98.
     """
     scipy = pytest.importorskip("scipy.stats")
-    assert inflation([1.0, 2.0] * 3) == inflation([2.0] * 20) == inflation(ORDERED[:7]) == 1.0
+    assert (
+        variance_inflation([1.0, 2.0] * 3)
+        == variance_inflation([2.0] * 20)
+        == variance_inflation(ORDERED[:7])
+        == 1.0
+    )
     rng = random.Random(5)
     for rho, n in ((0.5, 8), (0.7, 40), (0.9, 100), (0.99, 60)):
         calls = [0.0]
@@ -252,10 +264,10 @@ def test_variance_inflation_of_first_order_autoregressions() -> None:
         pearson = 2 * math.sin(math.pi / 6 * statistics.correlation(ranks[:-1], ranks[1:]))
         corrected = min(pearson + (1 + 4 * max(pearson, 0)) / n, 0.98)
         expected = sum_of_lags(corrected, n) if corrected > 2 / math.sqrt(n) else 1.0
-        assert inflation(calls) == pytest.approx(expected)
+        assert variance_inflation(calls) == pytest.approx(expected)
     for n in (8, 40):
-        assert inflation(ORDERED[:n]) == pytest.approx(sum_of_lags(0.98, n))
-    level = calls_interval(ORDERED, 0.95, inflation(ORDERED)).confidence
+        assert variance_inflation(ORDERED[:n]) == pytest.approx(sum_of_lags(0.98, n))
+    level = interval_of_calls(ORDERED, 0.95, variance_inflation(ORDERED)).confidence
     assert estimate_of(series("calls", ORDERED)).confidence == pytest.approx(level)
 
 
@@ -269,7 +281,7 @@ def in_runs(*samples_by_run: list[float]) -> Quantity:
     processes = []
     for run, samples in enumerate(samples_by_run):
         processes += [Process(f"{run}.json", str(n), (s,)) for n, s in enumerate(samples)]
-    return measured("time", "s", processes, "0.json", other_files=("1.json",))
+    return measured_series("time", "s", processes, "0.json", other_files=("1.json",))
 
 
 def in_processes(name: str, *values: float) -> Quantity:
@@ -281,9 +293,13 @@ def in_processes(name: str, *values: float) -> Quantity:
 DRIFT = (1.0, 3.0, 0.5, 2.0, 1.5, 4.0)
 BASE, NEW = (in_processes("base", *(k * d for d in DRIFT)) for k in (10, 5))
 #: Times of the processes 2 and 1 only, of one process, and of 40 calls of another process.
-PAIR = measured("ended", "s", [Process("r", str(p), (5 * DRIFT[p],)) for p in (2, 1)], "a.json")
-ONE_PROCESS = measured("alone", "s", [Process("r", "1", (15.0,))], "a.json")
-CALLS = measured("calls", "s", [Process("r", "c", tuple(100 + 7 * i % 40 for i in range(40)))], "g")
+PAIR = measured_series(
+    "ended", "s", [Process("r", str(p), (5 * DRIFT[p],)) for p in (2, 1)], "a.json"
+)
+ONE_PROCESS = measured_series("alone", "s", [Process("r", "1", (15.0,))], "a.json")
+CALLS = measured_series(
+    "calls", "s", [Process("r", "c", tuple(100 + 7 * i % 40 for i in range(40)))], "g"
+)
 
 
 # Quantity, and its value, bounds, number of samples and level by hand.
@@ -335,7 +351,7 @@ def ratio_of_pairs(log_times: Any) -> Quantity:
     series = []
     for name, times in zip("ab", pairs.T, strict=True):
         processes = [Process("r", str(n), (t,), disturbed=True) for n, t in enumerate(times)]
-        series.append(measured(name, "s", processes, "f"))
+        series.append(measured_series(name, "s", processes, "f"))
     return series[1] / series[0]
 
 
@@ -358,7 +374,7 @@ def test_pairs_of_equal_times_rarely_decide(noise: str) -> None:
 
 
 def ratio(value: float) -> Quantity:
-    return exact("x", "1", value)
+    return exact_number("x", "1", value)
 
 
 def ratios(*values: float) -> Quantity:
@@ -369,7 +385,7 @@ def ratios(*values: float) -> Quantity:
 def eight_ratios(disturbed: int | None) -> Quantity:
     """Return ratios of processes 0 to 7; the process with this number was disturbed."""
     processes = [Process("r", str(n), (2.0 + n / 100,), n == disturbed) for n in range(8)]
-    return measured("gain", "1", processes, "f")
+    return measured_series("gain", "1", processes, "f")
 
 
 #: Equal ratios of six processes, and of 99 calls of one process.
@@ -390,7 +406,7 @@ SIX, CALLS_OF_ONE = ratios(*[2.0] * 6), series("calls", [2.0] * 99, of="1")
         ratios(0, 1, 2) > -1, ratios(*range(10, 15)) > 0, CALLS_OF_ONE > 1,
         (SIX / CALLS_OF_ONE) > 0.5, eight_ratios(disturbed=3) > 1,
     ]),
-    ("not measured", [absent("x", "1", "never ran").near(1, 0.05)]),
+    ("not measured", [missing_number("x", "1", "never ran").near(1, 0.05)]),
 ])  # fmt: skip
 def test_verdicts_of_one_statement(verdict: str, statements: list[Statement]) -> None:
     for statement in statements:
@@ -425,7 +441,7 @@ def test_two_series_of_a_difference_have_intervals_at_a_shared_level() -> None:
     def interval(confidence: float) -> Estimate:
         return Estimate(1.0, 1 - confidence, 1 + confidence, n=30, confidence=confidence)
 
-    mean = Inferred(unit("1"), "mean", "record.json", interval=interval)
+    mean = EstimatedNumber(unit("1"), "mean", "record.json", interval=interval)
     assert estimate(mean) == interval(0.95)
     one_to_nine = ratios(*range(1, 10))
     difference = estimate_of(mean - one_to_nine)

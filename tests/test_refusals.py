@@ -26,7 +26,7 @@ from report.evidence.runs import Run
 from report.instruments.judgement import require_usable
 from report.paper.findings import Inputs
 from report.paper.tables import table_of
-from report.quantity.expression import exact
+from report.quantity.expression import exact_number
 from report.render.shell import script_of
 from report.render.source import read_source
 from report.studies import STUDIES
@@ -372,7 +372,7 @@ def test_misspelt_quantities_and_units_of_a_study_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = factory.data_folder(tmp_path, small_record("conv_scaling"))
-    parsec = [{"Time (parsec)": exact("time", "s", 1)}]
+    parsec = [{"Time (parsec)": exact_number("time", "s", 1)}]
     no_unit = r"the heading 'Time \(parsec\)': parsec is not s with a decimal prefix"
     misspelt = r"'tiem' is no quantity of .*quantities.py \(did you mean time\?\)"
     run = Run(factory.stored(factory.record()), "x")

@@ -36,10 +36,17 @@ from report.paper.findings import Findings, Inputs
 from report.paper.replicas import Replica, Row, summary, without_copies
 from report.paper.replication import report
 from report.paper.tables import table_of
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Sampled, Statement, absent, exact, measured
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import (
+    MeasuredSeries,
+    Quantity,
+    Statement,
+    exact_number,
+    measured_series,
+    missing_number,
+)
 from report.quantity.intervals import Process
-from report.quantity.operations import geometric_mean, over_common_terms, range_of_terms
+from report.quantity.operations import describe_terms, geometric_mean, restrict_to_common_terms
 from report.quantity.ranges import Range
 from report.quantity.verdicts import Verdict
 from report.studies import STUDIES
@@ -116,11 +123,11 @@ def test_prediction_intervals_reach_their_level(kind: str, count: int) -> None:
 # ------------------------------------------------------------------------------------- comparisons
 
 
-def series(*medians: float, disturbed: bool = False) -> Sampled:
+def series(*medians: float, disturbed: bool = False) -> MeasuredSeries:
     """Return a measured number with one sample per process."""
     processes = [Process("run", str(n), (m,), disturbed) for n, m in enumerate(medians)]
-    quantity = measured("time", "1", processes, "file")
-    assert isinstance(quantity, Sampled)
+    quantity = measured_series("time", "1", processes, "file")
+    assert isinstance(quantity, MeasuredSeries)
     return quantity
 
 
@@ -152,13 +159,17 @@ def test_an_undecided_claim_of_several_comparisons_lists_the_reasons() -> None:
     above_one = series(*(2 + n / 20 for n in range(8))) > 1
     claim = judge("id", [series(*SPREAD) > 1.1, ONE_PROCESS, above_one, DISTURBED])
     assert claim.because.endswith("; interval spans 1.1; one process; disturbed")
-    missing = judge("id", [above_one, absent("gain", "1", "no GPU") > 1])
+    missing = judge("id", [above_one, missing_number("gain", "1", "no GPU") > 1])
     assert missing.because.endswith("; not measured")
-    assert judge("id", [exact("x", "1", 2) > -1]).because.endswith("expected above \N{MINUS SIGN}1")
+    assert judge("id", [exact_number("x", "1", 2) > -1]).because.endswith(
+        "expected above \N{MINUS SIGN}1"
+    )
 
 
 def test_claims_of_several_comparisons_name_those_that_fail() -> None:
-    pages = [exact(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))]
+    pages = [
+        exact_number(f"pages at {n}", "1", share, "file") for n, share in ((8, 1.0), (16, 0.9785))
+    ]
     claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
         "2 of 4 hold, 2 fail: all 4 are 0.9785 (pages at 16) to 1 (pages at 8)",
@@ -169,7 +180,7 @@ def test_claims_of_several_comparisons_name_those_that_fail() -> None:
     failing = "pages at 16: 0.9785, expected 0.98 to 1.02"
     assert claim.reasons == (f"refuted ({failing}; {failing})",)
     assert claim.files == ("file",) and claim.effect is None
-    missing = Statement(absent("faults", "1", "not counted"), Range())
+    missing = Statement(missing_number("faults", "1", "not counted"), Range())
     assert judge("id", [pages[0] > 0, missing]).reasons == ("not counted (faults)",)
     assert judge("id", [missing]).reasons == ("not counted",)
 
@@ -223,7 +234,7 @@ def test_the_report_of_a_record_counts_its_claims_and_uses_no_other_record(study
 ])  # fmt: skip
 def test_the_summary_counts_the_claims(verdict: Verdict, in_paper: Verdict, counts: str) -> None:
     """A claim is the same by construction if the paper decides it with the same record."""
-    claim = judge("grows", [exact("size", "1", 2, xeon().stored.file) > 1])
+    claim = judge("grows", [exact_number("size", "1", 2, xeon().stored.file) > 1])
     claim = replace(claim, title="It grows", about="a CPU", verdict=verdict)
     row = Row(replace(claim, verdict=in_paper, files=("other",)), {xeon().label: claim})
     about = f" that a record of a CPU tests: same verdict as the paper on {xeon().label}"
@@ -376,14 +387,14 @@ def test_means_are_compared_over_the_cases_that_all_runs_have() -> None:
     """The mean of 2, 4, 8 is 4; over batches 2 and 4, which the other run has, √8."""
 
     def mean(**ratios: float) -> Quantity:
-        terms = [exact(f"time({name}) / time", "1", r, "f") for name, r in ratios.items()]
+        terms = [exact_number(f"time({name}) / time", "1", r, "f") for name, r in ratios.items()]
         return geometric_mean(*terms)
 
     long, short = mean(b2=2.0, b4=4.0, b8=8.0), mean(b4=4.0, b2=2.0, b1=1.0)
-    for own in over_common_terms([long, short]):
-        assert point(own) == pytest.approx(math.sqrt(8))
-        assert range_of_terms(own) == "2 cases, b2 to b4"
-    assert over_common_terms([long, mean(b1=1.0)])[0] is long
+    for own in restrict_to_common_terms([long, short]):
+        assert point_estimate(own) == pytest.approx(math.sqrt(8))
+        assert describe_terms(own) == "2 cases, b2 to b4"
+    assert restrict_to_common_terms([long, mean(b1=1.0)])[0] is long
     claims = [judge("grows", [quantity > 3]) for quantity in (long, short)]
     assert [claim.verdict for claim in on_common_cases(claims)] == ["refuted"] * 2
 
@@ -394,13 +405,13 @@ def test_a_verdict_on_fewer_comparisons_agrees_in_part(comparisons: int, letter:
 
     The paper compares four numbers.
     """
-    statements = [exact("size", "1", 2, "file") > 1] * 5
+    statements = [exact_number("size", "1", 2, "file") > 1] * 5
     paper = judge("grows", statements[:4])
     laptop = replace(judge("grows", statements[:comparisons]), files=("other",))
     whole = replace(paper, files=("other",))
     row = Row(paper, {"laptop": laptop, "whole": whole, "own": paper})
     assert row.letters == {"laptop": letter, "whole": "A", "own": "B"} and row.outcome == letter
-    of_other_numbers = judge("grows", [exact("mass", "1", 2, "other") > 1] * 4)
+    of_other_numbers = judge("grows", [exact_number("mass", "1", 2, "other") > 1] * 4)
     assert Row(paper, {"laptop": of_other_numbers}).outcome == "P"
     contrary = Row(paper, {"laptop": replace(paper, verdict="refuted", measured_count=comparisons)})
     assert contrary.outcome == "C"

@@ -12,7 +12,7 @@ import pytest
 from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.core.records.record import Case, Ceiling, Factors
-from report.quantity.evaluation import point
+from report.quantity.evaluation import point_estimate
 from report.studies.tuning_tips import results, theory
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
@@ -161,21 +161,25 @@ def test_predictions_follow_from_shapes_ceilings_and_pages() -> None:
         Trial("in_place", "MNIST CNN", memory="kept"): 0.8,
     }
     for trial, speedup in expected.items():
-        assert point(run.predicted(trial)) == pytest.approx(speedup, rel=0.02)
+        assert point_estimate(run.predicted(trial)) == pytest.approx(speedup, rel=0.02)
     # With gradients a call maps no page, so that the time stays; without, ten thousand pages less.
     trial = Trial("no_grad", "ResNet-20")
-    assert point(run.time_where_kept(trial, "baseline_time")) == pytest.approx(0.1, rel=5e-3)
-    assert point(run.time_where_kept(trial, "time")) == pytest.approx(0.125 - 0.01, rel=5e-3)
+    assert point_estimate(run.time_where_kept(trial, "baseline_time")) == pytest.approx(
+        0.1, rel=5e-3
+    )
+    assert point_estimate(run.time_where_kept(trial, "time")) == pytest.approx(
+        0.125 - 0.01, rel=5e-3
+    )
     # Only fused batch norms gain as predicted; the others miss.
     assert len(results.well_predicted(run)) == 2
     # Errors of unchanged gains: no gradients, in-place activations, compiled; none of fused norms.
     errors = 3 * (1 - 0.8 / 1.1) + 3 * 0.2 + 3 * (2.0 / 1.5 - 1)
-    mean_error = point(results.mean_error(run, results.unchanged_gain))
+    mean_error = point_estimate(results.mean_error(run, results.unchanged_gain))
     assert mean_error == pytest.approx(errors / 11, rel=0.02)
     assert len(results.comparisons(run, words=["slower"], tips=["in_place"])) == 3
     assert "no gradients on MNIST CNN" in results.names_of(run, results.badly_predicted)
     # Made-up records have no ceiling in bfloat16.
-    assert isinstance(point(run.predicted(Trial("bfloat16", "ResNet-20"))), Missing)
+    assert isinstance(point_estimate(run.predicted(Trial("bfloat16", "ResNet-20"))), Missing)
 
 
 def test_amounts_that_tips_save_by_hand() -> None:

@@ -18,8 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from report.core.errors import StudyError
 from report.core.records.reported import Reported, ReportedTable
 from report.core.text.format import Number
-from report.quantity.expression import Quantity, reported
-from report.quantity.expression import exact as exact_quantity
+from report.quantity.expression import Quantity, exact_number, reported_number
 from report.theory.rounding import Interval, Rounded, evaluate, rounding_interval
 
 #: ``agrees``: the printed inputs give the printed number.  ``rounds``: other inputs, which round to
@@ -62,14 +61,14 @@ class Printed:
         """Return the number, multiplied by ``factor``, as a quantity in ``unit``."""
         name = f"reported {self.place}"
         if self.decimals is None:
-            return exact_quantity(name, unit, self.value * Fraction(factor), source)
-        printed = reported(name, unit, self.number, self.decimals, source)
+            return exact_number(name, unit, self.value * Fraction(factor), source)
+        printed = reported_number(name, unit, self.number, self.decimals, source)
         if factor == 1:
             return printed
-        return printed * exact_quantity(f"{factor:g}", "1", Fraction(factor))
+        return printed * exact_number(f"{factor:g}", "1", Fraction(factor))
 
 
-def exact_number(number: Number, unit: str, place: str) -> Printed:
+def unrounded_value(number: Number, unit: str, place: str) -> Printed:
     """Return a number without rounding, such as a count or a result of theory."""
     return Printed(number, None, unit, place)
 

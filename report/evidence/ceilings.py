@@ -14,7 +14,14 @@ from report.core.records.record import Ceiling
 from report.core.records.store import Stored
 from report.evidence.cached import cached
 from report.instruments.gates import CEILING_UNITS, FLOAT32, bounding_ceilings
-from report.quantity.expression import Leaf, Quantity, absent, exact, measured, named
+from report.quantity.expression import (
+    Leaf,
+    Quantity,
+    exact_number,
+    measured_series,
+    missing_number,
+    named,
+)
 from report.quantity.intervals import Process
 from report.quantity.operations import largest
 
@@ -52,7 +59,7 @@ class MeasuredDevice:
     def series_from(self, name: str, unit: str, processes: Sequence[Process]) -> Leaf:
         """Return a series from at least one process on this device; the runs are its sources."""
         first, *further = dict.fromkeys(process.run for process in processes)
-        return measured(name, unit, processes, first, tuple(further))
+        return measured_series(name, unit, processes, first, tuple(further))
 
     @cached
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
@@ -70,7 +77,7 @@ class MeasuredDevice:
         if not ceilings:
             name = f"ceiling of the {operation.replace('_', ' ')}"
             reason = self._reason_without_ceiling(operation, dtype)
-            return absent(name, CEILING_UNITS[operation], reason)
+            return missing_number(name, CEILING_UNITS[operation], reason)
         if operation == "page_mapping":
             return self._page_mapping_rate(ceilings)
         name = operation.replace("_", " ")
@@ -92,7 +99,7 @@ class MeasuredDevice:
         if len(runs) == 1:
             samples = chain.from_iterable(process.samples for process in processes)
             processes = [Process(file, name, tuple(samples))]
-        work = exact(f"work of the {name}", first.work_unit, first.work, file)
+        work = exact_number(f"work of the {name}", first.work_unit, first.work, file)
         return work / self.series_from(f"time of the {name}", "s", processes)
 
     def _reason_without_ceiling(self, operation: str, dtype: str) -> str:
@@ -111,9 +118,9 @@ class MeasuredDevice:
         reproduce the shortest time, so it counts as an exact number of this record.
         """
         name = _ceiling_name(ceiling)
-        work = exact(f"work of the {name}", ceiling.work_unit, ceiling.work, file)
+        work = exact_number(f"work of the {name}", ceiling.work_unit, ceiling.work, file)
         if ceiling.instrument is not None:
-            shortest = exact(f"shortest time of the {name}", "s", min(ceiling.samples), file)
+            shortest = exact_number(f"shortest time of the {name}", "s", min(ceiling.samples), file)
             return work / shortest
         process = _as_process(file, f"ceiling {name}", ceiling)
         return work / self.series_from(f"time of the {name}", "s", [process])

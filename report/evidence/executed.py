@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.evidence.runs import CaseFactors, Run
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, exact_number
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.terms import as_flops, bias_kernel, for_each_output, theory_macs
 
@@ -67,8 +67,8 @@ def reconcile_executed(
 def residual(reconciliation: Reconciliation, file: str) -> Quantity:
     """Subtract the sum of the terms from the measurement in the record ``file``."""
     unit = reconciliation.unit
-    minuend = exact("measured", unit, reconciliation.measured.amount, file)
-    return minuend - exact("sum of terms", unit, reconciliation.end, file)
+    minuend = exact_number("measured", unit, reconciliation.measured.amount, file)
+    return minuend - exact_number("sum of terms", unit, reconciliation.end, file)
 
 
 def reconcile_gpu_work(

@@ -21,7 +21,7 @@ from report.core.records.store import Stored
 from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
 from report.instruments import gates
-from report.quantity.expression import Leaf, Quantity, absent, exact
+from report.quantity.expression import Leaf, Quantity, exact_number, missing_number
 from report.quantity.intervals import Process
 from report.theory.work import flops, forward_macs
 
@@ -94,11 +94,11 @@ class Run(MeasuredDevice):
         runs = sorted(self.stored.runs, key=lambda stored: stored.record.started)
         counts = gates.count_disturbed(stored.record for stored in runs)
         if counts is None:
-            return absent("measurements", "1", f"not monitored on {self.label}")
+            return missing_number("measurements", "1", f"not monitored on {self.label}")
         disturbed_count, monitored_count = counts
         count = disturbed_count if disturbed else monitored_count
         further = tuple(stored.file for stored in runs if stored.file != self.file)
-        return exact("measurements", "1", count, self.file, further)
+        return exact_number("measurements", "1", count, self.file, further)
 
     def under_main_policy(self) -> Self:
         """Return this run under the first of its ``policies``, or unchanged if it states none."""
@@ -139,11 +139,11 @@ class Run(MeasuredDevice):
         """Compute the work (FLOP) of a forward call from the shapes of the layers that ran."""
         case = self.case(factors)
         if isinstance(case, Missing):
-            return absent("work", "FLOP", case.reason)
+            return missing_number("work", "FLOP", case.reason)
         if not case.layers:
-            return absent("work", "FLOP", f"layers without a description on {self.label}")
+            return missing_number("work", "FLOP", f"layers without a description on {self.label}")
         work = flops(forward_macs(case.layers))
-        return exact(series_name("work", factors), "FLOP", work, self.file)
+        return exact_number(series_name("work", factors), "FLOP", work, self.file)
 
     def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
         """Return the raw samples of a quantity in the record, or the reason for their absence."""
@@ -179,7 +179,7 @@ class Run(MeasuredDevice):
         unit = quantity_of(quantity).unit
         processes = self.by_process(quantity, factors)
         if isinstance(processes, Missing):
-            return absent(name, unit, processes.reason)
+            return missing_number(name, unit, processes.reason)
         return self.series_from(name, unit, processes)
 
     def _series_name(self, quantity: str, factors: CaseFactors) -> str:
@@ -246,8 +246,8 @@ class Run(MeasuredDevice):
         name, unit = series_name(quantity, factors), quantity_of(quantity).unit
         value = self.fixed_value(quantity, factors)
         if isinstance(value, Missing):
-            return absent(name, unit, value.reason)
-        return exact(name, unit, value, self.file)
+            return missing_number(name, unit, value.reason)
+        return exact_number(name, unit, value, self.file)
 
     def fixed_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
         """Return the common value of all repetitions, such as allocated bytes, or a reason."""

@@ -18,9 +18,14 @@ from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.format import MINUS, NO_BREAK, printed_parts, quantity_text, scale_for
 from report.paper.findings import Claim
 from report.paper.values import Evaluated
-from report.quantity.evaluation import estimate, number, point, value_in_only_common_process
+from report.quantity.evaluation import (
+    estimate,
+    point_estimate,
+    printed_number,
+    value_in_only_common_process,
+)
 from report.quantity.expression import Quantity, Statement
-from report.quantity.operations import over_common_terms, range_of_terms
+from report.quantity.operations import describe_terms, restrict_to_common_terms
 from report.quantity.ranges import Range
 from report.quantity.verdicts import is_disturbed, joint_verdict, verdict_of
 
@@ -63,9 +68,9 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
         id,
         verdict,
         text,
-        compared=tuple((number(s.quantity), s.range.low, s.range.high) for s in statements),
+        compared=tuple((printed_number(s.quantity), s.range.low, s.range.high) for s in statements),
         files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
-        effect=None if one is None else point(one),
+        effect=None if one is None else point_estimate(one),
         unit="1" if one is None else str(one.unit),
         measured=measured_text(statements),
         expected=_range_text(ranges.pop()) if len(ranges) == 1 else "",
@@ -78,7 +83,7 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
 def _with_range(statement: Statement) -> str:
     """Print the number of a comparison, and the range in which the comparison holds."""
     range, unit = statement.range, str(statement.quantity.unit)
-    result = number(statement.quantity)
+    result = printed_number(statement.quantity)
     if range == Range():
         return with_interval(result, unit)
     if unit == "1" and isinstance(result, float) and 0 < abs(result) < _TINY_SHARE:
@@ -123,7 +128,7 @@ def _ranges_text(statements: Sequence[Statement]) -> str:
     """
     groups: dict[Range, list[tuple[float, str, str]]] = {}
     for name, statement in zip(_comparison_names(statements), statements, strict=True):
-        value = point(statement.quantity)
+        value = point_estimate(statement.quantity)
         if not isinstance(value, Missing):
             numbers = groups.setdefault(statement.range, [])
             numbers.append((float(value), _statement_text(statement), name))
@@ -175,7 +180,7 @@ def missing_comparisons(claim: Claim, paper: Claim) -> list[str]:
 
 def _number_text(quantity: Quantity) -> str:
     """Print a number with its interval, or "not measured" without the reason, which is long."""
-    result = number(quantity)
+    result = printed_number(quantity)
     if isinstance(result, Missing):
         return "not measured"
     return with_interval(result, str(quantity.unit), outward=True)
@@ -188,7 +193,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
     with_names = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
     groups: dict[str, list[str]] = {}
     for name, statement in zip(names, statements, strict=True):
-        reason, value = str(verdict_of(statement)), point(statement.quantity)
+        reason, value = str(verdict_of(statement)), point_estimate(statement.quantity)
         if reason == "supported":
             continue
         if isinstance(value, Missing):
@@ -217,7 +222,7 @@ def _statement_text(statement: Statement) -> str:
 
 def cases_of(claim: Claim) -> str:
     """Name the cases over which a claim's means are taken; return "" for a claim without means."""
-    texts = dict.fromkeys(range_of_terms(statement.quantity) for statement in claim.statements)
+    texts = dict.fromkeys(describe_terms(statement.quantity) for statement in claim.statements)
     return "; ".join(filter(None, texts))
 
 
@@ -228,7 +233,7 @@ def on_common_cases(claims: Sequence[Claim]) -> list[Claim]:
         return [*claims]
     means = []
     for statements in zip(*(claim.statements for claim in claims), strict=True):
-        means.append(over_common_terms([statement.quantity for statement in statements]))
+        means.append(restrict_to_common_terms([statement.quantity for statement in statements]))
     judged = []
     for claim, quantities in zip(claims, zip(*means, strict=True), strict=True):
         pairs = zip(claim.statements, quantities, strict=True)

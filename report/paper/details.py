@@ -14,7 +14,7 @@ from report.core.statistics.estimates import Estimate
 from report.core.text.format import quantity_text
 from report.paper.findings import Findings, Inputs
 from report.paper.values import Value, declare
-from report.quantity.expression import Derived, Quantity, Sampled
+from report.quantity.expression import Derived, MeasuredSeries, Quantity
 from report.quantity.intervals import Process
 
 #: Largest number of series drawn for one value.
@@ -38,7 +38,7 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
     Each series is listed once.  Numbers that a reader sees are text.  Positions of samples are
     whole numbers from 0 (smallest sample) to ``_STEPS`` (largest sample).
     """
-    series: dict[Sampled, int] = {}
+    series: dict[MeasuredSeries, int] = {}
     texts: dict[Quantity, str] = {}
     by_anchor = {value.anchor: _value_details(value, series, texts) for value in values}
     records = {}
@@ -55,11 +55,13 @@ def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
 
 
 def _value_details(
-    value: Value, series: dict[Sampled, int], texts: dict[Quantity, str]
+    value: Value, series: dict[MeasuredSeries, int], texts: dict[Quantity, str]
 ) -> dict[str, Any]:
     """Collect the details of a value; add its series to ``series`` (series → index)."""
     quantity, result, as_json = value.quantity, value.number, value.as_json()
-    sampled = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)] if quantity else []
+    sampled = (
+        [leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries)] if quantity else []
+    )
     indexes = [series.setdefault(leaf, len(series)) for leaf in sampled[:_MOST_SERIES]]
     numbers = formula_with_numbers(quantity, texts) if isinstance(quantity, Derived) else ""
     fields = {
@@ -89,7 +91,7 @@ def formula_with_numbers(quantity: Derived, texts: dict[Quantity, str]) -> str:
     return quantity.written(text_of)
 
 
-def _series_details(leaf: Sampled, inputs: Inputs) -> dict[str, Any]:
+def _series_details(leaf: MeasuredSeries, inputs: Inputs) -> dict[str, Any]:
     """Describe a series of samples; a process is its run's index, 1 if disturbed, and positions."""
     samples = [sample for process in leaf.processes for sample in process.samples]
     low, high, unit = min(samples), max(samples), str(leaf.unit)

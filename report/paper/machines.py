@@ -26,8 +26,8 @@ from report.paper.findings import Figure, Findings, Inputs
 from report.paper.plots import dot_series
 from report.paper.tables import Content, Table, TableCell, table_of
 from report.paper.values import declare
-from report.quantity.evaluation import number, point
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.evaluation import point_estimate, printed_number
+from report.quantity.expression import Quantity, exact_number, missing_number
 
 #: Largest number of machines that the figure draws.
 MOST_DRAWN: Final = 40
@@ -139,7 +139,7 @@ def machines(records: Iterable[Stored]) -> list[dict[str, Any]]:
         run, facts = Run(stored, environment.label), properties(environment)
         for operation, (name_on_page, _) in _MEASURED_PEAKS.items():
             rate = run.peak_rate(operation)
-            peak = number(rate)
+            peak = printed_number(rate)
             text = "" if isinstance(peak, Missing) else quantity_text(peak, str(rate.unit))
             ceilings[name_on_page] = text
         entries.append({
@@ -179,7 +179,7 @@ class MeasuredMachine(NamedTuple):
     @property
     def sort_key(self) -> float:
         """The compared measure; below all numbers if it is missing."""
-        value = point(self.measured)
+        value = point_estimate(self.measured)
         return -math.inf if isinstance(value, Missing) else value
 
 
@@ -208,7 +208,9 @@ def with_all_machines(
     quantities: dict[str, Quantity] = {}
     counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
-        quantities[id] = exact("records of the paper", "1", len(group), first_file, tuple(others))
+        quantities[id] = exact_number(
+            "records of the paper", "1", len(group), first_file, tuple(others)
+        )
     compared: dict[str, Any] = {
         "left_out": len(known) > MOST_DRAWN,
         "ordered": len(known) >= _FEWEST_IN_SENTENCE,
@@ -246,14 +248,16 @@ def evaluate_machine(
     # Peak rates are shown without intervals, which papers about the machine print.
     for operation, (_, heading) in _MEASURED_PEAKS.items():
         rate = run.peak_rate(operation)
-        peak = point(rate)
-        cells[heading] = peak if isinstance(peak, Missing) else exact(heading, str(rate.unit), peak)
-    measured: Quantity = absent("measure", "1", "none is named")
+        peak = point_estimate(rate)
+        cells[heading] = (
+            peak if isinstance(peak, Missing) else exact_number(heading, str(rate.unit), peak)
+        )
+    measured: Quantity = missing_number("measure", "1", "none is named")
     try:
         if comparison.measure:
             measured = comparison.measure(run)
     except StudyError as error:
-        measured = absent("measure", "1", str(error))
+        measured = missing_number("measure", "1", str(error))
     if comparison.heading:
         cells[comparison.heading] = measured
     return MeasuredMachine(name, stored.file, cells, measured)

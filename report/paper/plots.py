@@ -7,7 +7,7 @@ from figures.panels import Band, DotSeries, Points
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.core.text.format import Number, scale_to
-from report.quantity.evaluation import number
+from report.quantity.evaluation import printed_number
 from report.quantity.expression import Quantity
 
 #: Low end, value and high end.
@@ -62,7 +62,7 @@ def dot_series(
 
 def _ends(quantity: Quantity, shown: str) -> _Ends | None:
     """Evaluate a quantity in the unit ``shown``; return None if it is missing."""
-    value = number(quantity)
+    value = printed_number(quantity)
     if isinstance(value, Missing):
         return None
     return interval_ends(value, scale_to(shown, str(quantity.unit)).factor)

@@ -34,7 +34,7 @@ from report.paper.machines import (
 from report.paper.replicas import AGREEMENTS, Replica, Row, compare, summary
 from report.paper.study import NO_CASES
 from report.paper.tables import Content, Table, table_of
-from report.quantity.operations import over_common_terms, range_of_terms
+from report.quantity.operations import describe_terms, restrict_to_common_terms
 
 #: Smallest height (inches) of a row of panels; in a lower row, names of axes would be cut.
 _LEAST_HEIGHT: Final = 2.1
@@ -491,13 +491,13 @@ def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[Mea
         machine.cells["Record"] = _records(original, replica)
         machine.cells["Disturbed"] = disturbed_count([shard.record for shard in replica.shards])
         (unknown if machine.measured.missing else known).append(machine)
-    means = over_common_terms([machine.measured for machine in known])
+    means = restrict_to_common_terms([machine.measured for machine in known])
     machines = []
     for machine, mean in zip(known, means, strict=True):
         machine.cells[original.compared.heading] = mean
         machines.append(machine._replace(measured=mean))
     machines.sort(key=attrgetter("sort_key"), reverse=True)
-    return [*machines, *unknown], range_of_terms(means[0]) if means else ""
+    return [*machines, *unknown], describe_terms(means[0]) if means else ""
 
 
 def _next_machine(row: Row) -> str:

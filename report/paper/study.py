@@ -25,7 +25,7 @@ from report.paper.findings import Claim, Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare
-from report.quantity.expression import Quantity, Statement, absent
+from report.quantity.expression import Quantity, Statement, missing_number
 from report.quantity.ranges import Range
 from report.theory.reconciliation import Reconciliation
 
@@ -50,10 +50,10 @@ _SUBJECT_IN_WORDS: Final[Mapping[str, str]] = {
 _ID_PREFIXES: Final = {"tables": "tbl-", "figures": "fig-", "claims": ""}
 
 #: Value of a part without a subject.
-_NO_RUN: Final[Quantity] = absent("no run", "1", "no record holds such cases")
+_NO_RUN: Final[Quantity] = missing_number("no run", "1", "no record holds such cases")
 #: Reason for a claim without comparisons.
 NO_CASES: Final = "needed cases or counts are missing"
-_NO_COMPARISON: Final = Statement(absent("no run", "1", NO_CASES), Range())
+_NO_COMPARISON: Final = Statement(missing_number("no run", "1", NO_CASES), Range())
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from report.core.text.format import (
     scale_to,
 )
 from report.paper.values import Evaluated
-from report.quantity.evaluation import number
+from report.quantity.evaluation import printed_number
 from report.quantity.expression import Quantity
 
 #: An evaluated cell: a number, an estimate with interval, the reason of its absence, or a text.
@@ -185,7 +185,9 @@ def table_of(
             )
         for content in row.values():
             sources |= dict.fromkeys(content.sources if isinstance(content, Quantity) else ())
-        cells.append(tuple(number(c) if isinstance(c, Quantity) else c for c in row.values()))
+        cells.append(
+            tuple(printed_number(c) if isinstance(c, Quantity) else c for c in row.values())
+        )
     columns = []
     for heading in headings:
         contents = [row[heading] for row in rows]

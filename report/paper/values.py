@@ -17,7 +17,7 @@ from report.core.text.format import (
     quantity_text,
     scale_for,
 )
-from report.quantity.evaluation import number
+from report.quantity.evaluation import printed_number
 from report.quantity.expression import Quantity
 
 NOT_MEASURED: Final = "not measured"
@@ -146,7 +146,7 @@ def declare(id: str, quantity: Quantity, style: Style | None = None) -> Value:
 
     Without a ``style``, whole numbers are printed in full.
     """
-    result, name = number(quantity), id.replace("_", " ").capitalize()
+    result, name = printed_number(quantity), id.replace("_", " ").capitalize()
     style = style or ("exact" if isinstance(result, int) else "measured")
     return Value(
         id, name, result, str(quantity.unit), quantity.formula, quantity.sources, style, quantity

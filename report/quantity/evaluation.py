@@ -25,20 +25,20 @@ from report.instruments.gates import is_bimodal
 from report.quantity.expression import (
     Bounds,
     Derived,
-    Exact,
-    Inferred,
+    EstimatedNumber,
+    ExactNumber,
     Leaf,
+    MeasuredSeries,
     Quantity,
     ReportedNumber,
-    Sampled,
-    absent,
-    exact,
+    exact_number,
+    missing_number,
 )
-from report.quantity.intervals import calls_interval
+from report.quantity.intervals import interval_of_calls
 from report.quantity.units import ONE
 
 Subject = TypeVar("Subject")
-ValueOfSeries: TypeAlias = Callable[[Sampled], float]
+ValueOfSeries: TypeAlias = Callable[[MeasuredSeries], float]
 
 #: Identity of a process: names of run and process.
 ProcessKey: TypeAlias = tuple[str, str]
@@ -80,16 +80,18 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
     return Estimate(value, low, high, sample_count(quantity), level, bimodal)
 
 
-def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estimate | Missing:
+def printed_number(
+    quantity: Quantity, confidence: float = CONFIDENCE
+) -> Number | Estimate | Missing:
     """Return the value for printing: a plain number if it is exact, else an estimate.
 
     Whole numbers without an interval are returned as ``int``, however large.
     """
     if quantity.missing:
         return quantity.missing
-    if all(isinstance(leaf, Exact) for leaf in quantity.leaves):
+    if all(isinstance(leaf, ExactNumber) for leaf in quantity.leaves):
         try:
-            exact_value = value(quantity, _median)
+            exact_value = compute_value(quantity, _median)
         except ArithmeticError as error:
             return Missing(str(error))
         return int(exact_value) if exact_value == int(exact_value) else float(exact_value)
@@ -101,13 +103,13 @@ def number(quantity: Quantity, confidence: float = CONFIDENCE) -> Number | Estim
     return result
 
 
-def point(quantity: Quantity) -> float | Missing:
+def point_estimate(quantity: Quantity) -> float | Missing:
     """Return the value of a quantity's estimate, without the interval."""
     result = estimate(quantity)
     return result if isinstance(result, Missing) else result.value
 
 
-def unpaired(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
+def unpaired_ratio(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
     """Compute the ``ratio`` of ``subject`` to two decimals, from medians over all processes.
 
     An ``estimate`` would compute the ratio in each process first.
@@ -116,19 +118,19 @@ def unpaired(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity
     if quantity.missing:
         return quantity
     file, *further = quantity.sources or ("",)
-    rounded = round(float(value(quantity, _median)), 2)
-    return exact(f"{quantity.formula}, unpaired", "1", rounded, file, tuple(further))
+    rounded = round(float(compute_value(quantity, _median)), 2)
+    return exact_number(f"{quantity.formula}, unpaired", "1", rounded, file, tuple(further))
 
 
 def to_digits(quantity: Quantity, digits: int) -> Quantity:
     """Round to ``digits`` significant digits."""
     name, unit = f"{quantity.formula}, to {digits} digits", str(quantity.unit)
-    number = point(quantity)
+    number = point_estimate(quantity)
     if isinstance(number, Missing):
-        return absent(name, unit, number.reason)
+        return missing_number(name, unit, number.reason)
     rounded = float(f"{number:.{digits}g}")
     file, *further = quantity.sources or ("",)
-    return exact(name, unit, rounded, file, tuple(further))
+    return exact_number(name, unit, rounded, file, tuple(further))
 
 
 def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, Estimate]:
@@ -157,9 +159,9 @@ def sample_count(quantity: Quantity) -> int:
     """Return the smallest number of samples of a measured leaf, or 0 if no leaf was measured."""
     counts = []
     for leaf in quantity.leaves:
-        if isinstance(leaf, Inferred):
+        if isinstance(leaf, EstimatedNumber):
             counts.append(leaf.interval(CONFIDENCE).n)
-        elif isinstance(leaf, Sampled):
+        elif isinstance(leaf, MeasuredSeries):
             counts.append(sum(len(process.samples) for process in leaf.processes))
     return min(counts, default=0)
 
@@ -170,7 +172,9 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
     A part is one measured leaf, or two or more processes measured all its series and none of its
     operations needs bounds, as a range over several quantities does.
     """
-    measured = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled | Inferred)]
+    measured = [
+        leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries | EstimatedNumber)
+    ]
     if not measured:
         return
     has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.needs_bounds
@@ -185,13 +189,15 @@ def compared_in_pairs(quantity: Quantity) -> bool:
     """Tell whether a quantity is a ratio of series that the same processes measured.
 
     The quantity must be dimensionless, and each of its parts with an interval must have two or more
-    measured leaves, all ``Sampled``.
+    measured leaves, all ``MeasuredSeries``.
     """
     if quantity.unit != ONE:
         return False
     for part in _parts_with_intervals(quantity):
-        measured = [leaf for leaf in part.leaves if isinstance(leaf, Sampled | Inferred)]
-        if len(measured) < 2 or not all(isinstance(leaf, Sampled) for leaf in measured):
+        measured = [
+            leaf for leaf in part.leaves if isinstance(leaf, MeasuredSeries | EstimatedNumber)
+        ]
+        if len(measured) < 2 or not all(isinstance(leaf, MeasuredSeries) for leaf in measured):
             return False
     return True
 
@@ -201,7 +207,7 @@ def value_in_only_common_process(quantity: Quantity) -> float | None:
 
     Returns None if no process measured all series, or several did.
     """
-    series = [leaf for leaf in quantity.leaves if isinstance(leaf, Sampled)]
+    series = [leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries)]
     processes = _common_processes(series) if series else ()
     if len(processes) != 1:
         return None
@@ -209,8 +215,8 @@ def value_in_only_common_process(quantity: Quantity) -> float | None:
 
 
 def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
-    """Return the processes that measured all ``leaves``; none if a leaf is not ``Sampled``."""
-    processes = [leaf.process_keys if isinstance(leaf, Sampled) else () for leaf in leaves]
+    """Return the processes that measured all ``leaves``; none if a leaf is no measured series."""
+    processes = [leaf.process_keys if isinstance(leaf, MeasuredSeries) else () for leaf in leaves]
     common = processes[0]
     for keys in processes[1:]:
         if keys != common:
@@ -221,12 +227,12 @@ def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
 
 def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
     """Compute the interval of a part from its values in single processes, or in single runs."""
-    if isinstance(part, Inferred):
+    if isinstance(part, EstimatedNumber):
         return part.interval(confidence)
-    leaves = [leaf for leaf in part.leaves if isinstance(leaf, Sampled)]
+    leaves = [leaf for leaf in part.leaves if isinstance(leaf, MeasuredSeries)]
     if leaves[0].from_one_process:
         process = leaves[0].processes[0]
-        return calls_interval(process.samples, confidence, process.inflation)
+        return interval_of_calls(process.samples, confidence, process.inflation)
     values: list[float] = []
     values_by_run: dict[str, list[float]] = {}
     for process_key in _common_processes(leaves):
@@ -248,7 +254,7 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
 
 def _value_in_process(quantity: Quantity, process: ProcessKey) -> float:
     """Compute a quantity from the medians of its series in one process."""
-    return value(quantity, lambda series: series.medians[process])
+    return compute_value(quantity, lambda series: series.medians[process])
 
 
 def _widen_to_contain(medians: Sequence[float], interval: Estimate) -> Estimate:
@@ -266,28 +272,30 @@ def _widen_to_contain(medians: Sequence[float], interval: Estimate) -> Estimate:
     return replace(interval, low=low, high=high, confidence=level)
 
 
-def _median(series: Sampled) -> float:
+def _median(series: MeasuredSeries) -> float:
     """Return the median of the medians of all processes."""
     return statistics.median(process.median for process in series.processes)
 
 
-def value(quantity: Quantity, value_of: ValueOfSeries) -> float:
+def compute_value(quantity: Quantity, value_of: ValueOfSeries) -> float:
     """Compute ``quantity`` from the value that ``value_of`` returns for each measured series.
 
     Raises ``ArithmeticError`` if an operation has no result.
     """
-    if isinstance(quantity, Sampled):
+    if isinstance(quantity, MeasuredSeries):
         return value_of(quantity)
     if isinstance(quantity, Derived):
         if quantity.cached_value:
             return quantity.cached_value[0]
-        result = quantity.operation.value([value(part, value_of) for part in quantity.operands])
+        result = quantity.operation.value(
+            [compute_value(part, value_of) for part in quantity.operands]
+        )
         if not quantity.is_sampled:
             quantity.cached_value.append(result)
         return result
-    if isinstance(quantity, Inferred):
+    if isinstance(quantity, EstimatedNumber):
         return quantity.interval(CONFIDENCE).value
-    if isinstance(quantity, Exact):
+    if isinstance(quantity, ExactNumber):
         # Whole numbers and their quotients are computed without rounding.
         return Fraction(quantity.value)  # type: ignore[return-value]
     constant, _, _ = _unmeasured_bounds(quantity)
@@ -309,6 +317,6 @@ def _unmeasured_bounds(quantity: Quantity) -> Bounds:
     """Return the value of an unmeasured leaf, with its bounds."""
     if isinstance(quantity, ReportedNumber):
         return quantity.bounds
-    assert isinstance(quantity, Exact), quantity
+    assert isinstance(quantity, ExactNumber), quantity
     number = float(quantity.value)
     return number, number, number

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,14 @@ from report.quantity.units import ONE, Unit, UnitError, same_unit, unit
 _LIBRARY: Final = str(Path(__file__).parents[1]) + "/"
 _STUDIES: Final = _LIBRARY + "studies/"
 
-#: Precedence of the parts of a formula, lowest first: lists, sums, products, and names, numbers
-#: and function calls, which need no brackets.
-LIST, SUM, PRODUCT, NAME = range(4)
 #: A value with its bounds: (value, low, high).
 Bounds: TypeAlias = tuple[float, float, float]
+
+
+class Precedence(IntEnum):
+    """How strongly a part of a formula holds together; names and function calls hold strongest."""
+
+    LIST, SUM, PRODUCT, NAME = range(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +63,9 @@ class Quantity:
         return ()
 
     @property
-    def precedence(self) -> int:
+    def precedence(self) -> Precedence:
         """The precedence of the symbol, which determines whether it needs brackets."""
-        return NAME
+        return Precedence.NAME
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -85,7 +89,7 @@ class Quantity:
     def missing(self) -> Missing | None:
         """The reason of the first missing leaf; None if no leaf is missing."""
         for leaf in self.leaves:
-            if isinstance(leaf, Absent):
+            if isinstance(leaf, MissingNumber):
                 return leaf.reason
         return None
 
@@ -153,9 +157,9 @@ class Statement:
     range: Range
 
     @property
-    def sampled(self) -> tuple[Sampled, ...]:
-        """The leaves of the quantity that are ``Sampled``."""
-        return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, Sampled))
+    def sampled(self) -> tuple[MeasuredSeries, ...]:
+        """The leaves of the quantity that are ``MeasuredSeries``."""
+        return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, MeasuredSeries))
 
     @property
     def from_one_process(self) -> bool:
@@ -189,7 +193,7 @@ class Leaf(Quantity):
 
 
 @dataclass(frozen=True)
-class Exact(Leaf):
+class ExactNumber(Leaf):
     """A number without uncertainty, such as a count or a shape."""
 
     value: Number | Fraction = 0
@@ -210,7 +214,7 @@ class ReportedNumber(Leaf):
 
 
 @dataclass(frozen=True)
-class Sampled(Leaf):
+class MeasuredSeries(Leaf):
     """A measured series, process by process, whose value is the median; ``==`` ignores samples."""
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
@@ -240,7 +244,7 @@ class Sampled(Leaf):
 
 
 @dataclass(frozen=True)
-class Inferred(Leaf):
+class EstimatedNumber(Leaf):
     """A measured number with an interval of its own kind, such as a mean over test images.
 
     ``interval`` computes the estimate for a confidence level.
@@ -250,13 +254,13 @@ class Inferred(Leaf):
 
 
 @dataclass(frozen=True)
-class Absent(Leaf):
+class MissingNumber(Leaf):
     """A missing quantity with its reason."""
 
     reason: Missing = field(default_factory=lambda: Missing("not measured"))
 
 
-def measured(
+def measured_series(
     name: str,
     unit_name: str,
     processes: Sequence[Process],
@@ -266,45 +270,45 @@ def measured(
     """Return a series as a leaf; absent if no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
-        return Absent(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
-    return Sampled(unit(unit_name), name, source, filled, other_files=other_files)
+        return MissingNumber(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
+    return MeasuredSeries(unit(unit_name), name, source, filled, other_files=other_files)
 
 
-def exact(
+def exact_number(
     name: str,
     unit_name: str,
     value: Number | Fraction,
     source: str = "",
     other_files: tuple[str, ...] = (),
-) -> Exact:
+) -> ExactNumber:
     """Return a number without uncertainty as a leaf."""
-    return Exact(unit(unit_name), name, source, value, other_files=other_files)
+    return ExactNumber(unit(unit_name), name, source, value, other_files=other_files)
 
 
-def recorded(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
+def recorded_number(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
     """Return a record's exact number as a leaf, or a leaf with the reason why it is missing."""
     if isinstance(value, Missing):
-        return absent(name, unit_name, value.reason)
-    return exact(name, unit_name, value, source)
+        return missing_number(name, unit_name, value.reason)
+    return exact_number(name, unit_name, value, source)
 
 
-def reported(
+def reported_number(
     name: str, unit_name: str, value: Number, decimals: int, source: str
 ) -> ReportedNumber:
     """Return a published number as a leaf."""
     return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
-def absent(name: str, unit_name: str, reason: str) -> Absent:
+def missing_number(name: str, unit_name: str, reason: str) -> MissingNumber:
     """Return a missing number as a leaf."""
-    return Absent(unit(unit_name), name, "", Missing(reason))
+    return MissingNumber(unit(unit_name), name, "", Missing(reason))
 
 
 def as_quantity(operand: Quantity | Number) -> Quantity:
     """Convert a plain number to an exact quantity of unit 1."""
     if isinstance(operand, Quantity):
         return operand
-    return Exact(ONE, f"{operand:g}", "", operand)
+    return ExactNumber(ONE, f"{operand:g}", "", operand)
 
 
 @dataclass(frozen=True)
@@ -325,7 +329,7 @@ class Operation:
     value: Callable[[Sequence[float]], float]
     bounds: Callable[[Sequence[Bounds]], Bounds]
     text: Callable[[Sequence[str]], str]
-    precedence: int = NAME
+    precedence: Precedence = Precedence.NAME
     needs_bounds: bool = False
 
 
@@ -347,7 +351,7 @@ class Derived(Quantity):
     @cached_property
     def is_sampled(self) -> bool:
         """True if the value depends on measured series."""
-        return any(isinstance(leaf, Sampled) for leaf in self.leaves)
+        return any(isinstance(leaf, MeasuredSeries) for leaf in self.leaves)
 
     @cached_property
     def needs_bounds(self) -> bool:
@@ -362,8 +366,8 @@ class Derived(Quantity):
         return []
 
     @property
-    def precedence(self) -> int:
-        return NAME if self.name else self.operation.precedence
+    def precedence(self) -> Precedence:
+        return Precedence.NAME if self.name else self.operation.precedence
 
     @property
     def symbol(self) -> str:
@@ -433,7 +437,7 @@ ADD: Final = Operation(
     value=lambda numbers: numbers[0] + numbers[1],
     bounds=_sum_bounds,
     text=" + ".join,
-    precedence=SUM,
+    precedence=Precedence.SUM,
 )
 SUBTRACT: Final = Operation(
     "the difference",
@@ -441,7 +445,7 @@ SUBTRACT: Final = Operation(
     value=lambda numbers: numbers[0] - numbers[1],
     bounds=_difference_bounds,
     text=" − ".join,
-    precedence=SUM,
+    precedence=Precedence.SUM,
 )
 MULTIPLY: Final = Operation(
     "the product",
@@ -449,7 +453,7 @@ MULTIPLY: Final = Operation(
     value=lambda numbers: numbers[0] * numbers[1],
     bounds=product_bounds,
     text=" · ".join,
-    precedence=PRODUCT,
+    precedence=Precedence.PRODUCT,
 )
 DIVIDE: Final = Operation(
     "the quotient",
@@ -457,7 +461,7 @@ DIVIDE: Final = Operation(
     value=lambda numbers: numbers[0] / numbers[1],
     bounds=quotient_bounds,
     text=" / ".join,
-    precedence=PRODUCT,
+    precedence=Precedence.PRODUCT,
 )
 
 
@@ -478,7 +482,7 @@ def _is_library_code(file: str) -> bool:
 def _needs_brackets(whole: Derived, operand: Quantity, index: int) -> bool:
     """Tell whether operand ``index`` of a formula needs brackets, such as a sum after a minus."""
     precedence = whole.operation.precedence
-    if precedence == NAME:  # a function call, which has its own brackets
+    if precedence == Precedence.NAME:  # a function call, which has its own brackets
         return False
     if whole.operation in (SUBTRACT, DIVIDE) and index > 0:
         return operand.precedence <= precedence

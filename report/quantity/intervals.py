@@ -21,13 +21,13 @@ _FEWEST_SAMPLES: Final = 8
 _LARGEST_CORRELATION: Final = 0.98
 
 
-def calls_interval(samples: Sequence[float], confidence: float, inflation: float) -> Estimate:
+def interval_of_calls(samples: Sequence[float], confidence: float, inflation: float) -> Estimate:
     """Compute the median of the calls of one process, with an interval for that process.
 
-    n autocorrelated samples count as ``m = n / inflation`` independent samples (see ``inflation``):
-    the ranks of the interval's ends among m samples are scaled to n samples.  If m samples cannot
-    reach the level ``confidence``, the interval is the range of the samples, with the level
-    ``1 - 2^(1 - m)``.
+    n autocorrelated samples count as ``m = n / inflation`` independent samples, where ``inflation``
+    is their ``variance_inflation``.  The ranks of the interval's ends among m samples are scaled to
+    n samples.  If m samples cannot reach the level ``confidence``, the interval is the range of the
+    samples, with the level ``1 - 2^(1 - m)``.
     """
     interval_if_independent = median_interval(samples, confidence)
     n = len(samples)
@@ -44,7 +44,7 @@ def calls_interval(samples: Sequence[float], confidence: float, inflation: float
     return Estimate(value, ordered[rank - 1], ordered[n - rank], n, reached)
 
 
-def inflation(samples: Sequence[float]) -> float:
+def variance_inflation(samples: Sequence[float]) -> float:
     """Return the factor by which autocorrelation raises the variance of the true median's rank.
 
     The rank counts the samples below the true median.  The factor is at least 1.  The model is a
@@ -98,4 +98,4 @@ class Process:
     @cached_property
     def inflation(self) -> float:
         """The number of samples that count as one independent sample."""
-        return inflation(self.samples)
+        return variance_inflation(self.samples)

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from report.quantity.expression import (
-    LIST,
-    PRODUCT,
     Bounds,
     Derived,
-    Exact,
+    ExactNumber,
     Operation,
+    Precedence,
     Quantity,
     combine,
 )
@@ -23,14 +22,14 @@ _Choice: TypeAlias = Callable[[Sequence[float]], float]
 #: Function that writes a formula from the texts of the operands.
 _FormulaText: TypeAlias = Callable[[Sequence[str]], str]
 
-#: Name of the operation that ``over_common_terms`` and ``range_of_terms`` look for.
+#: Name of the operation that ``restrict_to_common_terms`` and ``describe_terms`` look for.
 _MEAN: Final = "the geometric mean"
 #: Separators of operands and of levels in a formula such as ``time(batch 8) / time(batch 1)``.
 _BETWEEN_LEVELS: Final = re.compile(r", | [/·−+] |[()]")
 _DIGIT: Final = re.compile(r"\d")
 
 #: One multiply-add is exactly two FLOPs.
-FLOP_PER_MAC: Final = Exact(unit("FLOP/MAC"), "2", "", 2)
+FLOP_PER_MAC: Final = ExactNumber(unit("FLOP/MAC"), "2", "", 2)
 
 
 def smallest(*quantities: Quantity) -> Derived:
@@ -43,7 +42,7 @@ def largest(*quantities: Quantity) -> Derived:
     return combine(_extreme("the largest", max), *quantities)
 
 
-def spanning(*quantities: Quantity) -> Derived:
+def range_over(*quantities: Quantity) -> Derived:
     """Return the first of ``quantities``, with bounds widened to contain the bounds of all."""
 
     def text(operands: Sequence[str]) -> str:
@@ -52,7 +51,7 @@ def spanning(*quantities: Quantity) -> Derived:
     return combine(_choice_operation("the range", _first, text, needs_bounds=True), *quantities)
 
 
-def constant(*quantities: Quantity) -> Derived:
+def common_value(*quantities: Quantity) -> Derived:
     """Return the value that all ``quantities`` share; the result is missing if values differ."""
 
     def common(values: Sequence[float]) -> float:
@@ -93,7 +92,7 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     return combine(Operation(_MEAN, _unit_of_ratios, mean, bounds, text), *ratios)
 
 
-def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
+def restrict_to_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
     """Restrict the geometric means of several runs to the terms that all runs have.
 
     If one of ``means`` is no geometric mean, or no term is common, all are returned unchanged.
@@ -113,7 +112,7 @@ def over_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
     return restricted
 
 
-def range_of_terms(quantity: Quantity) -> str:
+def describe_terms(quantity: Quantity) -> str:
     """Describe the terms of a geometric mean, such as «7 cases, batch 8 to 512».
 
     The text is empty for any other quantity.
@@ -157,7 +156,7 @@ def counted_in(unit_name: str, number: Quantity) -> Derived:
         return unit(unit_name)
 
     name = f"a count of {unit_name}"
-    operation = Operation(name, counted_unit, _first, _first, _first, PRODUCT)
+    operation = Operation(name, counted_unit, _first, _first, _first, Precedence.PRODUCT)
     return combine(operation, number)
 
 
@@ -184,7 +183,7 @@ def _choice_operation(
         values, lows, highs = zip(*intervals, strict=True)
         return value(values), low(lows), high(highs)
 
-    return Operation(name, same_unit, value, bounds, text, LIST, needs_bounds=needs_bounds)
+    return Operation(name, same_unit, value, bounds, text, Precedence.LIST, needs_bounds)
 
 
 def _extreme(name: str, choose: _Choice) -> Operation:

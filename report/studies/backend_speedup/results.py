@@ -6,7 +6,7 @@ from operator import truediv
 
 from report.core.missing import Missing
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, absent, exact, named
+from report.quantity.expression import Quantity, Statement, exact_number, missing_number, named
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run, changed_factors, ratio_with_range
 from report.studies.backend_speedup.subject import LIBRARIES, SMALL, SOURCE, UNCHANGED, Size
@@ -82,9 +82,9 @@ def largest_difference(run: Run, quantity: str) -> Quantity:
     cupy = run.samples(quantity, run.factors(None, "cupy", subject="training"))
     numpy = run.samples(quantity, run.factors(None, "numpy", subject="training"))
     if isinstance(cupy, Missing) or isinstance(numpy, Missing) or len(cupy) != len(numpy):
-        return absent(name, "1", f"not recorded on {run.label}")
+        return missing_number(name, "1", f"not recorded on {run.label}")
     difference = max(abs(a - b) / b for a, b in zip(cupy, numpy, strict=True))
-    return to_digits(exact(name, "1", difference, run.file), 2)
+    return to_digits(exact_number(name, "1", difference, run.file), 2)
 
 
 def effect(run: Run, size: Size, change: str, reference: str = UNCHANGED) -> Quantity:

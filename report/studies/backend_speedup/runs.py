@@ -26,7 +26,7 @@ from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
 from report.instruments.gates import FLOAT32, bounding_ceilings, rate
-from report.quantity.expression import Inferred, Quantity, absent, recorded
+from report.quantity.expression import EstimatedNumber, Quantity, missing_number, recorded_number
 from report.quantity.units import unit
 from report.studies.backend_speedup.subject import DOUBLE, HIDDEN, LIBRARIES, UNCHANGED, Size
 
@@ -106,7 +106,7 @@ class Run(any_study.Run):
         ceilings = bounding_ceilings(self.stored.record, "matrix_product", FLOAT32)
         rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
         best = max(rates) if rates else Missing(f"no product was timed on {self.label}")
-        return recorded("best rate of a matrix product", "FLOP/s", best, self.file)
+        return recorded_number("best rate of a matrix product", "FLOP/s", best, self.file)
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
         """Return one median per process that measured a case; empty if none did."""
@@ -124,7 +124,7 @@ def ratio_with_range(
     Few processes, as on the GPU, allow only a low level, so a claim cannot be decided by it.
     """
     if not all(series):
-        return absent(name, "1", f"not timed in this run on {runs[0].label}")
+        return missing_number(name, "1", f"not timed in this run on {runs[0].label}")
     value = compute(*map(median, series))
 
     def interval(confidence: float) -> Estimate:
@@ -138,7 +138,9 @@ def ratio_with_range(
         return Estimate(value, min(ratios), max(ratios), n=0, confidence=confidence)
 
     other_files = tuple(run.file for run in runs[1:] if run.file != runs[0].file)
-    return Inferred(unit("1"), name, runs[0].file, interval=interval, other_files=other_files)
+    return EstimatedNumber(
+        unit("1"), name, runs[0].file, interval=interval, other_files=other_files
+    )
 
 
 def changed_factors(size: Size, change: str) -> CaseFactors:

@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import Final
 
 from report.evidence import audit
-from report.evidence.audit import Check, Printed, check, exact_number, printed_value
+from report.evidence.audit import Check, Printed, check, printed_value, unrounded_value
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact
+from report.quantity.expression import Quantity, exact_number
 from report.studies.backend_speedup.subject import CLASSES, HIDDEN, PIXELS
 
 #: Quantity of this study → row of the source's Table 3.
@@ -38,11 +38,11 @@ _ROWS_OF_TABLE: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": _MEMORY}
 #: Columns of these tables.
 _DEVICES: Final = ("cpu", "gpu")
 #: Size (MB) of an element in float32.
-_ELEMENT: Final = exact_number(4e-6, "MB", "theory: bytes of an element")
+_ELEMENT: Final = unrounded_value(4e-6, "MB", "theory: bytes of an element")
 #: Factor from milliseconds to seconds.
-_MILLISECOND: Final = exact_number(0.001, "1", "a millisecond in seconds")
+_MILLISECOND: Final = unrounded_value(0.001, "1", "a millisecond in seconds")
 #: Arrays of a layer that training keeps.
-_ARRAYS_OF_LAYER: Final = exact_number(2, "1", "theory: sums and activations")
+_ARRAYS_OF_LAYER: Final = unrounded_value(2, "1", "theory: sums and activations")
 #: Printed unit → unit of a quantity, and the factor to this unit.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
@@ -72,7 +72,7 @@ class Source:
 
     def _quantity(self, printed: Printed) -> Quantity:
         unit, factor = _UNITS.get(printed.unit, (printed.unit, Fraction(1)))
-        return exact(f"reported {printed.place}", unit, printed.value * factor, self.file)
+        return exact_number(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
     def audit(self) -> Iterator[Check]:
         """Recompute each derived number from numbers printed beside it, or from array shapes."""
@@ -89,7 +89,7 @@ class Source:
 
     def _check_sums(self, device: str) -> Iterator[Check]:
         """Check the total time, and the sums of times and bytes, on one device."""
-        count = exact_number(self.reported.value("iterations").number, "1", "Section 6.4")
+        count = unrounded_value(self.reported.value("iterations").number, "1", "Section 6.4")
         iteration = self.cell("3", "time", device)
         formula = "iterations · time of an iteration / 10³"
         total_time = printed_value(self.reported, f"total_time_{device}")
@@ -105,16 +105,18 @@ class Source:
         """Check the number of training images, and the bytes that follow from array shapes."""
         (cell,) = self.reported.table("2").column("training")
         training_images = self.reported.whole(cell, "Table 2, training")
-        images = exact_number(training_images, "1", "Table 2, training samples")
+        images = unrounded_value(training_images, "1", "Table 2, training samples")
         training = printed_value(self.reported, "training")
         validation = printed_value(self.reported, "validation")
         formula = "training samples − validation samples"
         yield check(training, formula, audit.difference, images, validation)
         parameter_count = (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
-        parameters = exact_number(parameter_count, "1", "theory: parameters")
-        learned = exact_number(self.reported.count("training"), "1", "Section 7, training samples")
-        rows = exact_number(HIDDEN + CLASSES, "1", "theory: rows of both layers")
-        pixels = exact_number(PIXELS, "1", "theory: pixels of an image")
+        parameters = unrounded_value(parameter_count, "1", "theory: parameters")
+        learned = unrounded_value(
+            self.reported.count("training"), "1", "Section 7, training samples"
+        )
+        rows = unrounded_value(HIDDEN + CLASSES, "1", "theory: rows of both layers")
+        pixels = unrounded_value(PIXELS, "1", "theory: pixels of an image")
         activations = (_ARRAYS_OF_LAYER, rows, learned)
         gradients = "4 B · (parameters + (h + k) · training images)"
         for component, formula, compute, operands in (

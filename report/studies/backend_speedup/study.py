@@ -14,7 +14,7 @@ from report.paper.machines import MachineComparison, properties, setup, short_na
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.expression import Quantity, Statement, exact_number
 from report.studies.backend_speedup import figures, results, runs, subject, theory
 from report.studies.backend_speedup.runs import PRODUCTS, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
@@ -108,7 +108,9 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "differing": count_by_verdict(checks)["differs"],
     }
     return {
-        **{name: exact(name.replace("_", " "), "1", count) for name, count in counts.items()},
+        **{
+            name: exact_number(name.replace("_", " "), "1", count) for name, count in counts.items()
+        },
         "pixels": theory.D,
         "hidden": theory.H,
         "classes": theory.K,
@@ -128,7 +130,7 @@ def _times_and_work(source: Source) -> dict[str, Quantity]:
 
 @gpu.value()
 def threads(run: Run) -> Quantity:
-    return exact("threads", "1", run.threads, run.file)
+    return exact_number("threads", "1", run.threads, run.file)
 
 
 # Speed-ups over NumPy on the GPU's host, and the time below which CuPy's hardly falls (``floor``).

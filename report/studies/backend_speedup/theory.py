@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final
 
 from report.core.missing import Missing
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, exact, named, recorded
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import Quantity, exact_number, named, recorded_number
 from report.quantity.operations import counted_in, flops, largest
 from report.studies.backend_speedup import subject
 from report.studies.backend_speedup.runs import PRODUCTS, Run
@@ -19,7 +19,11 @@ from report.theory import heap
 from report.theory.work import round_up
 
 #: Pixels of an image, hidden neurons of the source, and classes.
-D, H, K = exact("d", "1", PIXELS), exact("h", "1", HIDDEN), exact("k", "1", CLASSES)
+D, H, K = (
+    exact_number("d", "1", PIXELS),
+    exact_number("h", "1", HIDDEN),
+    exact_number("k", "1", CLASSES),
+)
 #: Smallest block (B) that glibc maps separately, as long as no larger block was freed.
 _SMALLEST_MAPPED_BYTES: Final = 128 * 1024
 
@@ -27,7 +31,7 @@ _SMALLEST_MAPPED_BYTES: Final = 128 * 1024
 @cache
 def work(size: Size) -> Quantity:
     """Return the work (FLOP) of an iteration's matrix products, nearly all of its work."""
-    h, m = exact("h", "1", size.hidden), exact("m", "1", size.images)
+    h, m = exact_number("h", "1", size.hidden), exact_number("m", "1", size.images)
     work_of_an_image = counted_in("MAC", 2 * D * h + 3 * h * K)
     return named("work", flops(m * work_of_an_image))
 
@@ -35,9 +39,9 @@ def work(size: Size) -> Quantity:
 def first_product(size: Size) -> tuple[Quantity, Quantity]:
     """Return work (FLOP) of the first layer's product, and bytes (B) of its three arrays."""
     h, m = size
-    work = flops(counted_in("MAC", exact("multiply-adds", "1", h * PIXELS * m)))
+    work = flops(counted_in("MAC", exact_number("multiply-adds", "1", h * PIXELS * m)))
     moved_bytes = 4 * (h * PIXELS + PIXELS * m + h * m)
-    return work, exact("moved bytes", "B", moved_bytes)
+    return work, exact_number("moved bytes", "B", moved_bytes)
 
 
 def mapped_pages(size: Size) -> int:
@@ -78,11 +82,11 @@ def added_by(change: str, run: Run, size: Size) -> Quantity:
 def _computing_time(run: Run, quantity: str, size: Size) -> Quantity:
     """Return a time (s) of NumPy's iteration less that on one image: the cost of its calls."""
     computing = run.numpy_with(quantity, size) - run.numpy_with(quantity, ONE_IMAGE)
-    return largest(computing, exact("no work", "s", 0))
+    return largest(computing, exact_number("no work", "s", 0))
 
 
 def page_price(run: Run) -> Quantity:
     """Return the time (s) of mapping a page, from the rate that the run measured."""
-    rate = point(run.peak_rate("page_mapping"))
+    rate = point_estimate(run.peak_rate("page_mapping"))
     price = rate if isinstance(rate, Missing) else 1 / rate
-    return recorded("price of a page", "s", price, run.file)
+    return recorded_number("price of a page", "s", price, run.file)

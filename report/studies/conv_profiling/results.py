@@ -12,9 +12,9 @@ from report.core.text.escape import markdown
 from report.evidence import executed as counted_work
 from report.evidence.audit import Check
 from report.paper.findings import Inputs
-from report.quantity.evaluation import estimate, number, point
-from report.quantity.expression import Quantity, Statement, exact
-from report.quantity.operations import geometric_mean, spanning
+from report.quantity.evaluation import estimate, point_estimate, printed_number
+from report.quantity.expression import Quantity, Statement, exact_number
+from report.quantity.operations import geometric_mean, range_over
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run, tile_of
@@ -60,7 +60,7 @@ class Paper:
     def printed(self, column: str, operator: str = CONVOLUTION) -> Quantity:
         """Return a size of the source's operator table (B)."""
         size = KIB * operator_cell(self.reported, operator, column)
-        return exact(f"source: {column.replace('_', ' ')}", "B", size, self.file)
+        return exact_number(f"source: {column.replace('_', ' ')}", "B", size, self.file)
 
     def audit(self) -> tuple[Check, ...]:
         """Return the checks of the source's numbers."""
@@ -94,7 +94,7 @@ def reconcile_gpu(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation
     evidence = "the tile in the kernel's name"
     for call in run.calls:
         tile, layer = tile_of(inputs, run, call), call.shape.layer(call.batch)
-        counted = number(run.cuda_core_operations(call.factors()))
+        counted = printed_number(run.cuda_core_operations(call.factors()))
         if tile is None or not isinstance(counted, int):
             continue
         id = f"tiled-{run.key}-{call.shape.key}-{call.batch}"
@@ -118,12 +118,12 @@ def select_calls(subject: str, counts: Reconciled) -> dict[ProfiledCall, Reconci
 
 def over_theory(run: Run, counts: Reconciliation) -> Quantity:
     """Divide the operations that a run counted by the operations of theory."""
-    return counted(run, counts) / exact("theory", counts.unit, counts.start.amount)
+    return counted(run, counts) / exact_number("theory", counts.unit, counts.start.amount)
 
 
 def counted(run: Run, counts: Reconciliation) -> Quantity:
     """Return the operations that a run counted, from their reconciliation with theory."""
-    return exact("recorded", counts.unit, counts.measured.amount, run.file)
+    return exact_number("recorded", counts.unit, counts.measured.amount, run.file)
 
 
 def exact_sums(run: Run | None, counts: Iterable[Reconciliation]) -> Iterator[Statement]:
@@ -147,7 +147,7 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
 def pooled_ratio(run: Run, instructions: str = "AVX2") -> Quantity:
     """Divide times of 17 by times of 16 output channels; the bounds contain each run's bounds."""
     runs = (run, *run.single_runs)
-    return spanning(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
+    return range_over(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
 
 
 def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
@@ -226,10 +226,10 @@ def line_error(run: Run, instructions: str) -> Quantity:
     for shape in subject.SMALL_SHAPES:
         work = theory.work_ratio(shape, LINE_SHAPES[1], run.block(instructions))
         time = ratio_of_times(run, shape, LINE_SHAPES[1], instructions)
-        factor = point(time / (fixed + work * (1 - fixed)))
+        factor = point_estimate(time / (fixed + work * (1 - fixed)))
         if not isinstance(factor, Missing):
             factors += factor, 1 / factor
-    return exact("furthest from the line", "1", max(factors), run.file)
+    return exact_number("furthest from the line", "1", max(factors), run.file)
 
 
 def ratios_in_same_blocks(run: Run) -> list[Quantity]:

@@ -24,7 +24,7 @@ from report.instruments.counters import ncu
 from report.instruments.counters.logs import REMEDY, attachment_name, unpack
 from report.instruments.counters.ncu_metrics import CUDA_CORE
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, absent, exact, named
+from report.quantity.expression import Quantity, exact_number, missing_number, named
 from report.quantity.operations import counted_in
 from report.studies.conv_profiling import subject, theory
 from report.studies.conv_profiling.subject import Dimensions, dimensions_of
@@ -82,7 +82,7 @@ class Run(any_study.Run):
 
     def native_block(self) -> Quantity:
         """Return the channels of a block with all instructions, for printing in the paper."""
-        return exact("channels of a block", "1", self.block(), self.file)
+        return exact_number("channels of a block", "1", self.block(), self.file)
 
     def same_code(self, inputs: Inputs, kind: str = NATIVE, other_kind: str = NATIVE) -> Quantity:
         """Count calls for which oneDNN has the same code and formats in two kinds of processes."""
@@ -90,11 +90,11 @@ class Run(any_study.Run):
         no_code = Missing(f"oneDNN's code was not recorded on {self.label}")
         content = inputs.attachments.get(self.file, {}).get(CODE_ATTACHMENT, no_code)
         if isinstance(content, Missing):
-            return absent(name, "1", content.reason)
+            return missing_number(name, "1", content.reason)
         place = f"data/{self.file}, {CODE_ATTACHMENT}"
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
         code, other_code = codes.get(kind, {}), codes.get(other_kind, {})
-        return exact(name, "1", len(code.items() & other_code.items()), self.file)
+        return exact_number(name, "1", len(code.items() & other_code.items()), self.file)
 
     @property
     def single_runs(self) -> list[Self]:

@@ -14,7 +14,7 @@ from report.instruments import gates
 from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, source, subject, theory
@@ -64,8 +64,8 @@ def _counts(run: Run | None, numbers: Mapping[str, int]) -> dict[str, Quantity]:
     """Return numbers (id → number) as quantities of a run's record; absent without a run."""
     names = {id: id.replace("_", " ") for id in numbers}
     if run is None:
-        return {id: absent(names[id], "1", "no such call was counted") for id in numbers}
-    return {id: exact(names[id], "1", number, run.file) for id, number in numbers.items()}
+        return {id: missing_number(names[id], "1", "no such call was counted") for id in numbers}
+    return {id: exact_number(names[id], "1", number, run.file) for id, number in numbers.items()}
 
 
 @source_numbers.mapping()
@@ -75,13 +75,13 @@ def _shapes(p: Paper) -> dict[str, Quantity]:
         "out_channels": theory.C_OUT,
         "in_extent": theory.EXTENT,
         "macs": theory.MULTIPLY_ADDS,
-        "source_batch": exact("batch", "1", p.reported.count("profiled_batch"), p.file),
+        "source_batch": exact_number("batch", "1", p.reported.count("profiled_batch"), p.file),
         "source_kept": p.printed("size_increase"),
-        "kernels": exact("kernels", "1", p.reported.count("profiled_kernels"), p.file),
-        "shown_batch": exact("batch", "1", subject.FEW_IMAGES),
-        **{id: exact(id, "1", p.reported.count(id), p.file) for id in source.TILE},
-        "audited": exact("audited numbers", "1", len(p.audit()), p.file),
-        "differing": exact("differing", "1", count_by_verdict(p.audit())["differs"], p.file),
+        "kernels": exact_number("kernels", "1", p.reported.count("profiled_kernels"), p.file),
+        "shown_batch": exact_number("batch", "1", subject.FEW_IMAGES),
+        **{id: exact_number(id, "1", p.reported.count(id), p.file) for id in source.TILE},
+        "audited": exact_number("audited numbers", "1", len(p.audit()), p.file),
+        "differing": exact_number("differing", "1", count_by_verdict(p.audit())["differs"], p.file),
     }
 
 
@@ -91,11 +91,11 @@ def _legible(p: Paper) -> dict[str, Quantity]:
     counters = p.reported.table("kernels").column("legible")
     _, copy_counter, bias_counter = (cell for cell in counters if isinstance(cell, float))
     weights = p.reported.count("parameters") - p.reported.count("output_channels")
-    biased = exact("counter of the bias", "1", round(bias_counter), p.file)
+    biased = exact_number("counter of the bias", "1", round(bias_counter), p.file)
     return {
-        "copied": exact("counter of the weights' copy", "1", copy_counter, p.file),
-        "weights": exact("weights", "1", weights, p.file),
-        "partitions": exact("partitions", "1", round(weights / copy_counter), p.file),
+        "copied": exact_number("counter of the weights' copy", "1", copy_counter, p.file),
+        "weights": exact_number("weights", "1", weights, p.file),
+        "partitions": exact_number("partitions", "1", round(weights / copy_counter), p.file),
         "biased": biased,
         "counted_images": biased / theory.OUTPUTS,
     }
@@ -109,7 +109,7 @@ def _memory(p: Paper) -> dict[str, Quantity]:
     }
     for name in "estimated_memory", "measured_memory", "memory_mb":
         size = round(source.MB * p.reported.value(name).number)
-        sizes[f"source_{name}"] = exact(name.replace("_", " "), "B", size, p.file)
+        sizes[f"source_{name}"] = exact_number(name.replace("_", " "), "B", size, p.file)
     return sizes
 
 
@@ -128,7 +128,7 @@ def _predictions(p: Paper) -> dict[str, Quantity]:
 
 @cpu_calls.mapping("measured")
 def _ratios(p: Paper) -> dict[str, Quantity]:
-    none: Quantity = absent("counted ÷ theory", "1", "nothing was counted")
+    none: Quantity = missing_number("counted ÷ theory", "1", "nothing was counted")
     ratios = [results.over_theory(p.cpu, counts) for counts in p.cpu_counts.values() if p.cpu]
     ends = ratios or [none]
     widened = p.gpu_counts.get(WIDENED_CALL)
@@ -159,8 +159,8 @@ def _answers(p: Paper) -> dict[str, Quantity]:
     return _counts(p.timed, counts)
 
 
-study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
-study.values(gap=exact("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
+study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
+study.values(gap=exact_number("least ratio of two groups, chosen", "1", gates.BIMODAL_RATIO))
 
 
 # Runs that timed the widened example: on a newer CPU with one and two threads, and on an older one.
@@ -194,7 +194,7 @@ def parameters_per_image(p: Paper) -> Statement:
 
 @source_numbers.claim("The source's printed product is the work of one image times its batch size")
 def batch_in_product(p: Paper) -> Statement:
-    work = exact("printed result", "FLOP", p.reported.count("flops"), p.file)
+    work = exact_number("printed result", "FLOP", p.reported.count("flops"), p.file)
     return (work / theory.work(1)).exactly(p.reported.count("printed_batch"))
 
 
@@ -214,7 +214,7 @@ def source_tile_fits(p: Paper) -> Statement:
     layer = subject.BASE.layer(p.reported.count("profiled_batch"))
     positions, channels, products = map(p.reported.count, source.TILE)
     padding = terms.tile_padding(layer, (positions, channels, products), "the source's log")
-    return exact(padding.name, "MAC", padding.amount, p.file).exactly(0)
+    return exact_number(padding.name, "MAC", padding.amount, p.file).exactly(0)
 
 
 @tf32.claim("With TF32 both kinds of counters show to the unit what they can see")
@@ -342,7 +342,7 @@ def rules(p: Paper) -> Iterator[Mapping[str, Content]]:
     for when, rule, shape, batch, product in theory.RULES:
         call = ProfiledCall(shape, batch, "held_out")
         counts = p.cpu_counts.get(call)
-        none = absent("recorded", "MAC", "not counted")
+        none = missing_number("recorded", "MAC", "not counted")
         yield {
             "Calls": when,
             "Multiply-adds that Lackey counts": rule,

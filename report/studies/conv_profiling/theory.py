@@ -4,19 +4,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from report.quantity.expression import Quantity, exact, named
+from report.quantity.expression import Quantity, exact_number, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_profiling.subject import BASE, Dimensions
 from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
 from report.theory.work import round_up
 
 _LAYER = BASE.layer(1)
-C_IN = exact("C_in", "1", _LAYER.input_shape[1])
-C_OUT = exact("C_out", "1", _LAYER.output_shape[1])
-KERNEL = exact("k", "1", _LAYER.kernel[0])
-EXTENT = exact("H_in", "1", _LAYER.input_shape[2])
+C_IN = exact_number("C_in", "1", _LAYER.input_shape[1])
+C_OUT = exact_number("C_out", "1", _LAYER.output_shape[1])
+KERNEL = exact_number("k", "1", _LAYER.kernel[0])
+EXTENT = exact_number("H_in", "1", _LAYER.input_shape[2])
 _OUT_EXTENT = named("H_out", EXTENT - KERNEL + 1)
-_ELEMENT = exact("s", "B", 4)
+_ELEMENT = exact_number("s", "B", 4)
 
 WEIGHTS = named("weights", KERNEL * KERNEL * C_IN * C_OUT)
 _INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
@@ -30,7 +30,7 @@ _IMAGE_BYTES = named("parameters and output", _ELEMENT * (WEIGHTS + C_OUT) + OUT
 @cache
 def work(batch: int) -> Quantity:
     """Return the work (FLOP) of a forward call."""
-    return named("work", flops(exact("B", "1", batch) * MULTIPLY_ADDS))
+    return named("work", flops(exact_number("B", "1", batch) * MULTIPLY_ADDS))
 
 
 def seen_operations(batch: int) -> Quantity:
@@ -39,14 +39,14 @@ def seen_operations(batch: int) -> Quantity:
     Copies of input and weights multiply each element once.  Each output has an addition, a
     multiplication, and a fused multiply-add with the bias.
     """
-    images = exact("B", "1", batch)
+    images = exact_number("B", "1", batch)
     count = images * _INPUTS + WEIGHTS + 4 * images * OUTPUTS
     return named("operations seen", counted_in("FLOP", count))
 
 
 def source_memory(batch: int) -> Quantity:
     """Return the source's memory (B): output and parameters of one image, times the batch size."""
-    return named("parameters for every image", exact("B", "1", batch) * _IMAGE_BYTES)
+    return named("parameters for every image", exact_number("B", "1", batch) * _IMAGE_BYTES)
 
 
 def in_blocks(shape: Dimensions, block: int) -> Dimensions:
@@ -61,7 +61,7 @@ def in_blocks(shape: Dimensions, block: int) -> Dimensions:
 def work_ratio(shape: Dimensions, reference: Dimensions, block: int) -> Quantity:
     """Divide the work of two calls with channels in whole blocks; a block of 1 adds no work."""
     dividend, divisor = (in_blocks(item, block).multiply_adds(1) for item in (shape, reference))
-    return exact("work", "MAC", dividend) / exact("work", "MAC", divisor)
+    return exact_number("work", "MAC", dividend) / exact_number("work", "MAC", divisor)
 
 
 #: Rules of executed work on a CPU: which calls, the rule, and the shape, batch size and product of

@@ -7,8 +7,8 @@ from operator import attrgetter
 from report.core.missing import Missing
 from report.core.text.format import MISSING
 from report.paper.study import Content
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.studies.conv_scaling.runs import Calls
 from report.theory.reconciliation import Reconciliation
 
@@ -18,17 +18,17 @@ def without_residual(items: Iterable[Reconciliation], source: str) -> Iterator[S
     for item in items:
         # An id ends in a pass or device, and a batch size: ``…-forward_backward-64``.
         name = " of batch ".join(item.id.split("-")[-2:]).replace("_", " and ")
-        yield exact(f"residual({name})", item.unit, item.residual, source).exactly(0)
+        yield exact_number(f"residual({name})", item.unit, item.residual, source).exactly(0)
 
 
 def count(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
     """Return a number about calls as a quantity of the first call's record."""
-    return exact(name, unit, number, calls[0].run.file)
+    return exact_number(name, unit, number, calls[0].run.file)
 
 
 def decimals(ratios: Iterable[Quantity]) -> str:
     """Format ratios with two decimals, separated by commas."""
-    values = map(point, ratios)
+    values = map(point_estimate, ratios)
     return ", ".join(MISSING if isinstance(v, Missing) else f"{v:.2f}" for v in values)
 
 
@@ -88,7 +88,7 @@ def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
     for calls in sweep:
         if calls.batch >= batch and calls.maps_pages:
             return count("processes", sum(calls.maps_pages), sweep)
-    return absent("processes", "1", "not measured")
+    return missing_number("processes", "1", "not measured")
 
 
 def count_processes(calls: Sequence[Calls]) -> Quantity:
@@ -107,5 +107,5 @@ def least_slowdown(calls: Sequence[Calls]) -> Quantity:
     mixed = (by_mapping for by_mapping in times.values() if len(by_mapping) == 2)
     ratios = [min(by_mapping[True]) / max(by_mapping[False]) for by_mapping in mixed]
     if not ratios:
-        return absent("slowdown", "1", "no batch size has processes of both kinds")
+        return missing_number("slowdown", "1", "no batch size has processes of both kinds")
     return count("slowdown", min(ratios), calls)

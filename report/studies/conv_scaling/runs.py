@@ -9,8 +9,15 @@ from report.core.missing import Missing
 from report.core.records.record import PASSES, Level, Pass, Policy
 from report.evidence import executed as evidence
 from report.evidence import runs as any_study
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, absent, exact, named, recorded
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import (
+    Quantity,
+    Statement,
+    exact_number,
+    missing_number,
+    named,
+    recorded_number,
+)
 from report.quantity.operations import geometric_mean
 from report.studies.conv_scaling import subject, theory
 from report.theory import heap
@@ -57,9 +64,11 @@ class Run(any_study.Run):
     def best_batch(self) -> Quantity:
         """Return the power of two with the highest throughput, by medians."""
         if not self.powers_of_two:
-            return absent("best batch", "1", f"not timed on {self.label}")
-        rates = [float(point(self.throughput(batch))) for batch in self.powers_of_two]  # type: ignore[arg-type]
-        return exact("best batch", "1", self.powers_of_two[rates.index(max(rates))], self.file)
+            return missing_number("best batch", "1", f"not timed on {self.label}")
+        rates = [float(point_estimate(self.throughput(batch))) for batch in self.powers_of_two]  # type: ignore[arg-type]
+        return exact_number(
+            "best batch", "1", self.powers_of_two[rates.index(max(rates))], self.file
+        )
 
     @cached_property
     def compared(self) -> tuple[int, ...]:
@@ -68,7 +77,7 @@ class Run(any_study.Run):
             return ()
         compared, returned = [], self.under_policy("default")
         for batch in self.powers_of_two:
-            pages = point(returned.series("page_faults", self.factors(batch)))
+            pages = point_estimate(returned.series("page_faults", self.factors(batch)))
             if not isinstance(pages, Missing) and pages > 0 and batch <= subject.LARGE_BATCH:
                 compared.append(batch)
         return tuple(compared)
@@ -76,7 +85,9 @@ class Run(any_study.Run):
     def gain(self, policy: Policy = "default") -> Quantity:
         """Return the geometric mean of ratios: time under ``policy`` over time with memory kept."""
         if not self.compared:
-            return absent("slowdown", "1", f"layer not timed with memory kept on {self.label}")
+            return missing_number(
+                "slowdown", "1", f"layer not timed with memory kept on {self.label}"
+            )
         slower = self.under_policy(policy)
         slowdowns = (slower.time(batch) / self.time(batch) for batch in self.compared)
         return named("slowdown", geometric_mean(*slowdowns))
@@ -86,11 +97,13 @@ class Run(any_study.Run):
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
         predicted = theory.pages(batch)
         # Pages of the batches ``compared`` were counted.
-        excess = float(point(pages - predicted))  # type: ignore[arg-type]
+        excess = float(point_estimate(pages - predicted))  # type: ignore[arg-type]
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
-        pages_in_name = f"{point(predicted + weights):,.0f} {'with' if weights else 'without'}"
+        pages_in_name = (
+            f"{point_estimate(predicted + weights):,.0f} {'with' if weights else 'without'}"
+        )
         name = f"pages beyond those(batch {batch}: {pages_in_name} the weights' copy)"
-        return exact(name, "1", excess - weights, self.file)
+        return exact_number(name, "1", excess - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Divide a call's time with freed memory returned by its time with memory kept."""
@@ -100,7 +113,7 @@ class Run(any_study.Run):
     def timed_processes(self) -> Quantity:
         """Count the processes that timed a single image with memory returned."""
         medians = Calls(self, self.factors(1)).medians("time")
-        return exact("processes", "1", len(medians), self.file)
+        return exact_number("processes", "1", len(medians), self.file)
 
     def first_threshold(self) -> Quantity:
         """Return the trimming threshold (B) at the smallest batch: twice the mapping threshold."""
@@ -109,9 +122,9 @@ class Run(any_study.Run):
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
         """Return the first batch size whose bytes and the reserve reach ``first_threshold``."""
-        images = point((self.first_threshold() - theory.RESERVE) / image_bytes)
+        images = point_estimate((self.first_threshold() - theory.RESERVE) / image_bytes)
         batch = images if isinstance(images, Missing) else ceil(images)
-        return recorded("first batch that reaches the threshold", "1", batch, self.file)
+        return recorded_number("first batch that reaches the threshold", "1", batch, self.file)
 
     def start(self) -> Quantity:
         """Predict the first batch size whose outputs and copy of the input reach the threshold."""
@@ -184,8 +197,8 @@ class Calls:
         """The share of the processes whose calls map pages."""
         name = f"processes that map pages at {self.batch} images"
         if not (maps_pages := self.maps_pages):
-            return absent(name, "1", "pages were not counted")
-        return exact(name, "1", sum(maps_pages) / len(maps_pages), self.run.file)
+            return missing_number(name, "1", "pages were not counted")
+        return exact_number(name, "1", sum(maps_pages) / len(maps_pages), self.run.file)
 
     def missing_bytes(self, batch: int) -> int:
         """Return the bytes by which the reserve and ``batch`` images' blocks miss the threshold."""
@@ -244,5 +257,5 @@ def freed_gain(calls: Iterable[Calls], first: int, last: int) -> Quantity:
     """Average the layer's gains by a freed tensor over ``first`` to ``last`` images."""
     cases = [c for c in calls if c.name == "layer" and c.freed and first <= c.batch <= last]
     if not cases:
-        return absent("gain", "1", "not timed after a tensor was freed")
+        return missing_number("gain", "1", "not timed after a tensor was freed")
     return named("gain", geometric_mean(*(case.gain() for case in cases)))

@@ -4,8 +4,8 @@ from typing import Final
 
 from report.core.text.escape import markdown
 from report.paper.findings import Inputs
-from report.quantity.expression import Quantity, exact, named
-from report.quantity.operations import constant
+from report.quantity.expression import Quantity, exact_number, named
+from report.quantity.operations import common_value
 from report.studies.conv_scaling import theory
 
 #: Items of the source besides its claims: item, content, and our answer.
@@ -54,9 +54,12 @@ class Source:
         """Return a column as exact quantities by batch size."""
         name = f"reported {key.replace('_', ' ')}"
         counts = zip(self.batches, self.counts(table, key), strict=True)
-        return {batch: exact(f"{name}({batch})", unit, count, self.file) for batch, count in counts}
+        return {
+            batch: exact_number(f"{name}({batch})", unit, count, self.file)
+            for batch, count in counts
+        }
 
     def per_output(self, key: str) -> Quantity:
         """Operations per output element in a column of Table III; missing if rows differ."""
         counts = self.column("III", key, "FLOP").items()
-        return constant(*(count / (batch * theory.OUTPUTS) for batch, count in counts))
+        return common_value(*(count / (batch * theory.OUTPUTS) for batch, count in counts))

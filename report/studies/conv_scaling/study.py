@@ -20,8 +20,8 @@ from report.paper.findings import Inputs
 from report.paper.machines import MachineComparison, setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.evaluation import ENOUGH_RUNS, point, unpaired
-from report.quantity.expression import Quantity, Statement, exact, named
+from report.quantity.evaluation import ENOUGH_RUNS, point_estimate, unpaired_ratio
+from report.quantity.expression import Quantity, Statement, exact_number, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
 from report.studies.conv_scaling.runs import Calls, Run, calls_of, freed_gain
@@ -110,7 +110,7 @@ for _run, _text_id in (counted, "cpu"), (zen4, "third"), (second, "second"), (xe
     _run.texts(**{_text_id: short_name})
 gpu.texts(gpu=short_name)
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
-study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
 study.values(
     in_channels=theory.C_IN,
     out_channels=theory.C_OUT,
@@ -125,8 +125,10 @@ study.values(
     input_bytes=theory.INPUT_BYTES,
     reserve=theory.RESERVE,
     page=theory.PAGE,
-    freed=exact("freed tensor, in MiB", "1", round(4 * subject.FREED_ELEMENTS / 2**20, 1)),
-    kept_at_most=exact("raised threshold, in MiB", "1", round(subject.RAISED_THRESHOLD / 2**20)),
+    freed=exact_number("freed tensor, in MiB", "1", round(4 * subject.FREED_ELEMENTS / 2**20, 1)),
+    kept_at_most=exact_number(
+        "raised threshold, in MiB", "1", round(subject.RAISED_THRESHOLD / 2**20)
+    ),
     reserve_pages=theory.RESERVE / theory.PAGE,
 )
 _NUMBERS: Final[Mapping[str, int]] = {
@@ -143,7 +145,7 @@ _NUMBERS: Final[Mapping[str, int]] = {
     "enough_runs": ENOUGH_RUNS,
 }
 for _id, _number in _NUMBERS.items():
-    study.values(**{_id: exact(_id.replace("_", " "), "1", _number)})
+    study.values(**{_id: exact_number(_id.replace("_", " "), "1", _number)})
 source.values(
     adds=partial(Source.per_output, key="add"),
     multiplies=partial(Source.per_output, key="multiply"),
@@ -152,8 +154,10 @@ source.values(
 
 cpu.values(
     gain=Run.gain,
-    gain_unpaired=partial(unpaired, Run.gain),
-    batch_unpaired=partial(unpaired, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)),
+    gain_unpaired=partial(unpaired_ratio, Run.gain),
+    batch_unpaired=partial(
+        unpaired_ratio, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)
+    ),
     batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
     measurements=Run.count_measurements,
     processes=Run.timed_processes,
@@ -186,7 +190,7 @@ sweep.values(
     freed_first=partial(freed_gain, first=_FIRST, last=_FIRST),
     freed_gain=partial(freed_gain, first=_FIRST, last=theory.START_AFTER_FREED - 1),
     beyond_gain=_BEYOND_GAIN,
-    beyond_unpaired=partial(unpaired, _BEYOND_GAIN),
+    beyond_unpaired=partial(unpaired_ratio, _BEYOND_GAIN),
 )
 _KEPT_GAIN: Final = partial(Calls.gain, policy="retained")
 _JEMALLOC_GAIN: Final = partial(Calls.gain, policy="jemalloc")
@@ -200,7 +204,7 @@ resnets_below_start.values(more_gain=lambda resnets: resnets[-1].gain())
 
 @cpu.claim("No process maps pages before the predicted start, and most do from the end on")
 def cliff_predicted(run: Run) -> Iterator[Statement]:
-    start, end = point(run.start()), point(run.end())
+    start, end = point_estimate(run.start()), point_estimate(run.end())
     if isinstance(start, Missing) or isinstance(end, Missing):
         yield run.start() > 0  # reports why the start is missing
         return
@@ -418,7 +422,7 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
             "1k pages after": results.thousands(network.medians("page_faults")),
             "Pairs": ", ".join(str(min(len(series), default_processes)) for series in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
-            "Unpaired": results.decimals(unpaired(gain, network) for gain in gains.values()),
+            "Unpaired": results.decimals(unpaired_ratio(gain, network) for gain in gains.values()),
         }
 
 

@@ -5,37 +5,37 @@ from math import ceil
 from typing import Final
 
 from report.core.records.record import Level
-from report.quantity.expression import Quantity, exact, named
+from report.quantity.expression import Quantity, exact_number, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_scaling import subject
 from report.studies.conv_scaling.subject import LARGE_NETWORK, LAYER
 from report.theory import heap, work
 from report.theory.work import mnist_conv2
 
-C_IN = exact("C_in", "1", LAYER.input_shape[1])
-C_OUT = exact("C_out", "1", LAYER.output_shape[1])
+C_IN = exact_number("C_in", "1", LAYER.input_shape[1])
+C_OUT = exact_number("C_out", "1", LAYER.output_shape[1])
 #: Height of the kernel, which is square.
-KERNEL = exact("K_h", "1", LAYER.kernel[0])
-H_IN = exact("H_in", "1", LAYER.input_shape[2])
-W_IN = exact("W_in", "1", LAYER.input_shape[3])
+KERNEL = exact_number("K_h", "1", LAYER.kernel[0])
+H_IN = exact_number("H_in", "1", LAYER.input_shape[2])
+W_IN = exact_number("W_in", "1", LAYER.input_shape[3])
 H_OUT, W_OUT = named("H_out", H_IN - KERNEL + 1), named("W_out", W_IN - KERNEL + 1)
 #: Size of an element in float32.
-ELEMENT = exact("s", "B", 4)
-WEIGHTS = named("weights", KERNEL * exact("K_w", "1", LAYER.kernel[1]) * C_IN * C_OUT)
+ELEMENT = exact_number("s", "B", 4)
+WEIGHTS = named("weights", KERNEL * exact_number("K_w", "1", LAYER.kernel[1]) * C_IN * C_OUT)
 PARAMETERS = named("parameters", WEIGHTS + C_OUT)
 OUTPUTS = named("output elements", H_OUT * W_OUT * C_OUT)
 INPUT_BYTES = named("input bytes", ELEMENT * C_IN * H_IN * W_IN)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
 #: Bytes that the heap keeps when it is trimmed.
-RESERVE = exact("reserve", "B", heap.RESERVE)
+RESERVE = exact_number("reserve", "B", heap.RESERVE)
 #: Size of a page, the same on all CPUs.
-PAGE = exact("page", "B", heap.PAGE)
+PAGE = exact_number("page", "B", heap.PAGE)
 
 
 def multiply_adds(batch: int) -> Quantity:
     """Multiply-adds (MAC) of a forward call."""
-    return named("multiply-adds", exact("B", "1", batch) * IMAGE_MACS)
+    return named("multiply-adds", exact_number("B", "1", batch) * IMAGE_MACS)
 
 
 def forward_work(batch: int) -> Quantity:
@@ -45,7 +45,7 @@ def forward_work(batch: int) -> Quantity:
 
 def output_bytes(batch: int) -> Quantity:
     """Bytes of the output."""
-    return named("output bytes", ELEMENT * exact("B", "1", batch) * OUTPUTS)
+    return named("output bytes", ELEMENT * exact_number("B", "1", batch) * OUTPUTS)
 
 
 def memory(batch: int) -> Quantity:
@@ -55,7 +55,9 @@ def memory(batch: int) -> Quantity:
 
 def freed_bytes(batch: int) -> Quantity:
     """Bytes freed after a call: output, oneDNN's output in blocks (as large), copy of the input."""
-    return named("free bytes", 2 * output_bytes(batch) + exact("B", "1", batch) * INPUT_BYTES)
+    return named(
+        "free bytes", 2 * output_bytes(batch) + exact_number("B", "1", batch) * INPUT_BYTES
+    )
 
 
 def pages(batch: int) -> Quantity:

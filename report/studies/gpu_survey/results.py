@@ -12,8 +12,8 @@ from report.core.missing import Missing
 from report.core.records import OPERATORS
 from report.evidence.cached import cached
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
-from report.quantity.expression import Leaf, Quantity, absent, exact
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import Leaf, Quantity, exact_number, missing_number
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
 from report.studies.gpu_survey.source import Published, Setting, read_tables
@@ -42,7 +42,7 @@ class Survey:
         self.cards = cards(inputs.devices, subject.CARDS)
         self.networks = Networks(inputs.networks())
         self.captured = self.networks.captured.set_index("network")
-        factor = point(self.calibration)
+        factor = point_estimate(self.calibration)
         factor = math.nan if isinstance(factor, Missing) else factor
         self.pairs = {
             id: Pairs(comparison, self.tables, self.networks, self.cards, factor)
@@ -99,9 +99,9 @@ class Survey:
             grouped, label = f"{network}_gn", f"price({name}, {network})"
             if {grouped, network} <= moved.keys() & elements.keys():
                 price = rounded((moved[grouped] - moved[network]) / elements[grouped])
-                prices.append(exact(label, "B", price, files[0], files[1:]))
+                prices.append(exact_number(label, "B", price, files[0], files[1:]))
             else:
-                prices.append(absent(label, "B", "not published or not captured"))
+                prices.append(missing_number(label, "B", "not published or not captured"))
         return prices
 
     @cached

@@ -11,7 +11,7 @@ import pandas as pd
 
 from report.core.records import OPERATORS
 from report.core.statistics.estimates import Estimate, least_squares_slope, median_interval
-from report.quantity.expression import Inferred, Leaf, absent, exact
+from report.quantity.expression import EstimatedNumber, Leaf, exact_number, missing_number
 from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.source import Published, Setting
@@ -86,9 +86,9 @@ class Distribution:
 
     def _inferred(self, name: str, interval: Callable[[float], Estimate]) -> Leaf:
         if len(self.numbers) < _FEWEST_NETWORKS:
-            return absent(self.name, "1", "published for too few networks")
+            return missing_number(self.name, "1", "published for too few networks")
         (file, *other_files), name = self.files, f"{name} of {self.name}"
-        return Inferred(ONE, name, file, other_files=tuple(other_files), interval=interval)
+        return EstimatedNumber(ONE, name, file, other_files=tuple(other_files), interval=interval)
 
     @property
     def count_below_one(self) -> Leaf:
@@ -98,7 +98,7 @@ class Distribution:
     def number_of(self, network: str) -> Leaf:
         """Return the number of one network, to three digits."""
         if network not in self.numbers.index:
-            return absent(network, "1", "not published")
+            return missing_number(network, "1", "not published")
         return self.without_interval(network, rounded(float(self.numbers[network])))
 
     def matching(self, pattern: str) -> "Distribution":
@@ -109,8 +109,8 @@ class Distribution:
     def without_interval(self, name: str, number: float) -> Leaf:
         """Return a number of the distribution as an exact quantity called ``name``."""
         if self.numbers.empty:
-            return absent(self.name, "1", "published for no such network")
-        return exact(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
+            return missing_number(self.name, "1", "published for no such network")
+        return exact_number(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
 
 
 def rounded(number: float) -> float:

@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from report.core.statistics.estimates import CONFIDENCE
 from report.paper.study import Content, Part, Study
-from report.quantity.expression import Quantity, Statement, exact
+from report.quantity.expression import Quantity, Statement, exact_number
 from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import FIRST_STEP, OWN_STEP, Survey
@@ -45,8 +45,8 @@ def counts(p: Survey) -> dict[str, Quantity]:
     second, any_batch = p.pairs["second"], p.pairs["any_batch"]
     networks, at_any_batch = (pair.gain_in(*subject.FAMILIES) for pair in (second, any_batch))
     return {
-        "tables": exact("tables", "1", len(p.tables)),
-        "published": exact("published tables", "1", len(p.inputs.imported)),
+        "tables": exact_number("tables", "1", len(p.tables)),
+        "published": exact_number("published tables", "1", len(p.inputs.imported)),
         "common_count": p.pairs["first"].error("Operators").count,
         "networks": networks.count,
         "slower": networks.count_below_one,
@@ -133,8 +133,8 @@ def errors_of_gains(p: Survey) -> dict[str, Quantity]:
 
 study.values(
     "percent",
-    confidence=exact("confidence, chosen", "1", CONFIDENCE),
-    equal_twins=exact("largest difference of equal twins, chosen", "1", EQUAL_TWINS),
+    confidence=exact_number("confidence, chosen", "1", CONFIDENCE),
+    equal_twins=exact_number("largest difference of equal twins, chosen", "1", EQUAL_TWINS),
 )
 
 
@@ -278,7 +278,7 @@ def moved(p: Survey) -> Iterator[Mapping[str, Content]]:
     for step, numbers in [*BETWEEN_CONVOLUTIONS.items(), ("Sum", sums)]:
         cells: dict[str, Content] = {"Step": step}
         for head, number in zip(_BYTES_HEADS, numbers, strict=True):
-            cells[head] = exact(f"{head}, {step}", "B", number)
+            cells[head] = exact_number(f"{head}, {step}", "B", number)
         yield cells
 
 

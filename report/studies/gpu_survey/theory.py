@@ -14,7 +14,7 @@ import pandas as pd
 
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices
-from report.quantity.expression import Leaf, exact
+from report.quantity.expression import Leaf, exact_number
 
 #: Size of an element in half precision (B).
 ELEMENT_BYTES: Final = 2
@@ -47,7 +47,7 @@ class Card(NamedTuple):
     def quantity(self, name: Literal["peak", "bandwidth"]) -> Leaf:
         """Return one number of the data sheet."""
         unit = {"peak": "FLOP/s", "bandwidth": "B/s"}[name]
-        return exact(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
+        return exact_number(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
 
 
 def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:

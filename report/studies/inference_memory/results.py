@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, Statement, absent, exact
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorBytes
@@ -44,8 +44,8 @@ def _table_number(name: str, value: float, known: bool, *tables: str) -> Quantit
     """Return a number from tables in the data directory; absent if they are not ``known``."""
     first, *others = (f"inference_memory/{table}" for table in tables)
     if not known:
-        return absent(name, "1", f"{first} is not in the data directory")
-    return exact(name.replace("_", " "), "1", value, first, tuple(others))
+        return missing_number(name, "1", f"{first} is not in the data directory")
+    return exact_number(name.replace("_", " "), "1", value, first, tuple(others))
 
 
 class RuleComparison:
@@ -185,28 +185,28 @@ def held_out_residuals(run: Run) -> list[Quantity]:
 
 def count_held_out(run: Run) -> Quantity:
     """Count the peaks of ``held_out_residuals``."""
-    return exact("peaks", "1", len(held_out_residuals(run)), run.file)
+    return exact_number("peaks", "1", len(held_out_residuals(run)), run.file)
 
 
 def alexnet_by_line(run: Run) -> Quantity:
     """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
     peak_of_2, peak_of_4 = (run.peak(subject.whole_call("AlexNet", batch)) for batch in (2, 4))
-    return 2 + 2 * (exact("limit", "B", 384 * 2**20) - peak_of_2) / (peak_of_4 - peak_of_2)
+    return 2 + 2 * (exact_number("limit", "B", 384 * 2**20) - peak_of_2) / (peak_of_4 - peak_of_2)
 
 
 def count_limits(run: Run, extra_images: int | None = None) -> Quantity:
     """Count limits under which ``extra_images`` more ran than predicted, or all limits for None."""
     count = sum(extra_images in (None, limit.ran - batch.largest) for limit, batch in run.limits)
-    return exact("limits", "1", count, run.file)
+    return exact_number("limits", "1", count, run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
     """State that predicted batches ran, and that larger ones need at most ``SLACK_BYTES`` more."""
     for limit, predicted in run.limits:
-        yield exact("images off", "1", limit.ran - predicted.largest, run.file) > -1
+        yield exact_number("images off", "1", limit.ran - predicted.largest, run.file) > -1
         if limit.ran > predicted.largest and limit.ran in predicted.sizes:
             excess = predicted.sizes[limit.ran] - (limit.mebibytes << 20)
-            yield exact("excess", "B", excess, run.file) < subject.SLACK_BYTES + 1
+            yield exact_number("excess", "B", excess, run.file) < subject.SLACK_BYTES + 1
 
 
 def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Quantity:
@@ -216,7 +216,7 @@ def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Qu
 
 
 def exceeds_one(ratio: Quantity) -> bool:
-    value = point(ratio)
+    value = point_estimate(ratio)
     return not isinstance(value, Missing) and value > 1
 
 
@@ -233,7 +233,7 @@ class MeasuredPeaks:
 
     def peak(self, call: Call) -> Quantity:
         """Return the peak of a call (B) in the first run that measured it."""
-        return self.peaks.get(call, [absent("bytes", "B", "no such call was measured")])[0]
+        return self.peaks.get(call, [missing_number("bytes", "B", "no such call was measured")])[0]
 
     def ratio(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""

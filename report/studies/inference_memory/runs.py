@@ -7,7 +7,7 @@ from report.core.missing import Missing
 from report.core.records.layers import Layer
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.expression import Quantity, exact_number, missing_number
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import NETWORKS, Call, Limit, call_of, limit_of
 from report.theory.conditions import conditions_of
@@ -47,8 +47,10 @@ class Run(any_study.Run):
             # begins like the second call and frees all its tensors; the rest is the workspace.
             for start in range(len(first_events)):
                 if first_events[start : start + 2] == second_call[:2]:
-                    return exact("library workspace", "B", sum(first_events[start:]), self.file)
-        return absent("library workspace", "B", f"no requests recorded on {self.label}")
+                    return exact_number(
+                        "library workspace", "B", sum(first_events[start:]), self.file
+                    )
+        return missing_number("library workspace", "B", f"no requests recorded on {self.label}")
 
     @cached
     def residual(self, call: Call) -> Quantity:
@@ -56,10 +58,12 @@ class Run(any_study.Run):
         variant = Variant(call.layout, call.precision)
         network = load_capture(call.network, call.image, variant, like=self.calls[call])
         if self.on_gpu or call.tile is not None or isinstance(network, Missing):
-            return absent("residual", "B", "workspaces are known for whole maps on a CPU only")
+            return missing_number(
+                "residual", "B", "workspaces are known for whole maps on a CPU only"
+            )
         conditions = conditions_of(self.stored.record.environment)
         predicted = peak_bytes(network, call.batch, conditions=conditions)
-        return self.peak(call) - exact("predicted peak", "B", predicted)
+        return self.peak(call) - exact_number("predicted peak", "B", predicted)
 
     @cached_property
     def limits(self) -> list[tuple[Limit, SearchResult]]:
@@ -74,7 +78,10 @@ class Run(any_study.Run):
 
     def batch_ratios(self, change: str) -> dict[Limit, Quantity]:
         """Divide, under each limit, the largest batch with a change by the batch without."""
-        ran = {limit: exact("largest batch", "1", limit.ran, self.file) for limit, _ in self.limits}
+        ran = {
+            limit: exact_number("largest batch", "1", limit.ran, self.file)
+            for limit, _ in self.limits
+        }
         unchanged = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
         ratios = {}
         for limit, batch in ran.items():

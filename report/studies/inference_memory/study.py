@@ -20,7 +20,7 @@ from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, Statement, exact, named
+from report.quantity.expression import Quantity, Statement, exact_number, named
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
 from report.studies.inference_memory.results import KINDS, MeasuredPeaks, RuleComparison
@@ -65,11 +65,11 @@ gpu: Part[Run] = study.part("gpu")
 on_gpus: Part[MeasuredPeaks] = study.part("on_gpus", "gpu")
 
 study.values(
-    shown_batch=exact("batch size", "1", subject.SHOWN_BATCH),
-    rule_side=exact("pixels a side", "1", subject.IMAGE_SIDE),
+    shown_batch=exact_number("batch size", "1", subject.SHOWN_BATCH),
+    rule_side=exact_number("pixels a side", "1", subject.IMAGE_SIDE),
 )
 for _size in (*subject.ROOM_FOR_TENSORS, *subject.ROOM_ON_GPU):
-    study.values("measured", **{f"room_{_size // 10**6}": exact("room", "B", _size)})
+    study.values("measured", **{f"room_{_size // 10**6}": exact_number("room", "B", _size)})
 
 
 @paper.text()
@@ -113,9 +113,9 @@ def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
 )
 def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
     if differences := [row.ran - batch for row, batch in comparison.predictions["count"]]:
-        yield exact("images less", "1", min(differences)) > -2
-        yield exact("images more", "1", max(differences)) < 1
-        yield exact("share right", "1", differences.count(0) / len(differences)) > 5 / 6
+        yield exact_number("images less", "1", min(differences)) > -2
+        yield exact_number("images more", "1", max(differences)) < 1
+        yield exact_number("share right", "1", differences.count(0) / len(differences)) > 5 / 6
 
 
 @avx2.claim(
@@ -124,7 +124,7 @@ def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
 )
 def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("line"):
-        yield exact("predicted over run", "1", ratios[-1]).near(7, 1 / 14)
+        yield exact_number("predicted over run", "1", ratios[-1]).near(7, 1 / 14)
 
 
 @avx512.claim(
@@ -133,9 +133,9 @@ def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
 )
 def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("count"):
-        yield exact("least predicted over run", "1", ratios[0]) > 1 - 1e-9
+        yield exact_number("least predicted over run", "1", ratios[0]) > 1 - 1e-9
         further_right = comparison.ratios("doubled").count(1) - ratios.count(1)
-        yield exact("more limits by the line", "1", further_right) > 0
+        yield exact_number("more limits by the line", "1", further_right) > 0
 
 
 @avx512.claim(
@@ -144,9 +144,9 @@ def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
 )
 def rules_smaller(comparison: RuleComparison) -> Iterator[Statement]:
     if differences := [batch - row.ran for row, batch in comparison.predictions["smaller"]]:
-        yield exact("share right", "1", differences.count(0) / len(differences)) > 0.9
-        yield exact("images less", "1", min(differences)) > -1
-        yield exact("images more", "1", max(differences)) < 2
+        yield exact_number("share right", "1", differences.count(0) / len(differences)) > 0.9
+        yield exact_number("images less", "1", min(differences)) > -1
+        yield exact_number("images more", "1", max(differences)) < 2
 
 
 @comparisons.claim(
@@ -156,9 +156,9 @@ def rules_smaller(comparison: RuleComparison) -> Iterator[Statement]:
 def rules_gpu(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
     for prefix in ("gpu", "gpu_training"):
         if shares := [1 / ratio for ratio in comparisons[prefix].ratios("count")]:
-            yield exact("least share", "1", min(shares)) > 3 / 4
-            yield exact("median share", "1", median(shares)) > 0.9
-            yield exact("most of the prediction", "1", max(shares)) < 1
+            yield exact_number("least share", "1", min(shares)) > 3 / 4
+            yield exact_number("median share", "1", median(shares)) > 0.9
+            yield exact_number("most of the prediction", "1", max(shares)) < 1
 
 
 @comparisons.claim(
@@ -169,10 +169,10 @@ def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
     for prefix in ("rule", "wide", "gpu"):
         runs = comparisons[prefix].test_runs()
         for count, bisection in zip(runs["count"], runs["bisection"], strict=True):
-            yield exact("runs more by bisection", "1", bisection - count) > 0
+            yield exact_number("runs more by bisection", "1", bisection - count) > 0
         if prefix != "gpu" and runs["count"]:
             best_line = min(median(runs[rule]) for rule in theory.LINE_SEARCHES)
-            yield exact("runs more by a line", "1", best_line - median(runs["count"])) > 0
+            yield exact_number("runs more by a line", "1", best_line - median(runs["count"])) > 0
 
 
 @comparisons.table("bounds", wide=True, digits={"Count ÷ run, most": 3})
@@ -190,7 +190,7 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
                 "Doubling": counts["runs_bisection_median"],
                 "Limits": counts["limits"],
                 "Count right": counts["count_right"],
-                "Count ÷ run, most": exact("ratio", "1", counts["count_most"]),
+                "Count ÷ run, most": exact_number("ratio", "1", counts["count_most"]),
             }
 
 

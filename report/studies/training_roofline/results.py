@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
 from report.quantity.evaluation import estimate
-from report.quantity.expression import Quantity, exact
-from report.quantity.operations import spanning
+from report.quantity.expression import Quantity, exact_number
+from report.quantity.operations import range_over
 from report.studies.training_roofline import source, subject, theory
 from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source
 from report.studies.training_roofline.subject import MARGIN, MOBILENET, RESNET18, RESNET50
@@ -54,7 +54,9 @@ def ratio(
         first, *others = (_throughput(case, speed) * s.printed_work(case.network) for case in cases)
         rates.append(sum(others, first) / len(cases))
     laptop_rate, t4_rate = rates
-    return spanning(*(t4_rate / s.peak(T4) * s.peak(RTX, clock) / laptop_rate for clock in clocks))
+    return range_over(
+        *(t4_rate / s.peak(T4) * s.peak(RTX, clock) / laptop_rate for clock in clocks)
+    )
 
 
 def run_factor(s: Source) -> Quantity:
@@ -85,7 +87,7 @@ def share_of_roofs(
     for peak in [s.peak(RTX, clock) for clock in CLOCKS] if device == RTX else peaks:
         seconds, _ = least_time(network, case.batch, peak, s.bandwidth(device))
         shares.append(_throughput(case, speed) * seconds / case.batch)
-    return spanning(*shares)
+    return range_over(*shares)
 
 
 def roofs_ratio(s: Source, network: str, speed: Speed) -> Quantity:
@@ -121,7 +123,7 @@ def leader(ratio: Quantity) -> str | Missing:
 def memory_share(s: Source, device: str, network: str) -> Quantity:
     """Return the share of a step's least time in which memory limits it, at the nominal clock."""
     _, near_memory = least_time(network, subject.SOURCE_BATCH, s.peak(device), s.bandwidth(device))
-    return exact(f"{network} near memory, {device}", "1", near_memory, s.file)
+    return exact_number(f"{network} near memory, {device}", "1", near_memory, s.file)
 
 
 def collapsed_steps(s: Source) -> tuple[Quantity, Quantity, Quantity, Quantity]:

@@ -8,7 +8,7 @@ from report.core.missing import Missing
 from report.core.records.record import Level
 from report.evidence import runs as any_study
 from report.evidence.runs import series_name
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, missing_number
 from report.studies.training_roofline import subject
 from report.theory.conditions import Layout
 
@@ -53,7 +53,7 @@ class Run(any_study.Run):
         processes = self.by_process("time", {"subject": "loading", **case, **size})
         name = series_name(name, case)
         if isinstance(processes, Missing):
-            return absent(name, unit, processes.reason)
+            return missing_number(name, unit, processes.reason)
         results = [replace(process, samples=(statistic(process.samples),)) for process in processes]
         return self.series_from(name, unit, results)
 

@@ -14,10 +14,17 @@ from typing import Any, Final, NamedTuple
 
 from report.core.records.reported import RatedPeak, Reported
 from report.evidence import audit as audits
-from report.evidence.audit import Check, Printed, check, check_formula, exact_number, printed_value
+from report.evidence.audit import (
+    Check,
+    Printed,
+    check,
+    check_formula,
+    printed_value,
+    unrounded_value,
+)
 from report.paper.findings import Inputs
 from report.quantity import expression
-from report.quantity.expression import Quantity, absent
+from report.quantity.expression import Quantity, missing_number
 from report.studies.training_roofline import subject, theory
 from report.studies.training_roofline.subject import RESNET18, RESNET50, SOURCE_BATCH
 from report.theory import work
@@ -146,8 +153,8 @@ class Source:
         """Return the rate of an operation by the data sheet; absent without a data sheet."""
         peak, name = self.sheet_peak(device, operation), f"{operation} of the {device}"
         if peak is None:
-            return absent(name, unit, f"no data sheet of the {device} is known")
-        return expression.exact(name, unit, peak.rate)
+            return missing_number(name, unit, f"no data sheet of the {device} is known")
+        return expression.exact_number(name, unit, peak.rate)
 
     def sheet_peak(self, device: str, operation: str) -> RatedPeak | None:
         """Return a peak of the data sheet, or None for a device without one."""
@@ -168,7 +175,7 @@ class Source:
         for device, row in product(GPUS, self.rows("throughput")):
             key = device, row.cell("network"), row.batch
             images = row.printed(_COLUMNS[device]).quantity("1/s", self.file)
-            implied: Quantity = absent("throughput", "1/s", "no efficiency is printed")
+            implied: Quantity = missing_number("throughput", "1/s", "no efficiency is printed")
             if key in efficiencies:
                 efficiency = efficiencies[key].quantity("1", self.file, 0.01)
                 implied = efficiency * self.printed_peak(device) / self.printed_work(key[1])
@@ -208,7 +215,7 @@ def _check_devices(s: Source) -> Iterator[Check]:
     for device, (key, operation) in product(GPUS, (("peak", "float32"), ("bandwidth", "memory"))):
         if rated := s.sheet_peak(device, operation):
             printed = s.device_cell(device, key)
-            known = exact_number(rated.value, printed.unit, f"data sheet of the {device}")
+            known = unrounded_value(rated.value, printed.unit, f"data sheet of the {device}")
             yield check_formula(printed, "data_sheet", data_sheet=known)
     chip, bus, cpu = (s.rows(table)[0] for table in ("cores", "bus", "cpu_cores"))
     inputs = {"cores": chip.printed("cores"), "clock": chip.printed("nominal")}
@@ -226,10 +233,10 @@ def _check_networks(s: Source) -> Iterator[Check]:
     place = "shapes of the published network"
     for row in s.rows("complexity"):
         layers, forward = theory.shapes(row.cell("network")), row.printed("forward")
-        count = exact_number(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
+        count = unrounded_value(sum(map(work.parameter_count, layers)) / 1e6, "M", place)
         printed = row.printed("parameters")
         yield check_formula(printed, "parameters_by_shapes", parameters_by_shapes=count)
-        operations = exact_number(work.flops(work.forward_macs(layers)) / 1e9, "GFLOP", place)
+        operations = unrounded_value(work.flops(work.forward_macs(layers)) / 1e9, "GFLOP", place)
         yield check_formula(forward, "work_by_shapes", work_by_shapes=operations)
         yield check_formula(row.printed("training"), "3 * forward", forward=forward)
 

@@ -25,8 +25,8 @@ from report.paper.machines import setup, short_name
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
-from report.quantity.expression import Quantity, Statement, exact
-from report.quantity.operations import largest, spanning
+from report.quantity.expression import Quantity, Statement, exact_number
+from report.quantity.operations import largest, range_over
 from report.studies.training_roofline import figures, results, subject, theory
 from report.studies.training_roofline.results import AVERAGED, share_of_roofs
 from report.studies.training_roofline.runs import Run
@@ -81,14 +81,14 @@ cpu.texts(cpu=short_name, commit=_commit)
 
 study.values(
     None,
-    source_batch=exact("batch", "1", subject.SOURCE_BATCH),
-    image=exact("side of an image", "1", subject.IMAGE_SIDE),
-    loaded_image=exact("side of a loaded image", "1", subject.LOADED_SIDE),
-    loaded_batch=exact("batch", "1", subject.LOADED_BATCH),
-    loaded_steps=exact("timed steps", "1", subject.LOADED_STEPS),
-    t4_top=exact("clock", "1", T4_CLOCK),
+    source_batch=exact_number("batch", "1", subject.SOURCE_BATCH),
+    image=exact_number("side of an image", "1", subject.IMAGE_SIDE),
+    loaded_image=exact_number("side of a loaded image", "1", subject.LOADED_SIDE),
+    loaded_batch=exact_number("batch", "1", subject.LOADED_BATCH),
+    loaded_steps=exact_number("timed steps", "1", subject.LOADED_STEPS),
+    t4_top=exact_number("clock", "1", T4_CLOCK),
 )
-study.values("percent", confidence=exact("confidence, chosen", "1", CONFIDENCE))
+study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
 
 
 @printed.mapping()
@@ -100,7 +100,7 @@ def _audited(p: Paper) -> dict[str, Quantity]:
         "other_rates": differing.count("images · work / 1000"),
         "other_works": differing.count("work by shapes"),
     }
-    return {id: exact(f"numbers {id}", "1", n, p.source.file) for id, n in counts.items()}
+    return {id: exact_number(f"numbers {id}", "1", n, p.source.file) for id, n in counts.items()}
 
 
 @source.mapping()
@@ -109,10 +109,10 @@ def _counts(s: Source) -> dict[str, Quantity]:
         "paradox_printed": s.value("paradox"),
         "lead_least": s.value("range_low"),
         "lead_most": s.value("range_high"),
-        "half_batch": exact("batch", "1", s.largest_steady_case(RTX, RESNET50).batch),
+        "half_batch": exact_number("batch", "1", s.largest_steady_case(RTX, RESNET50).batch),
         "laptop_cores": s.first_cell("cores", "cores"),
         "t4_arithmetic": to_digits(T4_CLOCK * results.share_of_peak(s, T4, RESNET18), 3),
-        "t4_roofs": to_digits(exact("clock", "1", results.clock_by_roofs(s), s.file), 3),
+        "t4_roofs": to_digits(exact_number("clock", "1", results.clock_by_roofs(s), s.file), 3),
         "even_small": to_digits(results.equal_clock(s, results.ratio(s, RESNET18)), 3),
         "even_heavy": to_digits(results.equal_clock(s, results.ratio(s, RESNET50)), 3),
         "printed_clock": to_digits(results.printed_clock(s), 3),
@@ -128,7 +128,7 @@ def _measured(s: Source) -> dict[str, Quantity]:
     heavy_ratio = results.ratio(s, RESNET50, clocks=["low"])
     fixed_time, _ = results.fixed_time(s, T4)
     return dict(zip(names, results.collapsed_steps(s), strict=True)) | {
-        "peak_factor": spanning(*(printed_peak / s.peak(RTX, clock) for clock in CLOCKS)),
+        "peak_factor": range_over(*(printed_peak / s.peak(RTX, clock) for clock in CLOCKS)),
         "run_factor": to_digits(results.run_factor(s), 2),
         "paradox_kept": results.ratio(s, *AVERAGED, collapsed=True),
         "small_at_roofs": small_ratio / share_of_roofs(s, T4, RESNET18),
@@ -158,7 +158,7 @@ def _shares(s: Source) -> dict[str, Quantity]:
     return {
         "collapse_efficiency": s.value("collapse_efficiency", "1", 0.01),
         "collapsed_gap": to_digits(s.cases_of(RTX, RESNET50)[-1].gap, 2),
-        "excess_any": spanning(least_excess, largest_excess),
+        "excess_any": range_over(least_excess, largest_excess),
         "excess_waiting": to_digits(excess_if_waiting, 1),
         "laptop_of_peak": to_digits(results.share_of_peak(s, RTX, RESNET18), 2),
         "t4_of_peak": to_digits(results.share_of_peak(s, T4, RESNET18), 2),
@@ -412,7 +412,9 @@ def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
                 "Printed where": derived.place,
                 "Formula": item.formula,
                 "Printed": derived.text,
-                "Recomputed": exact("recomputed", "1", item.recomputed, p.inputs.reported_file),
+                "Recomputed": exact_number(
+                    "recomputed", "1", item.recomputed, p.inputs.reported_file
+                ),
                 "Unit": "" if derived.unit == "1" else derived.unit,
                 "Reason": _REASONS[item.formula],
             }

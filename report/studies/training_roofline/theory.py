@@ -5,8 +5,8 @@ from functools import cache
 
 from report.core.missing import Missing
 from report.core.records.layers import Layer, at_batch
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, exact
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import Quantity, exact_number
 from report.quantity.operations import largest
 from report.studies.training_roofline.subject import IMAGE_SIDE, SOURCE_BATCH, WORKERS
 from report.theory import work as theory
@@ -37,18 +37,18 @@ def loads(network: str, batch: int) -> tuple[Load, ...]:
 @cache
 def work(network: str) -> Quantity:
     """Compute the work of a training step on one image (FLOP), without padded zeros."""
-    return exact(f"work of {network}", "FLOP", total_load(loads(network, 1)).flops)
+    return exact_number(f"work of {network}", "FLOP", total_load(loads(network, 1)).flops)
 
 
 def intensity(network: str) -> Quantity:
     """Divide work by the bytes that layers move (FLOP/B), at the source's batch."""
     moved = total_load(loads(network, SOURCE_BATCH)).bytes
-    return SOURCE_BATCH * work(network) / exact(f"traffic of {network}", "B", moved)
+    return SOURCE_BATCH * work(network) / exact_number(f"traffic of {network}", "B", moved)
 
 
 def value_of(quantity: Quantity) -> float:
     """Return the value of a quantity of the source or of theory, without an interval."""
-    value = point(quantity)
+    value = point_estimate(quantity)
     assert not isinstance(value, Missing), value.reason
     return float(value)
 
@@ -66,7 +66,7 @@ def least_time(
         arithmetic, moving = cost.flops / peak_rate, cost.bytes / bandwidth_rate
         seconds += max(arithmetic, moving)
         memory_seconds += moving if moving > arithmetic else 0
-    time = exact(f"least time of {network} at batch {batch}", "s", seconds)
+    time = exact_number(f"least time of {network} at batch {batch}", "s", seconds)
     return time, memory_seconds / seconds
 
 

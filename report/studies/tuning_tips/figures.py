@@ -6,7 +6,7 @@ from typing import Final
 
 from figures.panels import Curve, Dots, Points, Scaling
 from report.paper.plots import dot_series
-from report.quantity.expression import absent
+from report.quantity.expression import missing_number
 from report.studies.tuning_tips import results
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
@@ -39,7 +39,7 @@ def speedups(run: Run) -> Iterator[Dots]:
     trials = [trial for trial in run.trials if trial.batch == BATCH]
     measured = {trial.tip for trial in trials if not run.speedup(trial).missing}
     tips, changed = [tip for tip in TIPS if tip in measured], results.changed_gains(run)
-    not_drawn = absent("speed-up", "1", "drawn in another series")
+    not_drawn = missing_number("speed-up", "1", "drawn in another series")
     for network in NETWORKS:
         series = []
         for (color, memory), hollow in product(enumerate(_SHIFTS), (True, False)):

@@ -11,8 +11,8 @@ from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
 from report.paper.plots import interval_ends
 from report.paper.tables import Content
-from report.quantity.evaluation import number, point
-from report.quantity.expression import Quantity, absent, exact
+from report.quantity.evaluation import point_estimate, printed_number
+from report.quantity.expression import Quantity, exact_number, missing_number
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
@@ -71,8 +71,8 @@ def changed_gains(run: Run) -> list[Trial]:
 def count(run: Run, select: Selection) -> Quantity:
     """Count selected trials; missing if the run has no trials of tips."""
     if not comparisons(run):
-        return absent("comparisons", "1", f"no comparison was measured on {run.label}")
-    return exact("comparisons", "1", len(select(run)), run.file)
+        return missing_number("comparisons", "1", f"no comparison was measured on {run.label}")
+    return exact_number("comparisons", "1", len(select(run)), run.file)
 
 
 def names_of(run: Run, select: Selection) -> str:
@@ -88,7 +88,7 @@ def unchanged_gain(run: Run, trial: Trial) -> Quantity:
 
 def no_gain(run: Run, trial: Trial) -> Quantity:
     """Predict that a tip gains nothing."""
-    return exact("no gain", "1", 1, run.file)
+    return exact_number("no gain", "1", 1, run.file)
 
 
 #: Rules that predict gains where memory is kept.
@@ -101,7 +101,10 @@ def predicted_gains(
     """Return predicted and measured gains of trials with kept memory, if neither is missing."""
     gains = {}
     for trial in comparisons(run, ("kept",), tips=tips):
-        predicted, measured = point(predict(run, trial)), number(run.speedup(trial))
+        predicted, measured = (
+            point_estimate(predict(run, trial)),
+            printed_number(run.speedup(trial)),
+        )
         if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
             gains[trial] = (predicted, *interval_ends(measured, 1))
     return gains
@@ -135,8 +138,8 @@ def better_by_equation(run: Run) -> list[Trial]:
 def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Quantity:
     """Return the mean relative error of predictions where memory is kept."""
     if not (error_of_trial := errors(run, predict, tips)):
-        return absent("mean error", "1", f"no prediction on {run.label}")
-    return exact("mean error", "1", fmean(error_of_trial.values()), run.file)
+        return missing_number("mean error", "1", f"no prediction on {run.label}")
+    return exact_number("mean error", "1", fmean(error_of_trial.values()), run.file)
 
 
 def extreme_gain(run: Run, tip: str, choose: Extreme, memory: str = "returned") -> Quantity:
@@ -158,7 +161,7 @@ def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     rules: dict[str, Prediction] = dict(RULES)
     # Prices of a page (tenths of a microsecond) below and above the measured price.
     for tenths in (12, 15, 21, 27):
-        price = exact("price", "s", tenths / 10**7)
+        price = exact_number("price", "s", tenths / 10**7)
         rules[f"Equation, {tenths / 10} µs"] = partial(Run.predicted_where_kept, price=price)
     controls = partial(comparisons, tips=CONTROLS)
     for rule, predict in rules.items():

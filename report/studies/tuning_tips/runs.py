@@ -16,8 +16,14 @@ from report.core.records.record import Case
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.instruments.comparison import ComparisonVerdict, decide
-from report.quantity.evaluation import point
-from report.quantity.expression import Quantity, absent, exact, named, recorded
+from report.quantity.evaluation import point_estimate
+from report.quantity.expression import (
+    Quantity,
+    exact_number,
+    missing_number,
+    named,
+    recorded_number,
+)
 from report.studies.tuning_tips import theory
 from report.studies.tuning_tips.subject import NETWORKS, Trial
 from report.theory.roofline import load, sheet_roof
@@ -43,9 +49,9 @@ class Run(any_study.Run):
     def series_of(self, quantity: str, trial: Trial) -> Quantity:
         """Return a quantity with the tip, or without it if its name begins with ``baseline_``."""
         if self.verdict(trial).word == "wrong":
-            return absent(quantity, quantity_of(quantity).unit, "the result is wrong")
+            return missing_number(quantity, quantity_of(quantity).unit, "the result is wrong")
         if (trial.tip, trial.network) == ("fused", NETWORKS[0]):
-            return absent(quantity, quantity_of(quantity).unit, "it has no batch norm")
+            return missing_number(quantity, quantity_of(quantity).unit, "it has no batch norm")
         return self.series(quantity, trial._asdict())
 
     def speedup(self, trial: Trial) -> Quantity:
@@ -67,25 +73,27 @@ class Run(any_study.Run):
             time = self._roofline_time(trial, "float32", bytes_factor=2)
             return time / self._roofline_time(trial, "bfloat16", bytes_factor=1)
         if trial.tip not in theory.SAVED:
-            return exact("theory", "1", 1, self.file)
+            return exact_number("theory", "1", 1, self.file)
         time = self.series_of("baseline_time", trial)
         unit, ceiling, saved_amount = theory.SAVED[trial.tip]
-        amount = exact("saved by theory", unit, saved_amount(self.trials[trial].layers), self.file)
+        amount = exact_number(
+            "saved by theory", unit, saved_amount(self.trials[trial].layers), self.file
+        )
         saved_time = amount / self.peak_rate(ceiling)
-        saved_share = point(saved_time / time)
+        saved_share = point_estimate(saved_time / time)
         if not isinstance(saved_share, Missing) and saved_share >= 1:
-            return absent("prediction", "1", "theory saves more than the call takes")
+            return missing_number("prediction", "1", "theory saves more than the call takes")
         return time / (time - saved_time)
 
     def _roofline_time(self, trial: Trial, dtype: str, bytes_factor: int) -> Quantity:
         """Return the roofline's time (s) if ``bytes_factor`` times the recorded bytes are moved."""
-        peak = point(self.peak_rate("matrix_product", dtype))
-        bandwidth = point(self.peak_rate("copy"))
+        peak = point_estimate(self.peak_rate("matrix_product", dtype))
+        bandwidth = point_estimate(self.peak_rate("copy"))
         if isinstance(peak, Missing) or isinstance(bandwidth, Missing):
-            return absent("least time", "s", f"no ceilings in {dtype} on {self.label}")
+            return missing_number("least time", "s", f"no ceilings in {dtype} on {self.label}")
         roof, loads = sheet_roof(peak, bandwidth), map(load, self.trials[trial].layers)
         seconds = sum(roof.least_time(item.flops, bytes_factor * item.bytes) for item in loads)
-        return exact("least time", "s", seconds, self.file)
+        return exact_number("least time", "s", seconds, self.file)
 
     def page_price(self) -> Quantity:
         """Return the median time of mapping one page, measured without a network (s)."""
@@ -93,7 +101,7 @@ class Run(any_study.Run):
 
     def median(self, quantity: Quantity) -> Quantity:
         """Return a quantity's median over all pairs, as a number without uncertainty."""
-        return recorded("median", str(quantity.unit), point(quantity), self.file)
+        return recorded_number("median", str(quantity.unit), point_estimate(quantity), self.file)
 
     def saved_pages(self, trial: Trial) -> Quantity:
         """Subtract the page faults with a tip from the page faults without it."""

@@ -8,8 +8,8 @@ from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Part, Study
 from report.paper.tables import Table
-from report.quantity.expression import Quantity, Statement, exact
-from report.quantity.operations import largest, smallest, spanning
+from report.quantity.expression import Quantity, Statement, exact_number
+from report.quantity.operations import largest, range_over, smallest
 from report.studies.tuning_tips import figures, results, subject
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
@@ -43,7 +43,7 @@ cpu.texts(
     missed=partial(results.names_of, select=results.badly_predicted),
     changed=partial(results.names_of, select=results.changed_gains),
 )
-study.values(batch=exact("batch", "1", subject.BATCH))
+study.values(batch=exact_number("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
@@ -156,7 +156,7 @@ def gains_change(run: Run) -> Statement:
     changed = results.count(run, results.changed_gains)
     all_trials = results.count(run, partial(results.comparisons, memory=("kept",)))
     # Gains with overlapping intervals may also have changed, so that all trials are the upper end.
-    return spanning(changed, all_trials) > 1
+    return range_over(changed, all_trials) > 1
 
 
 @cpu.claim(
