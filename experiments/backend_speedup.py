@@ -1,12 +1,12 @@
 """One network from scratch on several array libraries: how does a speed-up depend on the work?
 
-A perceptron 784-h-10 (ReLU, softmax, cross-entropy) is written once against the array API standard
-(``experiments.backends``).  A process that measures a case imports one library only.  «The source»
-is the published study that this study repeats.  Factors:
+A perceptron 784-h-10 (h hidden neurons; ReLU, softmax, cross-entropy) is written once against the
+array API standard (``experiments.backends``).  A process that measures a case imports one library
+only.  «The source» is the published study that this study repeats.  Factors:
 
-- ``subject``: ``scaling`` repeats and times the first iteration of full-batch gradient descent;
-  ``training`` records loss and accuracy before the first and after each of 500 iterations;
-  ``change`` times NumPy on a CPU at three sizes like ``scaling``, with one change at a time;
+- ``subject``: ``scaling`` repeats and times the first iteration of full-batch gradient descent.
+  ``training`` records loss and accuracy before the first and after each of 500 iterations.
+  ``change`` times NumPy's first iteration on a CPU at three sizes, with one change at a time.
   ``calls`` times an iteration with another number of library calls (series ``time``) alternately
   with the unchanged iteration (``baseline_time``).
 - ``calls``: number of library calls of the iteration, 31 if unchanged.
@@ -14,8 +14,8 @@ is the published study that this study repeats.  Factors:
   float32 and separate operations (``experiments.backends.changes``).
 - ``backend``: library; ``torch_cuda`` and ``cupy`` compute on a GPU, all others on the CPU.
 - ``hidden``: neurons of the hidden layer, 10 in the source.
-- ``samples``: number of images; the images of a smaller data set are repeated.
-- ``dtype``: type of all arrays; ``float64``, NumPy's default, only as a change.
+- ``samples``: number of images; if the data set is smaller, its images are repeated.
+- ``dtype``: type of all arrays; ``float64``, NumPy's default, occurs only as a change.
 - ``dataset``: ``digits`` of scikit-learn (a fifth is held out), or ``mnist`` from the user's folder
   (1,000 images are held out).
 """
@@ -35,12 +35,12 @@ import msgspec
 from experiments.backends import libraries, perceptron
 from experiments.backends.changes import (
     ALL_CALLS,
-    CALLS,
+    CALL_COUNTS,
     CHANGES,
-    DOUBLE,
-    FUSED,
+    DOUBLE_PRECISION,
+    FUSED_RELU,
     MERGED_CALLS,
-    NONE,
+    UNCHANGED,
     apply_change,
     fused_forward,
     operations_with,
@@ -62,52 +62,52 @@ HIDDEN: Final = 10
 ITERATIONS: Final = 500
 #: Number of training images: four fifths of the digits; 59,000 of MNIST, as in the source study.
 TRAINED_ON: Final = {"digits": 1_438, "mnist": 59_000}
-#: Hidden neurons and images of cases with a change: one image, the source's size, a wide network.
+#: (Hidden neurons, images) of cases with a change: one image, the source's size, a wide network.
 CHANGED_SIZES: Final = ((10, 1), (10, 60_000), (512, 1_438))
 #: Numbers of images of cases with another number of calls, on the source study's network.
-CALLS_IMAGES: Final = (1, 1_000, 60_000)
-#: In cases with another number of calls, most pairs of a changed and an unchanged iteration.
+IMAGES_OF_CALLS: Final = (1, 1_000, 60_000)
+#: Largest number of (changed, unchanged) iterations in a case with another number of calls.
 _MOST_PAIRS: Final = 101
 #: Largest product of neurons and images; with more work an iteration takes seconds on a core.
-LARGEST: Final = 2_048 * 16_000
+LARGEST_PRODUCT: Final = 2_048 * 16_000
 #: A sample of ``call_time`` is the mean of this many calls on one element.
-_TINY_CALLS: Final = 100
+_CALLS_PER_SAMPLE: Final = 100
 
 
 def cases(levels: study.Levels) -> tuple[Factors, ...]:
-    """List every library at each size; changes only with NumPy, merged operations with PyTorch."""
+    """List all libraries at each size; changes only with NumPy, merged calls only with PyTorch."""
     listed: list[Factors] = []
     for dataset, subject in product(levels["dataset"], levels["subject"]):
         for size in _sizes(levels, str(dataset), str(subject)):
-            required = "numpy" if "change" in size else ""  # "": every library
+            name_part = "numpy" if "change" in size else ""  # "" is in every library's name
             if size.get("calls") == MERGED_CALLS:
-                required = "torch"
+                name_part = "torch"
             for backend in levels["backend"]:
-                if required in str(backend):
+                if name_part in str(backend):
                     case = {"subject": subject, "dataset": dataset, **size, "backend": backend}
                     listed.append(case)
     return tuple(listed)
 
 
 def _sizes(levels: study.Levels, dataset: str, subject: str) -> Iterator[Factors]:
-    """Yield neurons, images, type, and change or calls of the cases of a subject."""
+    """Yield the factors of a subject's cases that do not depend on the library."""
     if subject == "training":
         yield {"hidden": HIDDEN, "samples": TRAINED_ON[dataset], "dtype": "float32"}
     elif subject == "change":
         for (neurons, images), change in product(CHANGED_SIZES, levels["change"]):
-            dtype = "float64" if change == DOUBLE else "float32"
+            dtype = "float64" if change == DOUBLE_PRECISION else "float32"
             yield {"hidden": neurons, "samples": images, "dtype": dtype, "change": change}
     elif subject == "calls":
-        for images, calls in product(CALLS_IMAGES, levels["calls"]):
+        for images, calls in product(IMAGES_OF_CALLS, levels["calls"]):
             yield {"hidden": HIDDEN, "samples": images, "dtype": "float32", "calls": calls}
     else:
         for hidden, samples in product(levels["hidden"], levels["samples"]):
-            if int(hidden) * int(samples) <= LARGEST:
+            if int(hidden) * int(samples) <= LARGEST_PRODUCT:
                 yield {"hidden": hidden, "samples": samples, "dtype": "float32"}
 
 
 def is_timed(factors: Factors) -> bool:
-    """Return whether a case times repeated iterations, rather than recording a training."""
+    """Return whether a case times repeated iterations; other cases record a training."""
     return factors["subject"] != "training"
 
 
@@ -118,7 +118,7 @@ def layers(factors: Factors) -> tuple[Layer, ...]:
 
 
 def load_library(factors: Factors, threads: int) -> Library:
-    """Load the library; compute a matrix product, so that threads start and kernels are loaded."""
+    """Load the library, and compute a matrix product to start threads and load kernels."""
     library = libraries.load(str(factors["backend"]), threads)
     import numpy as np
 
@@ -128,7 +128,7 @@ def load_library(factors: Factors, threads: int) -> Library:
 
 
 def _load_images(factors: Factors, session: study.Session) -> Images:
-    """Load the data set of a case; MNIST comes from the user's folder."""
+    """Load the data set of a case; MNIST is read from the user's folder."""
     from experiments.datasets import handwritten
 
     folder = session.images if factors["dataset"] == "mnist" else None
@@ -136,7 +136,7 @@ def _load_images(factors: Factors, session: study.Session) -> Images:
 
 
 def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Record loss and accuracy over a training; return no series for other subjects."""
+    """Record loss and accuracy during a training; return no series for other subjects."""
     if is_timed(factors):
         return {}
     library, images = load_library(factors, session.threads), _load_images(factors, session)
@@ -144,7 +144,7 @@ def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
 
 
 def files(factors: Factors, session: study.Session) -> tuple[study.CaseFile, ...]:
-    """Return files that identify the library and the images of a training; else no files."""
+    """Return files that identify the library and images of a training; () for other subjects."""
     if is_timed(factors):
         return ()
     library = libraries.load(str(factors["backend"]), session.threads)
@@ -162,8 +162,8 @@ def files(factors: Factors, session: study.Session) -> tuple[study.CaseFile, ...
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a case in this process, which has not yet used any library.
 
-    Passes and operations are timed separately on a GPU, and on a CPU in the unchanged case of
-    ``change``.
+    Passes and operations are timed separately too, in every case on a GPU without ``calls``, and on
+    a CPU in the case with ``change`` = ``none``.
     """
     library = load_library(factors, session.threads)
     change = factors.get("change")
@@ -172,10 +172,10 @@ def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     training = training_of(library, factors, _load_images(factors, session).train)
     if "calls" in factors:
         return time_with_calls(training, int(factors["calls"]), session.protocol)
-    if change == FUSED:
+    if change == FUSED_RELU:
         training = training._replace(forward=fused_forward)
     series = time_iteration(training, session.protocol)
-    if session.device == "cuda" or change == NONE:
+    if session.device == "cuda" or change == UNCHANGED:
         series |= time_parts(training, session.protocol)
     return series
 
@@ -186,21 +186,21 @@ def time_iteration(training: Training, protocol: Protocol) -> SeriesByQuantity:
     The first call of a process, which loads kernels and starts threads, is in a separate series.
     """
     workload = Workload(partial(training.iterate, training.parameters))
-    first = cpu_clock(workload)
+    first_call = cpu_clock(workload)
     for _ in range(protocol.warmup_calls):
         cpu_clock(workload)
     with garbage_collection_off():
         series = repeat_calls(workload, protocol, cpu_clock)
-    return {"first_call_time": (first.wall,), **series}
+    return {"first_call_time": (first_call.wall,), **series}
 
 
 def time_parts(training: Training, protocol: Protocol) -> SeriesByQuantity:
     """Time the passes of an iteration, its operations by kind, and a call on one element.
 
-    Each time lasts until the device has computed the result.
+    Each time ends when the device has computed the result.
     """
     series = defaultdict[str, list[float]](list)
-    sums = defaultdict[str, float](float)
+    time_by_kind = defaultdict[str, float](float)
     ops, wait, now = training.ops, training.library.wait, time.perf_counter
     one_element = training.parameters.w1[:1, :1]
 
@@ -215,35 +215,35 @@ def time_parts(training: Training, protocol: Protocol) -> SeriesByQuantity:
         series["backward_time"].append(now() - middle)
         wait(perceptron.update(ops, training.parameters, gradients))
 
-    def add(quantity: str, duration: float) -> None:
-        sums[quantity] += duration
+    def add_duration(quantity: str, duration: float) -> None:
+        time_by_kind[quantity] += duration
 
-    timed_operations = perceptron.timed_operations(training.library.xp, wait, now, add)
+    timed_operations = perceptron.timed_operations(training.library.xp, wait, now, add_duration)
 
     def time_operations() -> None:
-        sums.clear()
+        time_by_kind.clear()
         perceptron.iteration(timed_operations, training.parameters, *training.train)
-        for quantity, duration in sums.items():
+        for quantity, duration in time_by_kind.items():
             series[quantity].append(duration)
 
-    def time_tiny_calls() -> None:
+    def time_calls_on_one_element() -> None:
         start = now()
-        for _ in range(_TINY_CALLS):
+        for _ in range(_CALLS_PER_SAMPLE):
             wait(ops.add_bias(one_element, one_element))
-        series["call_time"].append((now() - start) / _TINY_CALLS)
+        series["call_time"].append((now() - start) / _CALLS_PER_SAMPLE)
 
-    for time_once in time_passes, time_operations, time_tiny_calls:
-        time_once()
+    for time_once in time_passes, time_operations, time_calls_on_one_element:
+        time_once()  # warm-up
         with garbage_collection_off():
             repeat_calls(Workload(time_once), protocol, cpu_clock)
-    # Sorted as in ``QUANTITIES``.  The first sample of each series is the warm-up, and is dropped.
+    # The order is that of ``QUANTITIES``; the first sample, which is the warm-up, is dropped.
     return {name: tuple(series[name][1:]) for name in QUANTITIES if name in series}
 
 
 def time_with_calls(training: Training, calls: int, protocol: Protocol) -> SeriesByQuantity:
-    """Time, alternately, an iteration with ``calls`` library calls and the unchanged iteration.
+    """Time alternately an iteration with ``calls`` library calls and the unchanged iteration.
 
-    An extra call adds two numbers, and nothing waits for its result.
+    An extra call adds two numbers, and no other call uses the sum.
     """
     xp, one_element = training.library.xp, training.parameters.w1[:1, :1]
 
@@ -276,7 +276,7 @@ def time_with_calls(training: Training, calls: int, protocol: Protocol) -> Serie
 
 
 def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple[study.Factor, ...]:
-    """Return the study's factors; without ``changes``, omit the subject and factor ``change``."""
+    """Return the study's factors; without ``changes``, there is no subject or factor ``change``."""
     quick = ("training", "scaling")
     subjects = (*quick, "calls", "change") if changes else (*quick, "calls")
     factors = (
@@ -285,22 +285,22 @@ def _factors(libraries: tuple[str, ...], changes: tuple[str, ...] = ()) -> tuple
         study.Factor("samples", levels=(1_000, 16_000, 60_000), any_count=True),
         study.Factor("backend", levels=libraries),
         study.Factor("dataset", levels=("digits",)),
-        study.Factor("calls", levels=CALLS),
+        study.Factor("calls", levels=CALL_COUNTS),
     )
     return (*factors, study.Factor("change", levels=changes)) if changes else factors
 
 
 def timed_under(factors: Factors) -> study.Policies:
-    """Time iterations under every memory policy; a training is not timed."""
+    """Return "every" memory policy for a timed iteration, and "none" for a training."""
     return "every" if is_timed(factors) else "none"
 
 
 def imports(factors: Factors, session: study.Session) -> tuple[str, ...]:
-    """Return the modules that a process imports before its first case, if it measures times.
+    """Return the modules that a process for times imports before its first case.
 
-    Cases with a change or other calls are short, so they also share the import of scikit-learn.
+    Cases with a change or other calls are short, so scikit-learn is imported before them too.
     """
-    if not session.process:  # measures memory
+    if not session.process:  # the process measures memory
         return ()
     library = libraries.namespace(str(factors["backend"]))
     is_short = factors["subject"] in ("change", "calls")

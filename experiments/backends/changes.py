@@ -1,7 +1,7 @@
-"""Changes to a training iteration, one at a time: threads, allocator, precision, fused ReLU, calls.
+"""Single changes to a training iteration: threads, allocator, precision, fused ReLU, calls.
 
-The unchanged iteration makes 31 library calls in float32 on one thread; the allocator keeps freed
-memory.
+The unchanged iteration makes 31 library calls in float32 on one thread, and the allocator keeps
+freed memory.
 """
 
 import ctypes
@@ -12,12 +12,12 @@ from experiments.backends.libraries import LibraryArray, Namespace
 from experiments.backends.perceptron import Activations, Operations, Parameters
 from experiments.harness.study import UnavailableError
 
-NONE: Final = "none"
-THREAD: Final = "second thread"
-RETURNED: Final = "returned memory"
-DOUBLE: Final = "double precision"
-FUSED: Final = "fused ReLU"
-CHANGES: Final = (NONE, THREAD, RETURNED, DOUBLE, FUSED)
+UNCHANGED: Final = "none"
+SECOND_THREAD: Final = "second thread"
+MEMORY_RETURNED: Final = "returned memory"
+DOUBLE_PRECISION: Final = "double precision"
+FUSED_RELU: Final = "fused ReLU"
+CHANGES: Final = (UNCHANGED, SECOND_THREAD, MEMORY_RETURNED, DOUBLE_PRECISION, FUSED_RELU)
 
 #: Library calls of the unchanged iteration.
 ALL_CALLS: Final = 31
@@ -25,42 +25,46 @@ ALL_CALLS: Final = 31
 DIVIDED_RATE_CALLS: Final = 27
 #: Calls if PyTorch also computes softmax, ReLU's gradient and each update in one call.
 MERGED_CALLS: Final = 17
-#: Numbers of calls to compare with ``ALL_CALLS``; extra calls add arrays of one element.
-CALLS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
+#: Numbers of calls to compare with ``ALL_CALLS``; each extra call adds two arrays of one element.
+CALL_COUNTS: Final = (MERGED_CALLS, DIVIDED_RATE_CALLS, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
 #: Size (B) from which glibc maps blocks separately, and returns freed blocks to the system.
 MAPPING_THRESHOLD: Final = 128 * 1024
-#: Parameter of mallopt(3): free memory that the heap keeps at its top.
+#: Number of mallopt(3)'s parameter for the free memory that the heap keeps at its top.
 _M_TOP_PAD: Final = -2
-#: Parameter of mallopt(3): size from which blocks are mapped separately.
+#: Number of mallopt(3)'s parameter for the size from which blocks are mapped separately.
 _M_MMAP_THRESHOLD: Final = -3
-#: Size of a block of rows (B), small enough to remain in a cache between bias and ReLU.
+#: Size of a block of rows (B), small enough to stay in a cache between bias and ReLU.
 _BLOCK_BYTES: Final = 256 * 1024
 
 
 def apply_change(change: str) -> None:
-    """Set the threads of BLAS and the allocator of this process, which measures a single case."""
+    """Set BLAS's threads and the allocator of this process, which measures a single case.
+
+    Raises ``UnavailableError`` for ``MEMORY_RETURNED`` without glibc.  Other modules apply
+    ``DOUBLE_PRECISION`` and ``FUSED_RELU``.
+    """
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(2 if change == THREAD else 1)
-    if change == RETURNED:
+    threadpool_limits(2 if change == SECOND_THREAD else 1)
+    if change == MEMORY_RETURNED:
         _return_freed_memory()
 
 
 def _return_freed_memory() -> None:
-    """Map each large block separately from now on; raises ``UnavailableError`` without glibc."""
+    """Have large blocks mapped separately from now on, so that freeing them returns memory."""
     if platform.libc_ver()[0] != "glibc":
         raise UnavailableError("Only glibc can be told to return freed memory.")
     library = ctypes.CDLL(None)
     library.mallopt(_M_TOP_PAD, 0)
     library.mallopt(_M_MMAP_THRESHOLD, MAPPING_THRESHOLD)
-    library.malloc_trim(0)  # else large blocks would first use the free end of the heap
+    library.malloc_trim(0)  # otherwise large blocks would first fill the free end of the heap
 
 
 def fused_forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
     """Compute the forward pass with bias and ReLU of the hidden layer in one pass over memory.
 
-    The ReLU overwrites the sums; the backward pass only reads which sums are positive.
+    The ReLU overwrites the sums, because the backward pass only reads which sums are positive.
     """
     xp, sums = ops.xp, ops.product(p.w1, x)
     rows = max(1, _BLOCK_BYTES // (sums.shape[1] * sums.itemsize))
@@ -91,7 +95,7 @@ class DividedRate(Operations):
 
 
 class MergedSteps(DividedRate):
-    """Operations of PyTorch with one call each for softmax, ReLU's gradient and the update."""
+    """Operations of PyTorch in one call each: softmax, ReLU's gradient, update of a parameter."""
 
     def softmax(self, sums: LibraryArray) -> LibraryArray:
         return self.xp.softmax(sums, dim=0)
@@ -104,7 +108,10 @@ class MergedSteps(DividedRate):
 
 
 def operations_with(calls: int, xp: Namespace, images: int) -> Operations:
-    """Return the operations for an iteration of at most ``calls`` library calls."""
+    """Return operations with which an iteration makes ``calls`` library calls, or ``ALL_CALLS``.
+
+    If ``calls`` is above ``ALL_CALLS``, the caller must add the extra calls.
+    """
     if calls == MERGED_CALLS:
         return MergedSteps(xp, images)
     return DividedRate(xp, images) if calls == DIVIDED_RATE_CALLS else Operations(xp)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from experiments.harness.study import UnavailableError
 from experiments.machine.text import first_line
 
-#: An array of any library; the array API standard has no type that checkers know.
+#: An array of any library; the array API standard has no type for type checkers.
 LibraryArray: TypeAlias = Any
 #: A namespace of the array API standard.
 Namespace: TypeAlias = Any
@@ -43,7 +43,7 @@ class Library:
     wait: Callable[[Any], Any] = lambda value: value  # on a CPU, the argument is computed already
 
     def copy_to_device(self, values: Any, dtype: str) -> LibraryArray:
-        """Copy an array of NumPy to the device; on a CPU too, the result is no view."""
+        """Copy an array of NumPy to the device; on a CPU the result is a copy too, not a view."""
         xp = self.xp
         return xp.asarray(values, dtype=getattr(xp, dtype), device=self.device, copy=True)
 

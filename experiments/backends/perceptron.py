@@ -1,8 +1,8 @@
 """Perceptron with one hidden layer, 784-h-10, by the equations of the source study.
 
-Matrices have a row per feature and a column per sample; X is ``(784, m)``, Y one-hot ``(10, m)``.
-The network calls only methods of ``Operations``, so that ``timed_operations`` can wrap these
-methods and time every operation of an iteration, by the kinds in a table of the source study.
+Matrices have a row per feature and a column per sample; the images X have the shape ``(784, m)``,
+the one-hot targets Y ``(10, m)``.  The network calls only methods of ``Operations``, so that
+``timed_operations`` can wrap these methods and time every operation of an iteration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PIXELS: Final = 784
 CLASSES: Final = 10
 #: Learning rate, as in the source study.
-RATE: Final = 0.1
+LEARNING_RATE: Final = 0.1
 
 #: Method of ``Operations`` → quantity in records that includes its time.
 QUANTITY_OF: Final = {
@@ -92,9 +92,9 @@ def timed_operations(
     now: Callable[[], float],
     report: Callable[[str, float], None],
 ) -> Operations:
-    """Return operations that wait for their results, and pass quantity and time to ``report``.
+    """Return operations that wait for their results, and pass quantity and duration to ``report``.
 
-    ``wait`` returns after an array is computed; ``now`` is a clock, in whose unit times are.
+    ``wait`` returns after an array is computed; durations are differences of the clock ``now``.
     """
 
     def with_timer(
@@ -154,7 +154,7 @@ def initial_parameters(hidden: int, seed: int) -> Parameters:
 
 
 def forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
-    """Compute the forward pass, equations (1) to (4)."""
+    """Compute the forward pass, which is equations (1) to (4) of the source study."""
     z1 = ops.product(p.w1, x)
     z1 = ops.add_bias(z1, p.b1)
     a1 = ops.relu(z1)
@@ -167,7 +167,7 @@ def forward(ops: Operations, p: Parameters, x: LibraryArray) -> Activations:
 def backward(
     ops: Operations, p: Parameters, a: Activations, x: LibraryArray, y: LibraryArray
 ) -> Parameters:
-    """Compute the gradients of the mean cross-entropy, equations (5) to (10)."""
+    """Compute the gradients of the mean cross-entropy: the source study's equations (5) to (10)."""
     m = x.shape[1]
     dz2 = ops.error(a.a2, y)
     dw2 = ops.product_transposed(dz2, a.a1)
@@ -184,7 +184,7 @@ def backward(
 def update(ops: Operations, parameters: Parameters, gradients: Parameters) -> Parameters:
     """Return the parameters after one step of gradient descent."""
     pairs = zip(parameters, gradients, strict=True)
-    return Parameters(*(ops.descend(parameter, gradient, RATE) for parameter, gradient in pairs))
+    return Parameters(*(ops.descend(*pair, LEARNING_RATE) for pair in pairs))
 
 
 def iteration(
@@ -256,7 +256,7 @@ def batch_on_device(
 ) -> Batch:
     """Copy pixels, divided by 255, and one-hot labels to the device of a library.
 
-    By default copies all images; to reach more ``samples`` than images, images are repeated.
+    Copies all images by default.  If there are fewer images than ``samples``, images are repeated.
     """
     import numpy as np
 

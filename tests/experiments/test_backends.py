@@ -184,8 +184,8 @@ def test_timed_and_fused_operations_compute_the_same_iteration() -> None:
 
 
 def test_paper_and_experiment_have_the_same_changes_and_sizes() -> None:
-    assert (changes.NONE, *subject.CHANGES) == changes.CHANGES
-    sizes = (subject.ONE_IMAGE, subject.SOURCE, subject.WIDE)
+    assert (changes.UNCHANGED, *subject.CHANGES) == changes.CHANGES
+    sizes = (subject.ONE_IMAGE, subject.SOURCE_SIZE, subject.WIDE_SIZE)
     assert tuple(map(tuple, sizes)) == backend_speedup.CHANGED_SIZES
 
 
@@ -199,8 +199,8 @@ def test_a_change_affects_only_its_case(tmp_path: Path, monkeypatch: pytest.Monk
         change, series = case.factors["change"], case.rounds[0].series
         # A call may also map a page for the interpreter.
         mapped = min(series["page_faults"][-3:])
-        assert mapped == (theory.mapped_pages(size) if change == subject.RETURNED else 0)
-        assert ("relu_time" in series) == (change == changes.NONE)
+        assert mapped == (theory.mapped_pages(size) if change == subject.MEMORY_RETURNED else 0)
+        assert ("relu_time" in series) == (change == changes.UNCHANGED)
 
 
 @pytest.mark.usefixtures("without_gpu")

@@ -1,4 +1,4 @@
-"""backend_speedup: one network on several array libraries; does its speed-up hold on all?"""
+"""backend_speedup: does a GPU's published speed-up hold with several array libraries?"""
 
 from typing import Final
 

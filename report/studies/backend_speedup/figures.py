@@ -12,8 +12,8 @@ from report.quantity.expression import Quantity
 from report.studies.backend_speedup import results, subject
 from report.studies.backend_speedup.runs import Run
 
-#: Library → line without points, with the library's name and number of its colour.
-_LINES: Final = {
+#: Library → its name and colour in figures, as a series that has no points yet.
+_EMPTY_SERIES: Final = {
     "numpy": Points("NumPy", (), (), style_number=2),
     "cupy": Points("CuPy", (), (), style_number=0),
     "torch_cuda": Points("PyTorch", (), (), style_number=1),
@@ -21,20 +21,20 @@ _LINES: Final = {
 
 
 def curve(run: Run) -> Iterator[Scaling]:
-    """Draw each library's time (ms) of an iteration, with its range, over the work (GFLOP)."""
-    lines: list[Points] = []
-    for library, line in _LINES.items():
+    """Draw each library's time (ms) of an iteration, with its range, against the work (GFLOP)."""
+    drawn: list[Points] = []
+    for library, empty_series in _EMPTY_SERIES.items():
         points = []
         for size in run.sizes:
             if times := run.medians("time", size, library):
-                gflop = 2e-9 * size.multiply_adds
+                gflop = 2e-9 * size.multiply_adds  # a multiply-add is 2 FLOP
                 points.append((gflop, 1e3 * median(times), 1e3 * min(times), 1e3 * max(times)))
         if points:
             x, y, low, high = zip(*points, strict=True)
-            lines.append(replace(line, x=x, y=y, low=low, high=high))
-    if lines:
+            drawn.append(replace(empty_series, x=x, y=y, low=low, high=high))
+    if drawn:
         axes = "Work of an iteration (GFLOP)", "Time (ms)"
-        yield Scaling(*axes, tuple(lines), x_ticks=(0.1, 1.0, 10.0, 100.0), names_at_ends=True)
+        yield Scaling(*axes, tuple(drawn), x_ticks=(0.1, 1.0, 10.0, 100.0), names_at_ends=True)
 
 
 def effects(run: Run) -> Iterator[Dots]:
@@ -52,10 +52,13 @@ def effects(run: Run) -> Iterator[Dots]:
 
 
 def times_and_ratios(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
-    """Draw rows (name → NumPy's time, the GPU's time, their ratio): times (ms) beside ratios."""
-    names, (numpy_times, gpu_times, ratios) = tuple(rows), zip(*rows.values(), strict=True)
+    """Draw a panel of times (ms), and one of speed-ups, with a row per baseline and library.
+
+    ``rows`` maps the name of a row to NumPy's time, the GPU's time, and the GPU's speed-up.
+    """
+    names, (numpy_times, gpu_times, speedups) = tuple(rows), zip(*rows.values(), strict=True)
     numpy_series = dot_series("NumPy", numpy_times, "ms", style_number=2)
-    both_series = numpy_series, dot_series("GPU", gpu_times, "ms")
-    yield Dots(names, both_series, "Time of an iteration (ms)", log=True)
-    ratio_series = (dot_series("", ratios, "1", style_number=3),)
-    yield Dots(names, ratio_series, "Speed-up", log=True, show_names=False, legend=False)
+    time_series = numpy_series, dot_series("GPU", gpu_times, "ms")
+    yield Dots(names, time_series, "Time of an iteration (ms)", log=True)
+    speedup_series = (dot_series("", speedups, "1", style_number=3),)
+    yield Dots(names, speedup_series, "Speed-up", log=True, show_names=False, legend=False)

@@ -1,10 +1,12 @@
 """Measurements of one run: iterations by size and library, and their ratios.
 
 Words of the paper:
-- iteration: one training step on all images, forward and backward pass and update: 31 calls of
-  library functions; size: its numbers of hidden neurons and of images;
+- iteration: one training step on all images (forward pass, backward pass, update), which makes
+  31 calls of library functions;
+- size: numbers of hidden neurons and of images;
 - change: one setting, such as a second thread, that differs from NumPy's usual iteration;
-- gain: speed-up, NumPy's time over another library's; session: one run on a GPU and its host.
+- gain: speed-up, which is NumPy's time divided by another library's time;
+- session: one run on a GPU and its host.
 """
 
 from __future__ import annotations
@@ -28,10 +30,16 @@ from report.evidence.runs import CaseFactors
 from report.instruments.gates import FLOAT32, bounding_ceilings, rate
 from report.quantity.expression import EstimatedNumber, Quantity, missing_number, recorded_number
 from report.quantity.units import unit
-from report.studies.backend_speedup.subject import DOUBLE, HIDDEN, LIBRARIES, UNCHANGED, Size
+from report.studies.backend_speedup.subject import (
+    DOUBLE_PRECISION,
+    HIDDEN,
+    LIBRARIES,
+    UNCHANGED,
+    Size,
+)
 
 #: The time of the matrix products of an iteration, as records name it.
-PRODUCTS: Final = "matrix_product_time"
+PRODUCT_TIME: Final = "matrix_product_time"
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class Run(any_study.Run):
 
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
-        """Sizes that were timed, in the order of their work."""
+        """Sizes that were timed, with increasing work."""
         sizes = set()
         for case in self.stored.record.cases:
             factors = case.factors
@@ -55,11 +63,14 @@ class Run(any_study.Run):
 
     @property
     def conditions(self) -> str:
-        """Numbers of threads if the run measured changes; else empty."""
+        """The numbers of threads, as text, if the run measured changes; else empty."""
         return "1 or 2 threads" if self.has_changes else ""
 
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
-        """Return the recorded factors of a library's case, of any size if ``size`` is None."""
+        """Return the factors of a library's first recorded case, of any size if ``size`` is None.
+
+        Without such a case, returns only the required factors, which match no case.
+        """
         required: dict[str, Level] = {"backend": library}
         if size is not None:
             required |= {"hidden": size.hidden, "samples": size.images}
@@ -69,7 +80,7 @@ class Run(any_study.Run):
         return {"subject": subject, "dtype": "float32", **required}
 
     def measured(self, quantity: str, size: Size, library: str) -> Quantity:
-        """Return a quantity of a library's unchanged iteration: the series of all processes."""
+        """Return a quantity of a library's unchanged iteration, from samples of all processes."""
         return self.series(quantity, self.factors(size, library))
 
     def medians(self, quantity: str, size: Size, library: str) -> list[float]:
@@ -83,33 +94,39 @@ class Run(any_study.Run):
     def numpy_factors(
         self, size: Size, change: str = UNCHANGED, subject: str = "scaling"
     ) -> CaseFactors:
-        """Return NumPy's factors with ``change``: only the precision if the run has no changes."""
+        """Return the factors of NumPy's case with ``change``.
+
+        If the run measured no changes, only the precision is taken from ``change``.
+        """
         changed = changed_factors(size, change)
         if self.has_changes:
             return changed
         return {**self.factors(size, "numpy", subject), "dtype": changed["dtype"]}
 
     def torch_series(self, quantity: str, size: Size, calls: int) -> Quantity:
-        """Return PyTorch's ``time`` (s) in ``calls`` library calls, or ``baseline_time`` in 31."""
+        """Return a series of PyTorch's cases with ``calls`` library calls.
+
+        ``time`` is the time (s) in ``calls`` calls, ``baseline_time`` the time (s) in 31 calls.
+        """
         factors = _case(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 
     def product_and_rest(self, size: Size, change: str = UNCHANGED) -> tuple[Quantity, Quantity]:
-        """Return times (s) of the first layer's product, called alone, and of all other steps."""
+        """Return the time (s) of the first layer's product, and of all other steps together."""
         case = self.numpy_factors(size, change)
         product = self.series("product_alone_time", case)
         return product, self.series("time", case) - product
 
     @property
     def product_rate(self) -> Quantity:
-        """The best measured rate (FLOP/s) of a matrix product; a convolution may be faster."""
+        """The best measured rate (FLOP/s) of a matrix product in float32."""
         ceilings = bounding_ceilings(self.stored.record, "matrix_product", FLOAT32)
         rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
         best = max(rates) if rates else Missing(f"no product was timed on {self.label}")
         return recorded_number("best rate of a matrix product", "FLOP/s", best, self.file)
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
-        """Return one median per process that measured a case; empty if none did."""
+        """Return one median per process that measured a case; empty if no process did."""
         processes = self.by_process(quantity, factors)
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
@@ -120,8 +137,8 @@ def ratio_with_range(
     """Compute a ratio from the medians of several ``series`` of values, one per process.
 
     ``compute`` must be monotone in each argument.  Each series gets an interval, at a level such
-    that all intervals hold together (Bonferroni); their ends give the bounds of the ratio.
-    Few processes, as on the GPU, allow only a low level, so a claim cannot be decided by it.
+    that all intervals hold together (Bonferroni); the ratio's bounds follow from these intervals.
+    Few processes, as on the GPU, allow only a low level, so that claims remain undecided.
     """
     if not all(series):
         return missing_number(name, "1", f"not timed in this run on {runs[0].label}")
@@ -145,17 +162,17 @@ def ratio_with_range(
 
 def changed_factors(size: Size, change: str) -> CaseFactors:
     """Return the factors of NumPy's iteration with a single change on a CPU."""
-    dtype = "float64" if change == DOUBLE else "float32"
+    dtype = "float64" if change == DOUBLE_PRECISION else "float32"
     return _case(size, backend="numpy", subject="change", dtype=dtype, change=change)
 
 
 def _case(size: Size, **further: Level) -> CaseFactors:
-    """Return the factors of a case on the digits at ``size``, with ``further`` factors."""
+    """Return the factors of a case on scikit-learn's digits at a size, with ``further`` factors."""
     return {"dataset": "digits", "hidden": size.hidden, "samples": size.images, **further}
 
 
 def _is_case_of(factors: CaseFactors, subject: str) -> bool:
-    """Tell if a case has the subject, and is a perceptron in float32 without a compiler."""
+    """Return whether a case has the subject, and is a perceptron in float32 without a compiler."""
     defaults = {"network": "perceptron", "execution": "eager"}
     required = {"subject": subject, "dtype": "float32", **defaults}
     return {**defaults, **factors}.items() >= required.items()
@@ -166,7 +183,7 @@ class _Library(msgspec.Struct):
 
     name: str
     version: str
-    matrix_products: str = ""
+    matrix_products: str = ""  # library that multiplies matrices, such as OpenBLAS
 
 
 def library_versions(run: Run, attachments: Mapping[str, bytes | Missing]) -> str:

@@ -35,15 +35,15 @@ _MEMORY: Final = {
 }
 #: Number of the source's table → its rows.
 _ROWS_OF_TABLE: Final = {"3": PERFORMANCE, "4": OPERATIONS, "5": _MEMORY}
-#: Columns of these tables.
+#: Columns of the times in Tables 3 and 4, and of the sizes in Table 5.
 _DEVICES: Final = ("cpu", "gpu")
 #: Size (MB) of an element in float32.
-_ELEMENT: Final = unrounded_value(4e-6, "MB", "theory: bytes of an element")
+_ELEMENT_SIZE: Final = unrounded_value(4e-6, "MB", "theory: bytes of an element")
 #: Factor from milliseconds to seconds.
 _MILLISECOND: Final = unrounded_value(0.001, "1", "a millisecond in seconds")
-#: Arrays of a layer that training keeps.
+#: Number of arrays that training keeps of each layer.
 _ARRAYS_OF_LAYER: Final = unrounded_value(2, "1", "theory: sums and activations")
-#: Printed unit → unit of a quantity, and the factor to this unit.
+#: Printed unit → unit of a quantity, and the factor from the printed unit to this unit.
 _UNITS: Final = {"ms": ("s", Fraction(1, 1000)), "MB": ("B", Fraction(10**6))}
 
 
@@ -54,7 +54,7 @@ class Source:
         self.reported, self.file = inputs.reported, inputs.reported_file
 
     def cell(self, table: str, row: str, column: str) -> Printed:
-        """Return one number of Table 3, 4 or 5 as printed; ``row`` is a name of this study."""
+        """Return one number of Table 3, 4 or 5 as printed; ``row`` is a key of the tables above."""
         source = self.reported.table(table)
         names, name = source.column(source.columns[0].key), _ROWS_OF_TABLE[table][row]
         for row_name, printed in zip(names, audit.printed_column(source, column), strict=True):
@@ -63,11 +63,11 @@ class Source:
         raise self.reported.fault(f"{source.place}: no number for {name}, {column}")
 
     def number(self, table: str, row: str, column: str) -> Quantity:
-        """Return a cell as an exact quantity in s or B, or in the printed unit."""
+        """Return a cell as an exact quantity; ms become s, MB become B, other units remain."""
         return self._quantity(self.cell(table, row, column))
 
     def value(self, id: str) -> Quantity:
-        """Return a number of the source's text as an exact quantity, like ``number``."""
+        """Return a number of the source's text as an exact quantity, in units as ``number``."""
         return self._quantity(printed_value(self.reported, id))
 
     def _quantity(self, printed: Printed) -> Quantity:
@@ -75,7 +75,7 @@ class Source:
         return exact_number(f"reported {printed.place}", unit, printed.value * factor, self.file)
 
     def audit(self) -> Iterator[Check]:
-        """Recompute each derived number from numbers printed beside it, or from array shapes."""
+        """Recompute each derived number from other printed numbers, or from array shapes."""
         for device in _DEVICES:
             yield from self._check_sums(device)
         totals = (printed_value(self.reported, f"total_time_{device}") for device in _DEVICES)
@@ -88,7 +88,7 @@ class Source:
         yield from self._check_shapes()
 
     def _check_sums(self, device: str) -> Iterator[Check]:
-        """Check the total time, and the sums of times and bytes, on one device."""
+        """Check the total time on one device, and the sums of times and of memory sizes."""
         count = unrounded_value(self.reported.value("iterations").number, "1", "Section 6.4")
         iteration = self.cell("3", "time", device)
         formula = "iterations · time of an iteration / 10³"
@@ -102,7 +102,7 @@ class Source:
         yield check(whole, "sum of the components", audit.total, *components)
 
     def _check_shapes(self) -> Iterator[Check]:
-        """Check the number of training images, and the bytes that follow from array shapes."""
+        """Check the number of training images, and the memory sizes that follow from shapes."""
         (cell,) = self.reported.table("2").column("training")
         training_images = self.reported.whole(cell, "Table 2, training")
         images = unrounded_value(training_images, "1", "Table 2, training samples")
@@ -126,7 +126,7 @@ class Source:
             ("gradients", gradients, _bytes_of_gradients, (parameters, rows, learned)),
         ):
             printed = self.cell("5", component, "cpu")
-            yield check(printed, f"{formula} / 10⁶", compute, _ELEMENT, *operands)
+            yield check(printed, f"{formula} / 10⁶", compute, _ELEMENT_SIZE, *operands)
 
 
 def _bytes_of_gradients(element: Fraction, parameters: Fraction, *shape: Fraction) -> Fraction:

@@ -16,9 +16,9 @@ from report.paper.tables import Table
 from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact_number
 from report.studies.backend_speedup import figures, results, runs, subject, theory
-from report.studies.backend_speedup.runs import PRODUCTS, Run
+from report.studies.backend_speedup.runs import PRODUCT_TIME, Run
 from report.studies.backend_speedup.source import OPERATIONS, Source
-from report.studies.backend_speedup.subject import LARGE, SMALL, SOURCE, UNCHANGED, WIDEST, Size
+from report.studies.backend_speedup.subject import LARGE_SIZE, SMALL_SIZE, SOURCE_SIZE, UNCHANGED
 
 #: Relative difference of times or speed-ups below which a claim calls them equal.
 MARGIN: Final = 0.1
@@ -29,12 +29,15 @@ LOSS_TOLERANCE: Final = 1e-3
 
 
 class Paper:
-    """The source, and all runs; runs that sentences name have attributes, None without a record."""
+    """The source study's numbers, and all runs.
+
+    Attributes name the runs of which sentences speak; such a run is None without its record.
+    """
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
         self.source = Source(inputs)
-        self.by_role = inputs.runs(Run)
+        self.by_role = inputs.runs(Run)  # role of a record in the paper → run
         self.cpu, self.gpu = self.by_role.get("cpu"), self.by_role.get("gpu")
         self.earlier, self.calls = self.by_role.get("second"), self.by_role.get("third")
         self.zen3, self.first_run = self.by_role.get("eighth"), self.by_role.get("tenth")
@@ -45,7 +48,7 @@ class Paper:
 
 def _over_numpy(run: Run) -> Quantity:
     """Divide NumPy's time of an iteration by PyTorch's, at the source's size."""
-    return run.measured("time", SOURCE, "numpy") / run.measured("time", SOURCE, "torch")
+    return run.measured("time", SOURCE_SIZE, "numpy") / run.measured("time", SOURCE_SIZE, "torch")
 
 
 #: Definition of this speed-up, as printed in reports.
@@ -54,11 +57,12 @@ study: Study[Paper] = Study(
     Paper,
     subject.check_subject,
     MachineComparison(Run, "PyTorch over NumPy", _over_numpy, _OVER_NUMPY, reference=1.0),
-    audits=lambda p: p.source.audit(),
+    audits=lambda paper: paper.source.audit(),
 )
 findings = study.findings
 source: Part[Source] = study.part("source")
-# Runs on CPUs: changes to NumPy's iteration; numbers of library calls; double precision; the first.
+# Runs on CPUs.  ``cpu`` measured changes to NumPy's iteration, ``calls`` other numbers of library
+# calls, ``zen3`` double precision, and ``first_run`` page faults of the first version.
 cpu: Part[Run] = study.part("cpu")
 calls: Part[Run] = study.part("calls", kind="cpu")
 zen3: Part[Run] = study.part("zen3", kind="cpu")
@@ -94,12 +98,12 @@ def _counts(source: Source) -> dict[str, Quantity]:
     checks = tuple(source.audit())
     counts = {
         "second_products": 3,
-        "few_images": SMALL.images,
-        "fewer_images": subject.FEWER.images,
-        "many_images": SOURCE.images,
-        "most_neurons": WIDEST.hidden,
-        "large_neurons": LARGE.hidden,
-        "wide_neurons": subject.WIDE.hidden,
+        "few_images": SMALL_SIZE.images,
+        "fewer_images": subject.MIDDLE_SIZE.images,
+        "many_images": SOURCE_SIZE.images,
+        "most_neurons": subject.WIDEST_SIZE.hidden,
+        "large_neurons": LARGE_SIZE.hidden,
+        "wide_neurons": subject.WIDE_SIZE.hidden,
         "shared_images": subject.DIGITS_IMAGES,
         "calls": subject.ALL_CALLS,
         "merged_calls": subject.MERGED_CALLS,
@@ -124,7 +128,7 @@ def _times_and_work(source: Source) -> dict[str, Quantity]:
     return {
         "source_cpu": source.number("3", "time", "cpu"),
         "source_gpu": source.number("3", "time", "gpu"),
-        "flat_work": to_digits(theory.work(subject.LARGEST_FLAT), 2),
+        "flat_work": to_digits(theory.work(subject.LARGEST_FLAT_SIZE), 2),
     }
 
 
@@ -133,35 +137,43 @@ def threads(run: Run) -> Quantity:
     return exact_number("threads", "1", run.threads, run.file)
 
 
-# Speed-ups over NumPy on the GPU's host, and the time below which CuPy's hardly falls (``floor``).
-gpu.values("percent", idle=results.idle)
-first_run.values(faults=partial(Run.measured, quantity="page_faults", size=SOURCE, library="numpy"))
-gpu.values(
+_faults = partial(Run.measured, quantity="page_faults", library="numpy")
+_smallest_time = partial(Run.measured, quantity="time", size=SMALL_SIZE, library="cupy")
+first_run.values(faults=partial(_faults, size=SOURCE_SIZE))
+gpu.values("percent", idle=results.idle_share)
+gpu.values(  # speed-ups over NumPy on the GPU's host ("here")
     here=partial(results.gain, library="cupy"),
     here_torch=partial(results.gain, library="torch_cuda"),
-    small=partial(results.gain, library="cupy", size=SMALL),
-    large=partial(results.gain, library="cupy", size=LARGE),
-    host_faults=partial(Run.measured, quantity="page_faults", size=LARGE, library="numpy"),
+    small=partial(results.gain, library="cupy", size=SMALL_SIZE),
+    large=partial(results.gain, library="cupy", size=LARGE_SIZE),
+    host_faults=partial(_faults, size=LARGE_SIZE),
 )
-gpu.values("measured", floor=partial(Run.measured, quantity="time", size=SMALL, library="cupy"))
+gpu.values("measured", floor=_smallest_time)  # CuPy's time hardly falls below this time
 # Times that fewer library calls save and that more calls add, on one, few and many images.
-for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL), ("many", SOURCE):
-    _saved = partial(results.saved_by_merging, size=_size)
-    _added = partial(results.added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
+for _name, _size in ("one", subject.ONE_IMAGE), ("few", SMALL_SIZE), ("many", SOURCE_SIZE):
+    _saved = partial(results.time_saved_by_merging, size=_size)
+    _added = partial(results.time_added_by_calls, size=_size, calls=subject.OTHER_CALLS[-1])
     calls.values("measured", **{f"saved_{_name}": _saved, f"added_{_name}": _added})
+_effect = partial(results.effect, size=SOURCE_SIZE)
+_over_predicted = partial(results.effect_over_predicted, size=SOURCE_SIZE)
+_faults_with = partial(Run.numpy_with, quantity="page_faults", size=SOURCE_SIZE)
 cpu.values(
-    thread_factor=partial(results.effect, size=SOURCE, change=UNCHANGED, reference=subject.THREAD),
-    memory_factor=partial(results.effect, size=SOURCE, change=subject.RETURNED),
-    double_factor=partial(results.effect, size=SOURCE, change=subject.DOUBLE),
-    memory_over=partial(results.effect_over_predicted, size=SOURCE, change=subject.RETURNED),
-    double_over=partial(results.effect_over_predicted, size=SOURCE, change=subject.DOUBLE),
-    returned=partial(Run.numpy_with, quantity="page_faults", size=SOURCE, change=subject.RETURNED),
+    thread_factor=partial(_effect, change=UNCHANGED, reference=subject.SECOND_THREAD),
+    memory_factor=partial(_effect, change=subject.MEMORY_RETURNED),
+    double_factor=partial(_effect, change=subject.DOUBLE_PRECISION),
+    memory_over=partial(_over_predicted, change=subject.MEMORY_RETURNED),
+    double_over=partial(_over_predicted, change=subject.DOUBLE_PRECISION),
+    returned=partial(_faults_with, change=subject.MEMORY_RETURNED),
 )
-for _name, _change in zip(("thread", "memory", "double"), subject.CHANGES[:3], strict=True):
+for _name, _change in (
+    ("thread", subject.SECOND_THREAD),
+    ("memory", subject.MEMORY_RETURNED),
+    ("double", subject.DOUBLE_PRECISION),
+):
     cpu.values(**{f"{_name}_share": partial(results.share_of_predicted, change=_change)})
-for _name, _size in ("few", SMALL), ("fewer", subject.FEWER), ("many", SOURCE):
-    zen3.values(**{f"zen3_{_name}": partial(results.double_factor, size=_size)})
-cpu.values("measured", page_price=theory.page_price)
+for _name, _size in ("few", SMALL_SIZE), ("fewer", subject.MIDDLE_SIZE), ("many", SOURCE_SIZE):
+    zen3.values(**{f"zen3_{_name}": partial(results.float64_factor, size=_size)})
+cpu.values("measured", page_price=theory.page_mapping_time)
 for _name, _library in ("cupy", "cupy"), ("torch", "torch_cuda"), ("numpy", "numpy"):
     two_sessions.values(**{f"session_{_name}": partial(results.session_effect, library=_library)})
 gpu_and_cpu.values(one_thread=results.gain_over)
@@ -169,14 +181,14 @@ gpu_and_cpu.values(one_thread=results.gain_over)
 
 @gpu.claim("With the fewest images the GPU idles for over a third of CuPy's iteration")
 def host_sets_pace(run: Run) -> Iterator[Statement]:
-    for size in SMALL, subject.DIGITS_SIZE:
-        yield results.idle(run, size) > 1 / 3
+    for size in SMALL_SIZE, subject.DIGITS_SIZE:
+        yield results.idle_share(run, size) > 1 / 3
 
 
 @gpu.claim("Up to five times the source's work CuPy's iteration grows by less than a quarter")
 def floor(run: Run) -> Iterator[Statement]:
     for size in run.sizes[1:]:
-        if size.multiply_adds <= subject.LARGEST_FLAT.multiply_adds:
+        if size.multiply_adds <= subject.LARGEST_FLAT_SIZE.multiply_adds:
             yield results.growth_to(run, size) < NEARLY_CONSTANT
 
 
@@ -186,9 +198,9 @@ def floor(run: Run) -> Iterator[Statement]:
     numbers=("thread_factor", "memory_factor", "double_factor"),
 )
 def settings_matter(run: Run) -> Iterator[Statement]:
-    yield results.effect(run, SOURCE, UNCHANGED, reference=subject.THREAD) > 1 + MARGIN
-    for change in subject.RETURNED, subject.DOUBLE:
-        yield results.effect(run, SOURCE, change) > 1 + MARGIN
+    yield results.effect(run, SOURCE_SIZE, UNCHANGED, reference=subject.SECOND_THREAD) > 1 + MARGIN
+    for change in subject.MEMORY_RETURNED, subject.DOUBLE_PRECISION:
+        yield results.effect(run, SOURCE_SIZE, change) > 1 + MARGIN
 
 
 @gpu_and_cpu.claim(
@@ -212,7 +224,7 @@ def library_matters(run: Run) -> Statement:
     numbers=("session_torch", "session_numpy", "session_cupy"),
 )
 def session_matters(pair: tuple[Run, Run]) -> Iterator[Statement]:
-    main, earlier = ((run, "time", SOURCE) for run in pair)
+    main, earlier = ((run, "time", SOURCE_SIZE) for run in pair)
     yield results.ratio_of_gains(earlier, main, "torch_cuda") > 1 + MARGIN
     yield results.session_effect(pair, "cupy") > 1 + MARGIN
 
@@ -228,21 +240,21 @@ def same_speedup(pair: tuple[Run, Source]) -> Statement:
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the images")
 def gap_grows_images(run: Run) -> Statement:
-    many_images, few_images = (run, "time", SOURCE), (run, "time", SMALL)
+    many_images, few_images = (run, "time", SOURCE_SIZE), (run, "time", SMALL_SIZE)
     return results.ratio_of_gains(many_images, few_images, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("In one session CuPy's speed-up grows by more than a tenth with the neurons")
 def gap_grows_neurons(run: Run) -> Statement:
-    many_neurons, few_neurons = (run, "time", LARGE), (run, "time", SOURCE)
+    many_neurons, few_neurons = (run, "time", LARGE_SIZE), (run, "time", SOURCE_SIZE)
     return results.ratio_of_gains(many_neurons, few_neurons, "cupy") > 1 + MARGIN
 
 
 @gpu.claim("At the source's size CuPy speeds up products more than each other operation")
 def products_benefit_most(run: Run) -> Iterator[Statement]:
     for operation in OPERATIONS:
-        if operation != PRODUCTS:
-            gains = (run, PRODUCTS, SOURCE), (run, operation, SOURCE)
+        if operation != PRODUCT_TIME:
+            gains = (run, PRODUCT_TIME, SOURCE_SIZE), (run, operation, SOURCE_SIZE)
             yield results.ratio_of_gains(*gains, "cupy") > 1
 
 
@@ -260,7 +272,7 @@ def same_accuracy(run: Run) -> Iterator[Statement]:
 
 @cpu.claim("With a second thread NumPy's time is within a fifth of the predicted time")
 def thread_as_predicted(run: Run) -> Iterator[Statement]:
-    return results.as_predicted(run, subject.THREAD)
+    return results.as_predicted(run, subject.SECOND_THREAD)
 
 
 @cpu.claim(
@@ -268,7 +280,7 @@ def thread_as_predicted(run: Run) -> Iterator[Statement]:
     numbers=("memory_over", "memory_share"),
 )
 def returned_as_predicted(run: Run) -> Iterator[Statement]:
-    return results.as_predicted(run, subject.RETURNED)
+    return results.as_predicted(run, subject.MEMORY_RETURNED)
 
 
 @cpu.claim(
@@ -276,12 +288,12 @@ def returned_as_predicted(run: Run) -> Iterator[Statement]:
     numbers=("double_over", "double_share"),
 )
 def double_as_predicted(run: Run) -> Iterator[Statement]:
-    return results.as_predicted(run, subject.DOUBLE)
+    return results.as_predicted(run, subject.DOUBLE_PRECISION)
 
 
 @cpu.claim("With a fused ReLU NumPy's time is within a fifth of the predicted time")
 def fused_as_predicted(run: Run) -> Iterator[Statement]:
-    return results.as_predicted(run, subject.FUSED)
+    return results.as_predicted(run, subject.FUSED_RELU)
 
 
 @cpu.claim("On one image none of four changes moves NumPy's time by more than a fifth")
@@ -295,9 +307,9 @@ def calls_shield(run: Run) -> Iterator[Statement]:
     "60,000 images as on one, to a tenth"
 )
 def calls_carry_over(run: Run) -> Iterator[Statement]:
-    for size, number in product((SMALL, SOURCE), subject.OTHER_CALLS):
-        added = results.added_by_calls(run, size, number)
-        added_on_one_image = results.added_by_calls(run, subject.ONE_IMAGE, number)
+    for size, number in product((SMALL_SIZE, SOURCE_SIZE), subject.OTHER_CALLS):
+        added = results.time_added_by_calls(run, size, number)
+        added_on_one_image = results.time_added_by_calls(run, subject.ONE_IMAGE, number)
         yield (added / added_on_one_image).near(1, within=MARGIN)
 
 
@@ -307,19 +319,26 @@ cpu.figure(key=True)(figures.effects)
 
 @study.figure(height=2.3, wide=True)
 def sessions(p: Paper) -> Iterator[Dots]:
-    """Draw NumPy's time, the GPU's and their ratio at the source's size, for each baseline."""
+    """Draw NumPy's time, the GPU's time and their ratio at the source's size.
+
+    Rows are baselines: NumPy on another CPU with each change, on the GPU's host, in the source.
+    """
     if not (p.gpu and p.cpu):
         return
     rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}  # name → NumPy, GPU, ratio
-    for change in (UNCHANGED, subject.THREAD, subject.RETURNED, subject.DOUBLE):
-        name = "other CPU" if change == UNCHANGED else f"+ {change}"
-        times = p.cpu.numpy_with("time", SOURCE, change), p.gpu.measured("time", SOURCE, "cupy")
-        rows[f"{name}; CuPy"] = *times, results.gain_over((p.gpu, p.cpu), change)
+    cupy_time = p.gpu.measured("time", SOURCE_SIZE, "cupy")
+    for change in (UNCHANGED, *subject.CHANGES):
+        if change != subject.FUSED_RELU:
+            name = "other CPU" if change == UNCHANGED else f"+ {change}"
+            numpy_time = p.cpu.numpy_with("time", SOURCE_SIZE, change)
+            speedup = results.gain_over((p.gpu, p.cpu), change)
+            rows[f"{name}; CuPy"] = numpy_time, cupy_time, speedup
     hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
     for name, run in hosts.items():
+        numpy_time = run.measured("time", SOURCE_SIZE, "numpy")
         for library, label in subject.GPU_LIBRARIES.items():
-            times = run.measured("time", SOURCE, "numpy"), run.measured("time", SOURCE, library)
-            rows[f"{name}; {label}"] = *times, results.gain(run, library)
+            gpu_time = run.measured("time", SOURCE_SIZE, library)
+            rows[f"{name}; {label}"] = numpy_time, gpu_time, results.gain(run, library)
     times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
     rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
     yield from figures.times_and_ratios(rows)
@@ -327,12 +346,13 @@ def sessions(p: Paper) -> Iterator[Dots]:
 
 @study.table()
 def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate NumPy's times and page faults in all runs, also with returned memory."""
-    for run, change in product(p.by_role.values(), (UNCHANGED, subject.RETURNED)):
-        case = run.numpy_factors(SOURCE, change)
+    """Tabulate NumPy's times and page faults in all runs, with freed memory kept and returned."""
+    for run, change in product(p.by_role.values(), (UNCHANGED, subject.MEMORY_RETURNED)):
+        case = run.numpy_factors(SOURCE_SIZE, change)
         processes = len(run.process_medians("time", case))
         if processes and (change == UNCHANGED or run.has_changes):
-            policy = "kept" if run.policies == ("retained",) else "default"
+            keeps_memory = run.policies == ("retained",)  # the allocator keeps freed memory
+            policy = "kept" if keeps_memory else "default"
             yield {
                 **_identify(run),
                 "Memory": policy if change == UNCHANGED else "returned",
@@ -343,7 +363,7 @@ def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 def _identify(run: Run) -> Mapping[str, Content]:
-    """Make the cells that identify a run: machine, day and time in November 2026, threads."""
+    """Return the cells that identify a run: machine, start in November 2026, threads."""
     return {
         "NumPy on": "host" if run.on_gpu else run.label.partition(",")[0],
         "November": run.stored.record.started[8:16].replace("T", ", "),
@@ -353,27 +373,33 @@ def _identify(run: Run) -> Mapping[str, Content]:
 
 @study.table(wide=True)
 def double(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the cost of double precision in earlier runs, by images and neurons."""
+    """Tabulate the slowdown by double precision in all runs that measured it, per image count."""
     for run in p.by_role.values():
-        for hidden, images in run.sizes:
-            sizes = [Size(h, images) for h in (SOURCE.hidden, LARGE.hidden, WIDEST.hidden)]
-            ratios = {f"{s.hidden:,} neurons": results.double_factor(run, s) for s in sizes}
-            in_training = results.double_factor(run, sizes[0], "training")
-            if hidden == SOURCE.hidden and not ratios[f"{hidden} neurons"].missing:
-                yield {**_identify(run), "Images": images, **ratios, "In training": in_training}
+        for size in run.sizes:
+            factors: dict[str, Quantity] = {}
+            for hidden in (SOURCE_SIZE.hidden, LARGE_SIZE.hidden, subject.WIDEST_SIZE.hidden):
+                factor = results.float64_factor(run, size._replace(hidden=hidden))
+                factors[f"{hidden:,} neurons"] = factor
+            in_training = results.float64_factor(run, size, "training")
+            if size.hidden == SOURCE_SIZE.hidden and not factors[f"{size.hidden} neurons"].missing:
+                row = {**_identify(run), "Images": size.images}
+                yield {**row, **factors, "In training": in_training}
 
 
 @study.table()
 def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    """Tabulate shares of peak rates, and effects of double precision on the first product."""
+    """Tabulate shares of peak rates, and effects of double precision on the first product.
+
+    ``run`` timed the network, and ``peaks`` is the run with the peak rates of the same CPU.
+    """
     for network, size, run, peaks in (
-        ("narrow", SOURCE, p.cpu, p.calls),
-        ("wide", subject.WIDE, p.cpu, p.calls),
-        ("narrow, Zen 3", SOURCE, p.zen3, p.zen3),
+        ("narrow", SOURCE_SIZE, p.cpu, p.calls),
+        ("wide", subject.WIDE_SIZE, p.cpu, p.calls),
+        ("narrow, Zen 3", SOURCE_SIZE, p.zen3, p.zen3),
     ):
         if run and peaks:
             arithmetic, memory = results.shares_of_ceilings(run, peaks, size)
-            product_factor, rest_factor = results.double_in_parts(run, size)
+            product_factor, rest_factor = results.float64_factors_by_part(run, size)
             yield {
                 "Network": network,
                 "Arithmetic (%)": to_digits(arithmetic, 2),
@@ -385,6 +411,7 @@ def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 @cpu.table("changes")
 def _rows_by_change(run: Run) -> Iterator[Mapping[str, Content]]:
+    """Tabulate predicted and measured effects of each change on both networks."""
     for (name, size), change in product(subject.NETWORKS.items(), subject.CHANGES):
         yield {
             "Network": name,
@@ -398,24 +425,25 @@ def _rows_by_change(run: Run) -> Iterator[Mapping[str, Content]]:
 @cpu.table("inputs")
 def _rows_by_input(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate the measured times (ms) from which the effects of changes were predicted."""
-    letters = {"t": "time", "p": PRODUCTS, "b": "bias_time", "r": "relu_time"}
+    # Letter in the paper's formula of the prediction → measured time.
+    symbols = {"t": "time", "p": PRODUCT_TIME, "b": "bias_time", "r": "relu_time"}
     for case, size in {**subject.NETWORKS, "one image": subject.ONE_IMAGE}.items():
         row: dict[str, Content] = {"Case": case}
-        for letter, quantity in letters.items():
-            row[f"{letter} (ms)"] = to_digits(run.numpy_with(quantity, size), 4)
+        for symbol, quantity in symbols.items():
+            row[f"{symbol} (ms)"] = to_digits(run.numpy_with(quantity, size), 4)
         yield {**row, "Pages n": theory.mapped_pages(size)}
 
 
 @gpu_and_source.table("parts", digits={"Source (ms)": 3, "CuPy (ms)": 2})
 def _rows_by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
-    """Tabulate times of an iteration and its parts on the source's GPU and ours, and speed-ups."""
+    """Tabulate times of an iteration and its operations on the source's and our GPU."""
     run, source = pair
     for quantity, part in {**OPERATIONS, "time": "Iteration"}.items():
         table = "4" if quantity in OPERATIONS else "3"
         yield {
             "Part": part.removesuffix(" activation"),
             "Source (ms)": source.number(table, quantity, "gpu"),
-            "CuPy (ms)": to_digits(run.measured(quantity, SOURCE, "cupy"), 2),
+            "CuPy (ms)": to_digits(run.measured(quantity, SOURCE_SIZE, "cupy"), 2),
             "Source's gain": source.number(table, quantity, "speedup"),
             "CuPy's gain": to_digits(results.gain(run, "cupy", quantity=quantity), 2),
             "PyTorch's gain": to_digits(results.gain(run, "torch_cuda", quantity=quantity), 2),
@@ -429,7 +457,7 @@ _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "De
 
 @study.table()
 def machines(p: Paper) -> Table:
-    """Tabulate the machines of the runs that sentences name, with both sessions on the GPU."""
+    """Tabulate the machines of ``cpu`` and ``calls``, and of both sessions on the GPU."""
     sessions = {"main": p.gpu, "earlier": p.earlier}
     on_gpu = [replace(run, label=f"GPU, {name} session") for name, run in sessions.items() if run]
     table = setup([*(run for run in (p.cpu, p.calls) if run), *on_gpu])

@@ -15,21 +15,22 @@ CLASSES: Final = 10
 #: Neurons of the hidden layer in the source.
 HIDDEN: Final = 10
 
-#: Library calls of an iteration: products, biases, ReLU, softmax, gradients, update.
+#: Library calls of an iteration, summed over products, biases, ReLU, softmax, gradients, update.
 ALL_CALLS: Final = 5 + 2 + 1 + 5 + 10 + 8
-#: Library calls if PyTorch computes softmax, ReLU's gradient and the update in one call each.
+#: Library calls if PyTorch computes softmax, ReLU's gradient and each update in one call, and
+#: divides the learning rate by the number of images instead of dividing four gradients.
 MERGED_CALLS: Final = 17
-#: Numbers of calls that are compared with ``ALL_CALLS``: merged calls, 4 divisions less, and twice
-#: and 11 times all calls, where each extra call adds two arrays of one element.
+#: Numbers of calls that are compared with ``ALL_CALLS``: merged calls, calls without the four
+#: divisions, and twice and 11 times all calls.  Each extra call adds two arrays of one element.
 OTHER_CALLS: Final = (MERGED_CALLS, ALL_CALLS - 4, 2 * ALL_CALLS, 11 * ALL_CALLS)
 
 #: Levels of the factor ``change`` in records: NumPy's baseline on a CPU, and single changes to it.
 UNCHANGED: Final = "none"
-THREAD: Final = "second thread"
-RETURNED: Final = "returned memory"
-DOUBLE: Final = "double precision"
-FUSED: Final = "fused ReLU"
-CHANGES: Final = (THREAD, RETURNED, DOUBLE, FUSED)
+SECOND_THREAD: Final = "second thread"
+MEMORY_RETURNED: Final = "returned memory"
+DOUBLE_PRECISION: Final = "double precision"
+FUSED_RELU: Final = "fused ReLU"
+CHANGES: Final = (SECOND_THREAD, MEMORY_RETURNED, DOUBLE_PRECISION, FUSED_RELU)
 
 #: Names of the libraries in print.
 LIBRARIES: Final = {
@@ -50,32 +51,32 @@ class Size(NamedTuple):
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of an iteration's five matrix products; the images need no gradient."""
+        """Multiply-adds of an iteration's five matrix products."""
         h, m = self.hidden, self.images
         return m * (2 * PIXELS * h + 3 * h * CLASSES)
 
 
-#: The source's network with 60,000 images (as in MNIST), with fewer, and with a single image.
-SOURCE, FEWER = Size(HIDDEN, images=60_000), Size(HIDDEN, images=16_000)
-SMALL, ONE_IMAGE = Size(HIDDEN, images=1_000), Size(HIDDEN, images=1)
+#: The source's network with 60,000 images (as in MNIST), with fewer images, and with one image.
+SOURCE_SIZE, MIDDLE_SIZE = Size(HIDDEN, images=60_000), Size(HIDDEN, images=16_000)
+SMALL_SIZE, ONE_IMAGE = Size(HIDDEN, images=1_000), Size(HIDDEN, images=1)
 #: Training images of scikit-learn's digits.
 DIGITS_IMAGES: Final = 1_438
 #: The source's network with these images: the smallest size of the earlier session.
 DIGITS_SIZE: Final = Size(HIDDEN, DIGITS_IMAGES)
-#: A wide network of about the source's work.
-WIDE: Final = Size(hidden=512, images=DIGITS_IMAGES)
-#: The most work at which CuPy's time hardly grows, chosen after the run.
-LARGEST_FLAT: Final = Size(hidden=2_048, images=DIGITS_IMAGES)
-#: The two sizes with more work than ``LARGEST_FLAT``.
-LARGE, WIDEST = Size(hidden=128, images=60_000), Size(hidden=2_048, images=16_000)
+#: A network with more hidden neurons on fewer images, of about the work of ``SOURCE_SIZE``.
+WIDE_SIZE: Final = Size(hidden=512, images=DIGITS_IMAGES)
+#: The size with the most work up to which CuPy's time hardly grows; chosen after the run.
+LARGEST_FLAT_SIZE: Final = Size(hidden=2_048, images=DIGITS_IMAGES)
+#: The two sizes with more work than ``LARGEST_FLAT_SIZE``.
+LARGE_SIZE, WIDEST_SIZE = Size(hidden=128, images=60_000), Size(hidden=2_048, images=16_000)
 #: Networks for which the effects of changes are predicted.
-NETWORKS: Final = {"narrow": SOURCE, "wide": WIDE}
+NETWORKS: Final = {"narrow": SOURCE_SIZE, "wide": WIDE_SIZE}
 
 _REQUIRED_FACTORS: Final[dict[str, AllowedLevels]] = {
     "dtype": ("float32", "float64"), "samples": int, "dataset": str, "backend": str,
 }  # fmt: skip
-#: Factors that cases may lack.  ``network`` and ``execution`` are in older records, of which the
-#: study uses only the perceptrons.
+#: Factors that cases may lack.  ``network`` and ``execution`` occur in older records, from which
+#: the study uses only the perceptrons.
 _OPTIONAL_FACTORS: Final[dict[str, AllowedLevels]] = {
     "hidden": int,
     "network": ("perceptron", "convnet"),
@@ -86,7 +87,10 @@ _OPTIONAL_FACTORS: Final[dict[str, AllowedLevels]] = {
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or multiply-adds that the factors do not give."""
+    """Raise ``StudyError`` for unknown factors, or for layers that contradict the factors.
+
+    The multiply-adds of a perceptron's layers must be those of the size in the factors.
+    """
     subjects = ("training", "scaling", "change", "calls")
     check_factors(stored, dict.fromkeys(subjects, _REQUIRED_FACTORS), _OPTIONAL_FACTORS)
     for index, case in enumerate(stored.record.cases):
