@@ -30,16 +30,16 @@ from report.paper.findings import Inputs
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.runs import _EQUAL_COLUMNS, _join_tables, _one_size_per_network
-from report.studies.gpu_survey.study import CAUSES
-from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, Card, Networks
+from report.studies.gpu_survey.study import _RESULT_HEADINGS, CAUSES
+from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, DataSheet, Networks
 from tests import papers
 from tests.degraded import committed_inputs
 from tests.test_documents import run_python, template_of
 
 OPERATORS_FILE = ROOT / "data" / OPERATORS
 STUDY = "gpu_survey"
-#: An artificial GPU, in FLOP/s and B/s.
-CARD = Card("card", peak=1e12, bandwidth=1e10)
+#: Limits of an artificial GPU, in FLOP/s and B/s.
+ARTIFICIAL_GPU = DataSheet("gpu", peak=1e12, bandwidth=1e10)
 
 
 @cache
@@ -49,11 +49,11 @@ def survey() -> Survey:
 
 
 def test_the_rooflines_of_two_operators_by_hand() -> None:
-    """A product of 2 GFLOP takes 2 ms; a sum of 15 million values in half precision takes 3 ms."""
+    """A product of 2 GFLOP takes 2 ms, and a sum of 15 million values in float16 takes 3 ms."""
     product = SurveyOperator("convolution", 10**9, weights=0, reads=500, writes=500)
-    added = SurveyOperator("add", 0, weights=0, reads=10 * 10**6, writes=5 * 10**6)
-    network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, added))
-    assert [*Networks([network]).seconds(np.ones(1), CARD)] == [approx(5e-3)]
+    addition = SurveyOperator("add", 0, weights=0, reads=10 * 10**6, writes=5 * 10**6)
+    network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, addition))
+    assert [*Networks([network]).seconds(np.ones(1), ARTIFICIAL_GPU)] == [approx(5e-3)]
 
 
 class _HalfGroupNorm(nn.GroupNorm):
@@ -66,7 +66,7 @@ class _HalfGroupNorm(nn.GroupNorm):
 
 
 def test_normalizations_between_convolutions_move_the_bytes_that_the_table_counts() -> None:
-    """The sums of the table hold for a feature map of 64 x 32 x 32 under autocast."""
+    """The sums of the table's columns hold for a feature map of 64 x 32 x 32 under autocast."""
 
     def moved_bytes(*between: nn.Module) -> int:
         first, second = nn.Conv2d(3, 64, 3, padding=1), nn.Conv2d(64, 8, 1)
@@ -81,69 +81,75 @@ def test_normalizations_between_convolutions_move_the_bytes_that_the_table_count
 
 
 def test_attention_on_a_part_of_an_image_moves_its_operands_and_its_result() -> None:
-    """4 · 8 · 7 = 224 elements: a copy in 4 B, three casts to 2 B, three reads and a write."""
+    """The part has 4 · 8 · 7 = 224 elements, of 4 B in float32 and of 2 B in float16."""
 
     class Attention(nn.Module):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             part = images[..., 1:].contiguous()
             return nn.functional.scaled_dot_product_attention(part, part, part)
 
-    assert mixed_precision_bytes(Attention, (4, 8, 8)) == 224 * (4 + 4 + 3 * (4 + 2) + 4 * 2)
+    copy, three_casts, three_reads_and_a_write = 4 + 4, 3 * (4 + 2), 4 * 2
+    bytes_per_element = copy + three_casts + three_reads_and_a_write
+    assert mixed_precision_bytes(Attention, (4, 8, 8)) == 224 * bytes_per_element
 
 
-def test_rules_decide_for_every_published_network_if_it_is_a_cnn() -> None:
+def test_the_name_of_every_published_network_tells_whether_it_is_a_cnn() -> None:
     for table in survey().tables.values():
         for name in table.rows["network"]:
             assert subject.is_cnn(name) is not None, name
 
 
 def test_a_network_counts_once_at_the_usual_image_size() -> None:
-    """Of equally near sizes the smaller counts, then the largest batch that both tables have.
+    """192 and 256 pixels are equally near to 224 pixels, and the smaller size counts.
 
-    256 and 192 pixels are equally near to 224; the second table lacks the batch of 128 images.
+    Its largest batch counts that both tables have.  The second table lacks the batch of 128 images.
     """
     rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
     settings = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
     before, after = settings.assign(rate=range(4)), settings.assign(rate=range(5, 9))
-    pairs = _join_tables(before, after.drop(index=2), _EQUAL_COLUMNS)
-    (row,) = _one_size_per_network(pairs).to_dict("records")
-    columns = ("network", "image", "batch", "rate_before", "rate_after")
-    assert [row[name] for name in columns] == ["vgg", 192, 64, 1, 6]
+    joined_rows = _join_tables(before, after.drop(index=2), _EQUAL_COLUMNS)
+    (row,) = _one_size_per_network(joined_rows).to_dict("records")
+    expected = {"network": "vgg", "image": 192, "batch": 64, "rate_before": 1, "rate_after": 6}
+    assert {name: row[name] for name in expected} == expected
 
 
 def test_families_follow_from_names() -> None:
     for name, family in (
-        ("vit_small_r26_s32_224", subject.HYBRIDS),
-        ("vit_small_resnet50d_s16_224", subject.BATCH_HYBRIDS),
-        ("vit_base_patch16", "Other networks"),
-        ("poolformerv2_s12", subject.ONE_GROUP),
-        ("mobilevitv2_050", subject.ONE_GROUP),
-        ("efficientformerv2_l", subject.EFFICIENT),
+        ("vit_small_r26_s32_224", subject.GROUP_NORM_HYBRIDS),
+        ("vit_small_resnet50d_s16_224", subject.BATCH_NORM_HYBRIDS),
+        ("vit_base_patch16", subject.OTHER_NETWORKS),
+        ("poolformerv2_s12", subject.ONE_GROUP_NETWORKS),
+        ("mobilevitv2_050", subject.ONE_GROUP_NETWORKS),
+        ("efficientformerv2_l", subject.EFFICIENTFORMERS),
     ):
-        assert subject.family_of(name, None) == family
-    assert subject.family_of("resnet50_gn", "native_group_norm") == subject.GROUPED
+        assert subject.family_of(name, norm=None) == family
+    assert subject.family_of("resnet50_gn", norm="native_group_norm") == subject.GROUP_NORM_CNNS
 
 
 def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
-    """The last row of the table has the observations, the other rows what each cause predicts."""
-    observed = CAUSES[-1][1:]
-    assert [*observed] == ["lose", "gain", "float32", "lose", "equal", "near 0"]
-    for _, *predictions in CAUSES[:-1]:
-        for prediction, observation in zip(predictions, observed, strict=True):
-            assert prediction.endswith("×") == (prediction not in (observation, "any"))
+    """The last row of the table has the observations; each other row has a cause's predictions."""
+    *causes, observed = (dict(zip(_RESULT_HEADINGS, row[1:], strict=True)) for row in CAUSES)
+    assert observed == {
+        "Group": "lose", "PRO": "gain", "Price": "float32", "BiT": "lose", "Twins": "equal",
+        "Slope": "near 0",
+    }  # fmt: skip
+    for predictions in causes:
+        for heading, prediction in predictions.items():
+            is_marked = prediction.endswith("×")
+            assert is_marked == (prediction not in (observed[heading], "any"))
 
 
 def scaled(rates: Mapping[str, float], networks: Mapping[str, float] = {}) -> Inputs:
     """Return published tables with scaled rates.
 
-    ``rates`` maps the end of a setting (GPU, version of PyTorch, compiler) to a factor.
+    ``rates`` maps the last words of a setting (GPU, version of PyTorch, compiler) to a factor.
     ``networks`` maps some networks to further factors in these settings.
     """
     inputs, imported = committed_inputs(STUDY), list[StoredImport]()
     for stored in inputs.imported:
         machine, compiler = stored.record.environment, stored.record.conditions["compiler"]
         setting = f"{machine.model} {machine.framework} {compiler}"
-        factors = [factor for name, factor in rates.items() if setting.endswith(name)]
+        factors = [factor for words, factor in rates.items() if setting.endswith(words)]
         cases = []
         for case in stored.record.cases if factors else ():
             factor = factors[0] * networks.get(str(case.factors["network"]), 1)
@@ -156,23 +162,27 @@ def scaled(rates: Mapping[str, float], networks: Mapping[str, float] = {}) -> In
     return replace(inputs, imported=tuple(imported))
 
 
-EAGER_5090, EAGER_PRO = "5090 PyTorch 2.9.1 none", "Edition PyTorch 2.9.1 none"
-COMPILED_PRO = "Edition PyTorch 2.9.1 dynamo"
+#: The last words of settings; "Edition" ends the name of the RTX PRO 6000.
+EAGER_4090, EAGER_5090 = "4090 PyTorch 2.9.1 none", "5090 PyTorch 2.9.1 none"
+EAGER_PRO, COMPILED_PRO = "Edition PyTorch 2.9.1 none", "Edition PyTorch 2.9.1 dynamo"
+REFUTED = "refuted"
 
 
 def test_other_rates_refute_each_claim() -> None:
-    gains_by_layout, no = survey().pairs["layout"].networks["gain"].to_dict(), "refuted"
+    gains_by_layout = survey().comparisons["layout_on_4090"].networks["gain"].to_dict()
     papers.assert_other_verdicts(
         STUDY,
-        (no, scaled({EAGER_5090: 1.2, "4090 PyTorch 2.9.1 none": 0.1}),
+        # All networks gain twelve times as much from an RTX 4090 to an RTX 5090.
+        (REFUTED, scaled({EAGER_5090: 1.2, EAGER_4090: 0.1}),
          "group-normalization-slows", "price-is-of-float32", "layout-spares-bit",
          "twins-show-the-switch"),
-        (no, scaled({EAGER_5090: 3, EAGER_PRO: 2, COMPILED_PRO: 2}),
+        # Networks gain two or three times as much as the bytes and the data sheets predict.
+        (REFUTED, scaled({EAGER_5090: 3, EAGER_PRO: 2, COMPILED_PRO: 2}),
          "float32-predicts", "other-normalizations-agree", "operators-err-least"),
-        # The newer card computes in channels-last order.
-        (no, scaled({EAGER_5090: 1}, gains_by_layout), "gains-ignore-the-layout"),
+        # The newer GPU computes in channels-last order.
+        (REFUTED, scaled({EAGER_5090: 1}, gains_by_layout), "gains-ignore-the-layout"),
         # A network gains more than the three backbones predict.
-        (no, scaled({EAGER_5090: 1}, {"resnetv2_152x4_bit": 1.3}),
+        (REFUTED, scaled({EAGER_5090: 1}, {"resnetv2_152x4_bit": 1.3}),
          "calibrated-float32-predicts-others"),
     )  # fmt: skip
 
@@ -209,16 +219,18 @@ def test_written_operators_are_sorted_and_a_missing_file_has_none(tmp_path: Path
     assert operators.read_operators(tmp_path / "missing") == ()
 
 
-LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,1,1]]}\n'
+OPERATORS_LINE = b'{"network":"a","side":8,"parameters":1,"operators":[["add",0,0,1,1]]}\n'
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (gzipped(LINE)[:-9], "cannot be unpacked"),
-    (gzipped(LINE.replace(b":8", b":0")), ">= 1"),
-    (gzipped(LINE.replace(b"side", b"size")), "size"),
-    (gzipped(2 * LINE), "found a at 8 pixels twice"),
+    (gzipped(OPERATORS_LINE)[:-9], "cannot be unpacked"),
+    (gzipped(OPERATORS_LINE.replace(b":8", b":0")), ">= 1"),
+    (gzipped(OPERATORS_LINE.replace(b"side", b"size")), "size"),
+    (gzipped(2 * OPERATORS_LINE), "found a at 8 pixels twice"),
 ])  # fmt: skip
-def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: bytes, message: str) -> None:
+def test_the_error_of_a_damaged_file_is_one_sentence(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     (tmp_path / OPERATORS).write_bytes(content)
     with pytest.raises(RecordError, match=f"{OPERATORS}.*{message}"):
         operators.read_operators(tmp_path / OPERATORS)

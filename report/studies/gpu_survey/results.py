@@ -1,4 +1,4 @@
-"""Results of gpu_survey: prices of a normalization, and errors of predictors of a gain."""
+"""Results of gpu_survey: costs of a normalization, and errors of predictors of a gain."""
 
 import math
 import re
@@ -15,126 +15,138 @@ from report.paper.findings import Inputs
 from report.quantity.evaluation import point_estimate
 from report.quantity.expression import Leaf, Quantity, exact_number, missing_number
 from report.studies.gpu_survey import subject
-from report.studies.gpu_survey.runs import Distribution, Pairs, rounded
-from report.studies.gpu_survey.source import Published, Setting, read_tables
-from report.studies.gpu_survey.theory import Networks, Precision, cards
+from report.studies.gpu_survey.runs import Distribution, TableComparison, rounded
+from report.studies.gpu_survey.source import PublishedTable, Setting, read_tables
+from report.studies.gpu_survey.theory import FLOAT32, Networks, Precision, find_data_sheets
 
 #: Largest relative difference of the parameters of twins, whose classifiers may differ.
-_CLASSIFIER_SHARE: Final = 0.005
+_LARGEST_PARAMETER_DIFFERENCE: Final = 0.005
 #: The end of the name of a variant with group normalization.
 _GROUP_NORM_SUFFIX: Final = "_s?gn$"
-#: Rules that predict a gain by a constant: the median gain of the first or of the same step.
-FIRST_STEP: Final = "First step's gain"
-OWN_STEP: Final = "Own step's gain"
+#: Rules that predict one gain for all CNNs: the median gain of the first or of the same step.
+FIRST_STEP_GAIN: Final = "First step's gain"
+OWN_STEP_GAIN: Final = "Own step's gain"
 
 
 class Survey:
-    """Published rates in compared settings, captured networks, and cards by their data sheets."""
+    """Published tables in the compared settings, comparisons of two tables, and data sheets."""
 
     def __init__(self, inputs: Inputs) -> None:
         """Raise ``StudyError`` for a record without the conditions or factors of the study."""
         self.inputs = inputs
         tables = read_tables(inputs.imported)
-        settings = {*subject.EAGER_29, *subject.CONTROL_SETTINGS.values()}
-        for step in subject.COMPARISONS.values():
-            settings |= {step.before, step.after}
+        settings = {*subject.EAGER_SETTINGS, *subject.CONTROL_SETTINGS.values()}
+        for change in subject.COMPARISONS.values():
+            settings |= {change.before, change.after}
         self.tables = {setting: tables[setting] for setting in settings if setting in tables}
-        self.cards = cards(inputs.devices, subject.CARDS)
-        self.networks = Networks(inputs.networks())
-        self.captured = self.networks.captured.set_index("network")
-        factor = point_estimate(self.calibration)
-        factor = math.nan if isinstance(factor, Missing) else factor
-        self.pairs = {
-            id: Pairs(comparison, self.tables, self.networks, self.cards, factor)
-            for id, comparison in subject.COMPARISONS.items()
+        self.data_sheets = find_data_sheets(inputs.devices, subject.GPU_NAMES)
+        networks = Networks(inputs.networks())
+        self._traced = networks.traced.set_index("network")
+        calibration = point_estimate(self.calibration)
+        factor = math.nan if isinstance(calibration, Missing) else calibration
+        self.comparisons = {
+            id: TableComparison(change, self.tables, networks, self.data_sheets, factor)
+            for id, change in subject.COMPARISONS.items()
         }
         # All rules are tested on the same networks in all steps.
-        networks = [self.pairs[id].known.index for id in subject.STEPS]
-        common_networks: pd.Index[str] = reduce(pd.Index.intersection, networks)
-        for id in subject.STEPS:
-            pair = self.pairs[id]
-            pair.known = pair.known[pair.known.index.isin(common_networks)].copy()
-            pair.known[FIRST_STEP] = self.pairs["first"].known["gain"].median()
-            pair.known[OWN_STEP] = pair.known["gain"].median()
+        steps = [self.comparisons[id] for id in subject.STEPS]
+        indices = [step.traced_cnns.index for step in steps]
+        common_networks: pd.Index[str] = reduce(pd.Index.intersection, indices)
+        for step in steps:
+            step.traced_cnns = step.traced_cnns[step.traced_cnns.index.isin(common_networks)].copy()
+            step.traced_cnns[FIRST_STEP_GAIN] = steps[0].traced_cnns["gain"].median()
+            step.traced_cnns[OWN_STEP_GAIN] = step.traced_cnns["gain"].median()
 
-    def prices(self, setting: Setting) -> list[Leaf]:
-        """Return the further time of group over batch norm, in bytes (B) per normalized element."""
-        table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        bytes_of_time = (card.bandwidth / self._rates(setting)).to_dict() if card else {}
-        return self._prices(setting.device, bytes_of_time, table.file, OPERATORS, "devices.yaml")
+    def group_norm_costs(self, setting: Setting) -> list[Leaf]:
+        """Return the cost of group norm for each of ``BACKBONES``, from published rates.
+
+        The cost is the time that group norm takes beyond batch norm, as the bytes that the GPU
+        moves in this time by its data sheet, divided by the number of normalized elements (B).
+        """
+        table = self.tables.get(setting, PublishedTable())
+        sheet = self.data_sheets.get(setting.device)
+        bytes_of_time = (sheet.bandwidth / self._rates(setting)).to_dict() if sheet else {}
+        return self._costs(setting.device, bytes_of_time, table.file, OPERATORS, "devices.yaml")
+
+    def counted_costs(self, precision: Precision) -> list[Leaf]:
+        """Return the costs of group norm in a precision from the bytes that are counted in code."""
+        counted_bytes = self._traced[f"{precision}_bytes"].to_dict()
+        return self._costs(f"{precision} bytes", counted_bytes, OPERATORS)
+
+    def _costs(self, name: str, moved_bytes: Mapping[Hashable, float], *files: str) -> list[Leaf]:
+        """Compute costs from the bytes that each network moves for an image."""
+        elements = self._traced["group_norm_elements"].to_dict()
+        costs: list[Leaf] = []
+        for network in subject.BACKBONES.values():
+            variant, label = f"{network}_gn", f"price({name}, {network})"
+            if {variant, network} <= moved_bytes.keys() & elements.keys():
+                added_bytes = moved_bytes[variant] - moved_bytes[network]
+                cost = rounded(added_bytes / elements[variant])
+                costs.append(exact_number(label, "B", cost, files[0], files[1:]))
+            else:
+                costs.append(missing_number(label, "B", "not published or not captured"))
+        return costs
 
     @property
     def calibration(self) -> Quantity:
-        """The mean ratio of prices on the RTX 5090 to the counted bytes of float32."""
-        new, counted = self.prices(subject.ON_5090), self.predicted_prices("single")
-        ratios = [price / single for price, single in zip(new, counted, strict=True)]
+        """The mean ratio of costs on the RTX 5090 to the counted bytes of float32."""
+        costs, counted = self.group_norm_costs(subject.ON_5090), self.counted_costs(FLOAT32)
+        ratios = [cost / counted_cost for cost, counted_cost in zip(costs, counted, strict=True)]
         return sum(ratios[1:], ratios[0]) / len(ratios)
 
-    def grouped_rates(self, setting: Setting) -> Distribution:
+    def group_norm_rate_ratios(self, setting: Setting) -> Distribution:
         """Divide the rates of backbones with group norm by their rates with batch norm."""
-        table = self.tables.get(setting, Published())
+        table = self.tables.get(setting, PublishedTable())
         rates, backbones = self._rates(setting), subject.BACKBONES | subject.UNCOUNTED
-        grouped = rates.filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
-        ratio = (grouped / rates).reindex(list(backbones.values())).dropna()
-        return Distribution(f"grouped rate({setting.device})", ratio, (table.file, OPERATORS))
+        group_norm_rates = rates.filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
+        ratios = (group_norm_rates / rates).reindex(list(backbones.values())).dropna()
+        return Distribution(f"grouped rate({setting.device})", ratios, (table.file, OPERATORS))
 
     @cached
     def _rates(self, setting: Setting) -> "pd.Series[float]":
         """Return rates of backbones at the image size at which their group norm was traced."""
-        sizes = self.captured["image"].filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
-        rows = self.tables.get(setting, Published()).rows
+        sizes = self._traced["traced_image"].filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
+        rows = self.tables.get(setting, PublishedTable()).rows
         rows = rows[rows["image"] == rows["network"].map(_backbone).map(sizes)]
         return rows.drop_duplicates("network").set_index("network")["rate"]
 
-    def predicted_prices(self, precision: Precision) -> list[Leaf]:
-        """Return the prices of ``prices`` from bytes that are counted in captured networks."""
-        moved = dict(zip(self.captured.index, self.captured[f"{precision}_bytes"], strict=True))
-        return self._prices(f"{precision} bytes", moved, OPERATORS)
-
-    def _prices(self, name: str, moved: Mapping[Hashable, float], *files: str) -> list[Leaf]:
-        """Compute prices from the bytes that each network moves for an image."""
-        elements = self.captured["grouped"].to_dict()
-        prices: list[Leaf] = []
-        for network in subject.BACKBONES.values():
-            grouped, label = f"{network}_gn", f"price({name}, {network})"
-            if {grouped, network} <= moved.keys() & elements.keys():
-                price = rounded((moved[grouped] - moved[network]) / elements[grouped])
-                prices.append(exact_number(label, "B", price, files[0], files[1:]))
-            else:
-                prices.append(missing_number(label, "B", "not published or not captured"))
-        return prices
-
     @cached
-    def twins(self, setting: Setting, precision: Precision | None = None) -> Distribution:
+    def twin_ratios(self, setting: Setting, precision: Precision | None = None) -> Distribution:
         """Divide rates of transformers by rates of twins without the first normalization.
 
-        Twins have equal image sizes, batch sizes and parameters of blocks.  With a ``precision``
-        the ratio is predicted from the twin's published rate and the counted further bytes.
+        Twins have equal image and batch sizes; their parameters may differ by a classifier.  With a
+        ``precision`` the ratio is predicted from the twin's published rate and the bytes that the
+        normalization adds.
         """
-        table, card = self.tables.get(setting, Published()), self.cards.get(setting.device)
-        twins = table.rows["network"].str.replace(subject.PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
-        normalized = table.rows.assign(normalized=table.rows["network"], network=twins)
+        table = self.tables.get(setting, PublishedTable())
+        sheet, names = self.data_sheets.get(setting.device), table.rows["network"]
+        twins = names.str.replace(subject.PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
+        normalized = table.rows.assign(normalized=names, network=twins)
         normalized = normalized[normalized["network"] != normalized["normalized"]]
         keys = ["network", "image", "batch"]
         pairs = table.rows.merge(normalized, on=keys, suffixes=("_twin", "")).set_index("network")
         difference = (pairs["parameters"] / pairs["parameters_twin"] - 1).abs()
-        pairs = pairs[difference < _CLASSIFIER_SHARE]
-        ratio = pairs["rate"] / pairs["rate_twin"]
-        if precision and card:
-            bytes_of = self.captured[f"{precision}_bytes"].reindex
-            further = bytes_of(pairs["normalized"]).to_numpy() - bytes_of(pairs.index).to_numpy()
-            ratio = (1 / (1 + pairs["rate_twin"] * further / card.bandwidth)).dropna()
+        pairs = pairs[difference < _LARGEST_PARAMETER_DIFFERENCE]
+        ratios = pairs["rate"] / pairs["rate_twin"]
+        if precision and sheet:
+            bytes_of = self._traced[f"{precision}_bytes"].reindex
+            added = bytes_of(pairs["normalized"]).to_numpy() - bytes_of(pairs.index).to_numpy()
+            ratios = (1 / (1 + pairs["rate_twin"] * added / sheet.bandwidth)).dropna()
         name = f"rate over twin's({setting.device}, {setting.compiler}, {precision or 'published'})"
-        return Distribution(name, ratio, (table.file, OPERATORS, "devices.yaml"))
+        return Distribution(name, ratios, (table.file, OPERATORS, "devices.yaml"))
 
-    def layout_slope(self, id: str) -> Leaf:
-        """Return the slope of gains of CNNs with batch norm over gains by channels-last (4090)."""
-        gains = self.pairs["layout"].gain_in(subject.BATCH)
-        return self.pairs[id].gain_in(subject.BATCH).slope(gains)
+    def slope_by_layout(self, id: str) -> Leaf:
+        """Fit, on logarithmic axes, gains of CNNs with batch norm against gains by channels-last.
 
-    def mean_error(self, rule: str) -> Quantity:
-        """Return the mean of a rule's median errors over the steps between cards."""
-        medians: list[Quantity] = [self.pairs[id].error(rule).median for id in subject.STEPS]
+        Returns the slope.  The gains by channels-last are those on the RTX 4090.
+        """
+        layout_gains = self.comparisons["layout_on_4090"].gains(subject.BATCH_NORM_CNNS)
+        return self.comparisons[id].gains(subject.BATCH_NORM_CNNS).slope(layout_gains)
+
+    def mean_rule_error(self, rule: str) -> Quantity:
+        """Return the mean, over the steps between GPUs, of a rule's median error."""
+        steps = [self.comparisons[id] for id in subject.STEPS]
+        medians: list[Quantity] = [step.rule_errors(rule).median for step in steps]
         return sum(medians[1:], medians[0]) / len(medians)
 
 

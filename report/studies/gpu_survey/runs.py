@@ -14,19 +14,21 @@ from report.core.statistics.estimates import Estimate, least_squares_slope, medi
 from report.quantity.expression import EstimatedNumber, Leaf, exact_number, missing_number
 from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
-from report.studies.gpu_survey.source import Published, Setting
-from report.studies.gpu_survey.theory import Card, Networks, Precision
+from report.studies.gpu_survey.source import PublishedTable, Setting
+from report.studies.gpu_survey.theory import FLOAT16, FLOAT32, DataSheet, Networks, Precision
 
 #: The image size at which most of the networks were trained (px).
 _USUAL_SIZE: Final = 224
 #: Columns that must be equal in compared rows.
 _EQUAL_COLUMNS: Final = ["network", "image", "batch", "parameters"]
-#: Parameters by which counts may differ: tables print them in millions with two decimals.
+#: Largest difference of published and traced parameters: tables round to 10,000 parameters.
 _PARAMETER_ROUNDING: Final = 5_010
-#: Share of bytes that float32 must add; below it predictions are too alike to compare.
-_LEAST_MOVED: Final = 0.01
-#: Predictions by bytes.  *Calibrated*: bytes of float32 take longer than the bandwidth says.
+#: Share of bytes that float32 must add; below this share the two predictions hardly differ.
+_LEAST_ADDED_BYTES: Final = 0.01
+#: Predictions of gains by bytes.  Calibrated: the added bytes of float32 take longer than at the
+#: bandwidth of the data sheet, by a measured factor.
 Prediction: TypeAlias = Literal[Precision, "calibrated"]
+CALIBRATED: Final = "calibrated"
 #: Rules that predict a gain from data sheets.  Half and half: half of the time waits for memory.
 RULES: Final = "Operators", "Bandwidth", "Half and half", "Nothing is gained", "Peak"
 #: Smallest number of networks whose median has an interval.
@@ -43,71 +45,71 @@ class Distribution:
 
     @property
     def median(self) -> Leaf:
-        """The median with its interval over networks."""
-        return self._inferred("median", partial(median_interval, self.numbers.tolist()))
+        """The median with its interval over networks; missing for fewer than ten networks."""
+        return self._estimated("median", partial(median_interval, self.numbers.tolist()))
+
+    @property
+    def median_number(self) -> Leaf:
+        """The median without an interval, to three digits."""
+        return self.exact_quantity("median", rounded(float(self.numbers.median())))
 
     @property
     def count(self) -> Leaf:
         """The number of networks."""
-        return self.without_interval("number of networks", len(self.numbers))
+        return self.exact_quantity("number of networks", len(self.numbers))
+
+    @property
+    def count_below_one(self) -> Leaf:
+        """The count of networks with a number below one, such as gains of slower networks."""
+        return self.exact_quantity("number below 1", int((self.numbers < 1).sum()))
 
     @property
     def smallest(self) -> Leaf:
         """The smallest number, to three decimals."""
-        return self.without_interval("smallest", round(float(self.numbers.min()), 3))
+        return self.exact_quantity("smallest", round(float(self.numbers.min()), 3))
 
     @property
     def largest(self) -> Leaf:
         """The largest number, to three decimals."""
-        return self.without_interval("largest", round(float(self.numbers.max()), 3))
+        return self.exact_quantity("largest", round(float(self.numbers.max()), 3))
 
     @property
-    def plain_median(self) -> Leaf:
-        """The median to three digits, without an interval, also of few networks."""
-        return self.without_interval("median", rounded(float(self.numbers.median())))
-
-    @property
-    def errors_of_median(self) -> "Distribution":
-        """Relative errors of the median as a prediction of every number."""
+    def errors_of_constant(self) -> "Distribution":
+        """Relative errors of a constant prediction: the median for every network."""
         errors = (self.numbers.median() / self.numbers - 1).abs()
         return replace(self, name=f"error of the median of {self.name}", numbers=errors)
 
     def correlation(self, other: "Distribution") -> Leaf:
         """Return the correlation with the ``other`` numbers, to three digits."""
-        number = rounded(float(self.numbers.corr(other.numbers)))
-        return self.without_interval(f"correlation with {other.name}", number)
+        coefficient = rounded(float(self.numbers.corr(other.numbers)))
+        return self.exact_quantity(f"correlation with {other.name}", coefficient)
 
     def slope(self, other: "Distribution") -> Leaf:
-        """Return the slope of the logarithms over those of ``other``, with its interval."""
+        """Fit log(number) against log(``other`` number); return the slope with its interval."""
         x, y = other.numbers.align(self.numbers, join="inner")
         shared = replace(self, numbers=self.numbers[x.index], files=(*self.files, *other.files))
         interval = partial(least_squares_slope, np.log(x).tolist(), np.log(y).tolist())
-        return shared._inferred(f"slope over {other.name}", interval)
+        return shared._estimated(f"slope over {other.name}", interval)
 
-    def _inferred(self, name: str, interval: Callable[[float], Estimate]) -> Leaf:
+    def _estimated(self, name: str, interval: Callable[[float], Estimate]) -> Leaf:
+        """Return a number with an interval; it is missing for fewer than ten networks."""
         if len(self.numbers) < _FEWEST_NETWORKS:
             return missing_number(self.name, "1", "published for too few networks")
         (file, *other_files), name = self.files, f"{name} of {self.name}"
         return EstimatedNumber(ONE, name, file, other_files=tuple(other_files), interval=interval)
 
-    @property
-    def count_below_one(self) -> Leaf:
-        """The count of networks with a number below one, such as gains of slower networks."""
-        return self.without_interval("number below 1", int((self.numbers < 1).sum()))
-
-    def number_of(self, network: str) -> Leaf:
+    def of_network(self, network: str) -> Leaf:
         """Return the number of one network, to three digits."""
         if network not in self.numbers.index:
             return missing_number(network, "1", "not published")
-        return self.without_interval(network, rounded(float(self.numbers[network])))
+        return self.exact_quantity(network, rounded(float(self.numbers[network])))
 
-    def matching(self, pattern: str) -> "Distribution":
-        """Select the networks whose names match a regular expression."""
-        numbers = self.numbers.filter(regex=pattern)
-        return replace(self, name=f"{self.name}, {pattern}", numbers=numbers)
+    def select(self, names: str) -> "Distribution":
+        """Select the networks whose names match the regular expression ``names``."""
+        return replace(self, name=f"{self.name}, {names}", numbers=self.numbers.filter(regex=names))
 
-    def without_interval(self, name: str, number: float) -> Leaf:
-        """Return a number of the distribution as an exact quantity called ``name``."""
+    def exact_quantity(self, name: str, number: float) -> Leaf:
+        """Return a number of the distribution as a quantity without an interval."""
         if self.numbers.empty:
             return missing_number(self.name, "1", "published for no such network")
         return exact_number(f"{name} of {self.name}", "1", number, self.files[0], self.files[1:])
@@ -118,40 +120,38 @@ def rounded(number: float) -> float:
     return float(f"{number:.3g}")
 
 
-class Pairs:
-    """The networks in both tables of a comparison, with gains and counts of captured networks.
+class TableComparison:
+    """The networks in both tables of a change of settings, with their gains and traced counts.
 
     ``all_sizes``: one row per network and image size.  Bytes are scaled by the number of pixels
-    from the image size at which the network was ``traced``.  ``networks``: one row per network.
+    from the image size at which the network was traced.  ``networks``: one row per network.
     """
 
     def __init__(
         self,
-        comparison: subject.SettingChange,
-        tables: Mapping[Setting, Published],
+        change: subject.SettingChange,
+        tables: Mapping[Setting, PublishedTable],
         networks: Networks,
-        cards: Mapping[str, Card],
+        data_sheets: Mapping[str, DataSheet],
         calibration: float,
     ) -> None:
-        settings = comparison.before, comparison.after
-        before, after = (tables.get(setting, Published()) for setting in settings)
+        settings = change.before, change.after
+        before, after = (tables.get(setting, PublishedTable()) for setting in settings)
         self.files = (before.file, after.file) if before.file and after.file else ()
-        self._cards = [cards.get(setting.device) for setting in settings]
-        self.name, self._networks = comparison.name, networks
-        self._calibration = calibration
-        columns = [name for name in _EQUAL_COLUMNS if name != "batch" or not comparison.any_batch]
-        pairs = _join_tables(before.rows, after.rows, columns)
-        pairs["gain"] = pairs["rate_after"] / pairs["rate_before"]
-        norms = networks.captured.drop_duplicates("network").set_index("network")["norm"].to_dict()
-        pairs["family"] = [subject.family_of(name, norms.get(name)) for name in pairs["network"]]
-        captured = networks.captured.drop(columns="norm").rename(columns={"image": "traced"})
-        self.all_sizes = pairs.merge(captured, how="left", on="network")
-        pixels = (self.all_sizes["image"] / self.all_sizes["traced"]) ** 2
+        self._data_sheets = [data_sheets.get(setting.device) for setting in settings]
+        self.name, self._traced_networks, self._calibration = change.name, networks, calibration
+        columns = [name for name in _EQUAL_COLUMNS if name != "batch" or not change.any_batch]
+        rows = _join_tables(before.rows, after.rows, columns)
+        rows["gain"] = rows["rate_after"] / rows["rate_before"]
+        norms = networks.traced.drop_duplicates("network").set_index("network")["norm"].to_dict()
+        rows["family"] = [subject.family_of(name, norms.get(name)) for name in rows["network"]]
+        self.all_sizes = rows.merge(networks.traced.drop(columns="norm"), how="left", on="network")
+        pixel_ratio = (self.all_sizes["image"] / self.all_sizes["traced_image"]) ** 2
         for name in ("half_bytes", "single_bytes"):
-            self.all_sizes[name] *= pixels
+            self.all_sizes[name] *= pixel_ratio
         self.networks = _one_size_per_network(self.all_sizes).set_index("network")
 
-    def gain_in(self, *families: str, all_sizes: bool = False) -> Distribution:
+    def gains(self, *families: str, all_sizes: bool = False) -> Distribution:
         """Return the gains in some families, at the usual image size or at all image sizes."""
         rows = self.all_sizes.set_index("network") if all_sizes else self.networks
         size = ", all sizes" if all_sizes else ""
@@ -160,91 +160,103 @@ class Pairs:
         return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
 
     @property
-    def switched(self) -> pd.DataFrame:
-        """``_switched_sizes`` at the image size at which each network was traced."""
-        return self._switched_sizes[self._switched_sizes["image"] == self._switched_sizes["traced"]]
+    def switchable_networks(self) -> pd.DataFrame:
+        """``_switchable_at_all_sizes`` at the image size at which each network was traced."""
+        rows = self._switchable_at_all_sizes
+        return rows[rows["image"] == rows["traced_image"]]
 
     @cached_property
-    def _switched_sizes(self) -> pd.DataFrame:
+    def _switchable_at_all_sizes(self) -> pd.DataFrame:
         """Networks whose normalizations can be in float16 or float32, with predicted gains.
 
-        The older card normalizes in float16.  ``half``: so does the newer card, which gains as much
-        as with batch norm.  ``single``: it normalizes in float32, which adds the time of further
-        bytes at its bandwidth.  ``calibrated``: this time is scaled by the calibration.
+        All predictions assume that the older GPU normalizes in float16.  With ``FLOAT16`` the newer
+        GPU does so too, and a network gains as much as CNNs with batch norm.  With ``FLOAT32`` the
+        newer GPU needs more time, for the added bytes at its bandwidth.  With ``CALIBRATED`` this
+        added time is multiplied by the calibration.
         """
-        rows, newer = self.all_sizes, self._cards[1]
-        usual_gain = float(self.gain_in(subject.BATCH).numbers.median())  # NaN without CNNs
-        adds_bytes = rows["single_bytes"] > (1 + _LEAST_MOVED) * rows["half_bytes"]
+        rows, newer = self.all_sizes, self._data_sheets[1]
+        usual_gain = float(self.gains(subject.BATCH_NORM_CNNS).numbers.median())  # NaN without CNNs
+        adds_bytes = rows["single_bytes"] > (1 + _LEAST_ADDED_BYTES) * rows["half_bytes"]
         rows = rows[adds_bytes & _same_parameters(rows, all_sizes=True)].set_index("network")
         if newer is None or rows.empty or math.isnan(usual_gain):
             return rows[:0].reindex(columns=[*rows, *get_args(Prediction)])
         seconds = 1 / rows["rate_before"]
-        further_seconds = (rows["single_bytes"] - rows["half_bytes"]) / newer.bandwidth
-        single = seconds / (seconds / usual_gain + further_seconds)
-        calibrated = seconds / (seconds / usual_gain + self._calibration * further_seconds)
-        calibrated = calibrated.where(rows.index.str.match(subject.HELD_OUT_NAMES))
-        return rows.assign(half=usual_gain, single=single, calibrated=calibrated)
+        added_seconds = (rows["single_bytes"] - rows["half_bytes"]) / newer.bandwidth
+        float32_gain = seconds / (seconds / usual_gain + added_seconds)
+        calibrated_gain = seconds / (seconds / usual_gain + self._calibration * added_seconds)
+        calibrated_gain = calibrated_gain.where(rows.index.str.match(subject.HELD_OUT_NAMES))
+        rows[FLOAT16], rows[FLOAT32], rows[CALIBRATED] = usual_gain, float32_gain, calibrated_gain
+        return rows
 
-    def switched_gain(
-        self, families: Collection[str], precision: Prediction | None = None
+    def switchable_gains(
+        self, families: Collection[str], prediction: Prediction | None = None
     ) -> Distribution:
-        """Return measured or predicted gains of networks in some families that can be switched."""
-        rows = self.switched[self.switched["family"].isin(families)]
-        name = f"{precision or 'measured'} gain({self.name}, {', '.join(families)})"
-        return self._of_theory(name, rows[precision or "gain"].dropna())
-
-    def precision_error(
-        self, families: Collection[str], precision: Prediction, *, all_sizes: bool = False
-    ) -> Distribution:
-        """Return the relative errors of gains that the bytes of a ``precision`` predict."""
-        rows = self._switched_sizes if all_sizes else self.switched
+        """Return the measured or predicted gains of the switchable networks in some families."""
+        rows = self.switchable_networks
         rows = rows[rows["family"].isin(families)]
-        name = f"error of {precision} gain({self.name}, {', '.join(families)})"
-        return self._of_theory(name, (rows[precision] / rows["gain"] - 1).abs().dropna())
+        name = f"{prediction or 'measured'} gain({self.name}, {', '.join(families)})"
+        return self._with_theory_files(name, rows[prediction or "gain"].dropna())
 
-    def nearer_to_single(self, families: Collection[str]) -> Leaf:
+    def prediction_errors(
+        self, families: Collection[str], prediction: Prediction, *, all_sizes: bool = False
+    ) -> Distribution:
+        """Return the relative errors of predicted gains of the switchable networks."""
+        rows = self._switchable_at_all_sizes if all_sizes else self.switchable_networks
+        rows = rows[rows["family"].isin(families)]
+        name = f"error of {prediction} gain({self.name}, {', '.join(families)})"
+        return self._with_theory_files(name, (rows[prediction] / rows["gain"] - 1).abs().dropna())
+
+    def count_nearer_to_float32(self, families: Collection[str]) -> Leaf:
         """Count the networks whose gain float32 predicts better than float16."""
-        half, single = (self.precision_error(families, name) for name in get_args(Precision))
-        nearer = int((single.numbers < half.numbers).sum())
-        return single.without_interval("number of networks nearer to single precision", nearer)
+        float16_errors = self.prediction_errors(families, FLOAT16)
+        float32_errors = self.prediction_errors(families, FLOAT32)
+        count = int((float32_errors.numbers < float16_errors.numbers).sum())
+        return float32_errors.exact_quantity("number of networks nearer to single precision", count)
 
     @cached_property
-    def known(self) -> pd.DataFrame:
-        """The CNNs whose operators and cards are known, with the gain by each of ``RULES``."""
-        older, newer = self._cards
+    def traced_cnns(self) -> pd.DataFrame:
+        """The traced CNNs with the gain by each of ``RULES``; empty without both data sheets."""
+        older, newer = self._data_sheets
         comparable = self.networks["family"].isin(subject.CNNS) & _same_parameters(self.networks)
         if older is None or newer is None or not comparable.any():
             return self.networks[:0].reindex(columns=[*self.networks, *RULES])
-        known = self.networks[comparable].astype({"place": int})
-        place, batches = known["place"], np.ones(len(self._networks.captured))
-        batches[place] = known["batch"]
-        before, after = (self._networks.seconds(batches, card)[place] for card in (older, newer))
-        bandwidth, peak = newer.bandwidth / older.bandwidth, newer.peak / older.peak
-        known[RULES[0]] = before / after
-        gains = bandwidth, 2 / (1 / bandwidth + 1 / peak), 1.0, peak
-        return known.assign(**dict(zip(RULES[1:], gains, strict=True)))
+        cnns = self.networks[comparable].astype({"position": int})
+        positions, batches = cnns["position"], np.ones(len(self._traced_networks.traced))
+        batches[positions] = cnns["batch"]
+        seconds_before = self._traced_networks.seconds(batches, older)[positions]
+        seconds_after = self._traced_networks.seconds(batches, newer)[positions]
+        bandwidth_gain, peak_gain = newer.bandwidth / older.bandwidth, newer.peak / older.peak
+        cnns["Operators"] = seconds_before / seconds_after
+        cnns["Bandwidth"], cnns["Peak"] = bandwidth_gain, peak_gain
+        cnns["Half and half"] = 2 / (1 / bandwidth_gain + 1 / peak_gain)
+        cnns["Nothing is gained"] = 1.0
+        return cnns
 
-    def error(self, rule: str) -> Distribution:
-        """Return the relative errors of the gains that a rule predicts."""
-        errors = (self.known[rule] / self.known["gain"] - 1).abs()
-        return self._of_theory(f"error of {rule}({self.name})", errors)
+    def rule_errors(self, rule: str) -> Distribution:
+        """Return the relative errors of the gains that a rule predicts for the traced CNNs."""
+        errors = (self.traced_cnns[rule] / self.traced_cnns["gain"] - 1).abs()
+        return self._with_theory_files(f"error of {rule}({self.name})", errors)
 
-    def _of_theory(self, name: str, numbers: "pd.Series[float]") -> Distribution:
+    def _with_theory_files(self, name: str, numbers: "pd.Series[float]") -> Distribution:
         files = (*self.files, OPERATORS, "devices.yaml") if self.files else ()
         return Distribution(name, numbers, files)
 
 
 def _same_parameters(rows: pd.DataFrame, *, all_sizes: bool = False) -> "pd.Series[bool]":
-    """Select the rows whose network was traced with equal parameters (and at the image size)."""
-    equal = (rows["counted"] - rows["parameters"]).abs() <= _PARAMETER_ROUNDING
-    return equal if all_sizes else equal & (rows["image"] == rows["traced"])
+    """Select the rows whose network was traced with the published number of parameters.
+
+    Unless ``all_sizes``, the image size must also be the size at which the network was traced.
+    """
+    equal = (rows["traced_parameters"] - rows["parameters"]).abs() <= _PARAMETER_ROUNDING
+    return equal if all_sizes else equal & (rows["image"] == rows["traced_image"])
 
 
 def _join_tables(before: pd.DataFrame, after: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Join rows of two tables that are equal in some ``columns``, once per network and image size.
 
-    Where several rows of ``after`` are equal in these columns, keep the last.  Where several joined
-    rows remain for a network and image size, keep the one with the largest batch of ``before``.
+    If several rows of ``after`` are equal in these columns, only the last is joined.  If several
+    joined rows remain for a network and image size, keep the one with the largest batch of
+    ``before``.
     """
     last_rows = after.drop_duplicates(columns, keep="last")
     rows = before.merge(last_rows, on=[*columns], suffixes=("_before", "_after"))
@@ -255,6 +267,6 @@ def _join_tables(before: pd.DataFrame, after: pd.DataFrame, columns: Sequence[st
 
 
 def _one_size_per_network(rows: pd.DataFrame) -> pd.DataFrame:
-    """Select for each network the image size nearest to 224 px; of two as near, the smaller."""
+    """Select for each network the image size nearest to 224 px; if two are, the smaller one."""
     rows = rows.assign(distance=(rows["image"] - _USUAL_SIZE).abs())
     return rows.sort_values(["distance", "image"], kind="stable").drop_duplicates("network")

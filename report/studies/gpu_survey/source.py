@@ -1,4 +1,4 @@
-"""Tables of rates (images/s) that the authors of timm publish, by their settings."""
+"""Read the tables of rates (images/s) that the authors of timm publish, one per setting."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -10,7 +10,10 @@ from report.core.records.store import StoredImport
 
 
 class Setting(NamedTuple):
-    """Conditions under which all rates of a published table were measured."""
+    """Conditions under which all rates of a published table were measured.
+
+    ``torch`` is the version of PyTorch, and layout "nhwc" is channels-last.
+    """
 
     device: str
     torch: str
@@ -25,24 +28,22 @@ class Setting(NamedTuple):
         return self._replace(compiler="dynamo")
 
 
-#: Column → type; rates are in images/s, and parameters as printed.
-_TYPES: Final = {
-    "network": str, "image": int, "batch": int, "parameters": float, "rate": float,
-}  # fmt: skip
-#: Factors of a case: network, image size and batch size.
-_FACTORS: Final = [*_TYPES][:3]
-#: Fields of a setting that records contain as conditions.
+#: Factors of a case → type: network, image size (pixels per side) and batch size.
+_FACTOR_TYPES: Final = {"network": str, "image": int, "batch": int}
+#: Column → type.  Rates are in images/s; published parameters are rounded to 10,000.
+_COLUMN_TYPES: Final = {**_FACTOR_TYPES, "parameters": float, "rate": float}
+#: Fields of a setting that a record contains as conditions: all but device and PyTorch.
 _CONDITIONS: Final = Setting._fields[2:]
 
 
-class Published(NamedTuple):
-    """The record of one published table, and its rows that have a rate."""
+class PublishedTable(NamedTuple):
+    """The record of one published table, and the rows of the table that have a rate."""
 
     file: str = ""
-    rows: pd.DataFrame = pd.DataFrame(columns=list(_TYPES)).astype(_TYPES)
+    rows: pd.DataFrame = pd.DataFrame(columns=list(_COLUMN_TYPES)).astype(_COLUMN_TYPES)
 
 
-def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
+def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, PublishedTable]:
     """Read the tables by setting; raise ``StudyError`` for missing conditions or wrong factors."""
     tables = {}
     for stored in imports:
@@ -55,22 +56,22 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, Published]:
                 )
         version = (machine.framework or "").removeprefix("PyTorch ")
         setting = Setting(machine.model, version, *(str(conditions[n]) for n in _CONDITIONS))
-        rows = pd.DataFrame(_rows(stored), columns=list(_TYPES)).astype(_TYPES)
-        tables[setting] = Published(stored.file, rows)
+        rows = pd.DataFrame(_rows(stored), columns=list(_COLUMN_TYPES)).astype(_COLUMN_TYPES)
+        tables[setting] = PublishedTable(stored.file, rows)
     return tables
 
 
 def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
-    """Yield the values of ``_TYPES`` of each case with a rate; parameters are 0 if not printed."""
+    """Yield a row of each case with a rate; its parameters are 0 if they are not published."""
     for index, case in enumerate(stored.record.cases):
         rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
         if case.status != "ok" or len(rate) != 1 or not rate[0]:
             continue
-        network, *sizes = levels = [case.factors.get(name) for name in _FACTORS]
+        network, *sizes = levels = [case.factors.get(name) for name in _FACTOR_TYPES]
         if not (isinstance(network, str) and all(isinstance(n, int) and n > 0 for n in sizes)):
             raise StudyError(
                 f"data/{stored.file}: cases[{index}].factors: found {levels}, "
                 "expected a network, an image size and a batch size; import the file again."
             )
-        printed = (numbers[0] if len(numbers) == 1 else 0.0 for numbers in (parameters, rate))
-        yield *levels, *printed
+        published_parameters = parameters[0] if len(parameters) == 1 else 0.0
+        yield *levels, published_parameters, rate[0]

@@ -1,6 +1,7 @@
 """The bytes of a normalization, and the least time of networks by a roofline of each operator.
 
-An operator takes the longer of the times of its work and of its bytes (Williams et al. 2009).
+An operator takes the longer of two times: of its arithmetic at the peak rate, and of its bytes at
+the bandwidth (Williams et al. 2009).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,18 +17,20 @@ from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices
 from report.quantity.expression import Leaf, exact_number
 
-#: Size of an element in half precision (B).
+#: Size of an element in float16 (B).
 ELEMENT_BYTES: Final = 2
 #: Operators that normalize, from the most frequent kind to the rarest.
 GROUP_NORM: Final = "native_group_norm"
 NORMS: Final = ("native_batch_norm", "native_layer_norm", GROUP_NORM)
 
-#: Precisions of a normalization under autocast to float16: float16 or float32.
+#: Precisions of a normalization under autocast to float16, by the words in printed formulas.
 Precision: TypeAlias = Literal["half", "single"]
+FLOAT16: Final = "half"
+FLOAT32: Final = "single"
 Vector: TypeAlias = npt.NDArray[np.float64]
 
-#: Step → bytes read and written per element of a feature map between two convolutions, under
-#: autocast to float16: with batch normalization, with group normalization in float16, in float32.
+#: Step → bytes per element of a feature map that a step between two convolutions reads (+ writes)
+#: under autocast to float16: with batch norm, with group norm in float16, with it in float32.
 BETWEEN_CONVOLUTIONS: Final = {
     "Cast to float32": (0, 0, 2 + 4),
     "Statistics": (0, 2, 4),
@@ -37,8 +40,8 @@ BETWEEN_CONVOLUTIONS: Final = {
 }
 
 
-class Card(NamedTuple):
-    """A card by its data sheet: peak in half precision (FLOP/s) and bandwidth (B/s)."""
+class DataSheet(NamedTuple):
+    """The limits of a GPU by its data sheet: peak in float16 (FLOP/s) and bandwidth (B/s)."""
 
     device: str
     peak: float
@@ -50,48 +53,48 @@ class Card(NamedTuple):
         return exact_number(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
 
 
-def cards(devices: Devices, names: Collection[str]) -> dict[str, Card]:
-    """Return the cards whose peak and bandwidth are listed, by their names."""
-    known: dict[str, Card] = {}
+def find_data_sheets(devices: Devices, names: Collection[str]) -> dict[str, DataSheet]:
+    """Return name → data sheet, for the GPUs whose peak and bandwidth are listed."""
+    sheets: dict[str, DataSheet] = {}
     for name in names:
         device = devices.find(name)
         rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
         if "float16" in rates and "memory" in rates:
-            known[name] = Card(name, rates["float16"], rates["memory"])
-    return known
+            sheets[name] = DataSheet(name, rates["float16"], rates["memory"])
+    return sheets
 
 
 class Networks:
-    """Frames of ``captured`` networks and of their ``operators``.
+    """Frames of networks whose operators were ``traced`` without a GPU, and of the ``operators``.
 
-    The index of an operator is the position (column ``place``) of its network.  ``reads``: elements
-    that an operator reads besides its weights.
+    The index of an operator is the ``position`` of its network in ``traced``.  ``reads``: elements
+    that an operator reads besides its weights.  ``half_bytes``, ``single_bytes``: bytes per image
+    with normalizations in float16 and in float32.
     """
 
     def __init__(self, networks: Sequence[NetworkOperators]) -> None:
         counts = dict.fromkeys(("multiply_adds", "weights", "reads", "writes"), float)
         self.operators = _make_frame([n.operators for n in networks], {"name": str, **counts})
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
-        fields = {"network": str, "side": int, **counts}
-        captured = _make_frame([[network] for network in networks], fields)
-        captured["norm"] = None
-        for norm in NORMS:  # of several kinds the rarest, which is the last, remains
+        traced = _make_frame([[n] for n in networks], {"network": str, "side": int, **counts})
+        traced["norm"] = None
+        for norm in NORMS:  # the rarest kind comes last and replaces more frequent kinds
             holders = self.operators.index[self.operators["name"] == norm]
-            captured.loc[captured.index.isin(holders), "norm"] = norm
-        # Elements that group normalizations write, for one image.
-        grouped = self.operators["writes"].where(self.operators["name"] == GROUP_NORM, 0.0)
-        captured["grouped"] = self._sums(grouped.to_numpy(), len(captured))
-        columns = {"side": "image", "parameters": "counted"}
-        self.captured = captured.rename(columns=columns).reset_index(names="place")
+            traced.loc[traced.index.isin(holders), "norm"] = norm
+        # Elements that group normalizations write for one image.
+        written = self.operators["writes"].where(self.operators["name"] == GROUP_NORM, 0.0)
+        traced["group_norm_elements"] = self._sums(written.to_numpy(), len(traced))
+        columns = {"side": "traced_image", "parameters": "traced_parameters"}
+        self.traced = traced.rename(columns=columns).reset_index(names="position")
 
-    def seconds(self, batches: Vector, card: Card) -> Vector:
-        """Return the least time (s) of a batch of each network, whose weights are read once."""
+    def seconds(self, batches: Vector, limits: DataSheet) -> Vector:
+        """Return the least time (s) of a batch of each network; weights are read once per batch."""
         operators = self.operators
         batch = batches[operators.index]
         elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
-        arithmetic_seconds = 2 * batch * operators["multiply_adds"] / card.peak
-        seconds = np.maximum(arithmetic_seconds, ELEMENT_BYTES * elements / card.bandwidth)
-        return self._sums(seconds.to_numpy(), len(self.captured))
+        arithmetic_seconds = 2 * batch * operators["multiply_adds"] / limits.peak
+        seconds = np.maximum(arithmetic_seconds, ELEMENT_BYTES * elements / limits.bandwidth)
+        return self._sums(seconds.to_numpy(), len(self.traced))
 
     def _sums(self, numbers: Vector, count: int) -> Vector:
         """Sum numbers of operators for each of ``count`` networks, in a fixed order."""
@@ -99,7 +102,7 @@ class Networks:
 
 
 def _make_frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
-    """Return fields of all items, a row each, indexed by the position of their group."""
+    """Return the fields ``types`` of all items, a row each, indexed by their group's position."""
     rows = map(attrgetter(*types), chain.from_iterable(groups))
     positions = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     return pd.DataFrame(rows, positions, list(types)).astype(types)
