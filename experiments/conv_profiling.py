@@ -3,33 +3,34 @@
 The layer is the second convolution of PyTorch's MNIST example, in the example's shape and in other
 shapes, in float32, with random weights and inputs from a fixed seed.  Factors:
 
-- ``subject``: kind of shape.  The rules of ``report.theory.terms``, which predict counts and bytes,
-  were derived from the shapes of ``layer``.  For ``held_out`` they were applied before the
-  measurement.  ``changed`` is a held-out shape with other numbers of channels, at or just above a
-  multiple of eight.  ``timed``: see below.
-- ``channels``: input and output channels; ``kernel``: side of the kernel; ``input``: side of the
-  network's images (the layer's input is two pixels smaller).
+- ``subject``: kind of shape.  The formulas of ``report.theory.terms``, which predict counts and
+  bytes, were derived from the shapes of ``layer``, and applied to the shapes of ``held_out`` before
+  the measurement.  ``changed`` is a held-out shape with other numbers of channels, at or just above
+  a multiple of eight.  ``timed`` is described below.
+- ``channels``: input and output channels.
+- ``kernel``: side of the kernel.
+- ``input``: side of the network's images; the layer's input is two pixels smaller.
 - ``batch``: images per call.
 - ``pass``: always ``forward``, a call under ``torch.no_grad()``.
-- ``precision``: ``tfloat32`` (only on a GPU, only in the example's shape) lets cuDNN use this mode
-  of NVIDIA's tensor cores; cases without this factor compute in float32.
+- ``precision``: ``tfloat32`` lets cuDNN use this mode of NVIDIA's tensor cores; it occurs only on a
+  GPU, in the example's shape.  Cases without this factor compute in float32.
 
 On a CPU, a full run adds a file with the implementations that oneDNN selects: natively, natively
 with instructions limited to AVX2, and under valgrind, which counts the operations.
 
 Only ``timed`` calls (``--set subject=timed``) are timed.  They have eight images, and numbers of
-channels below, at and above multiples of a block; ``instructions`` are those that oneDNN chooses
-(``native``) or limited to ``AVX2``.  Predicted before the measurement: time follows the
-multiply-adds that blocks execute, not the usual formula's multiply-adds
-(``report.studies.conv_profiling.theory.in_blocks``).
+channels around multiples of a block, which is the number of channels that oneDNN computes together.
+``instructions`` is ``native`` if oneDNN may choose them, or ``AVX2``.  Before the measurement we
+predicted that time is proportional to the multiply-adds of whole blocks
+(``report.studies.conv_profiling.theory.in_blocks``), and not to those of the usual formula:
 
-- With AVX2, blocks of 8: nine input channels take as long as 16, within a tenth, and 1.5 to 2 times
-  as long as eight; 17, 19 and 24 output channels take equally long, within a tenth.
-- With AVX-512, blocks of 16: 17, 19, 24 and 25 output channels take equally long, within a tenth,
-  and 16 channels less.  Fewer than 16 input channels are not padded, so nine channels take 1.125
-  times as long as eight, as the formula says.
-- One more channel on both sides of the example's layer, 33→65, takes as long as full blocks: as
-  40→72 with AVX2 (1.41 times 32→64), as 48→80 with AVX-512 (1.88 times); the formula says 1.05.
+- With AVX2 a block has 8 channels.  Nine input channels take as long as 16 to within 10 %, and 1.5
+  to 2 times as long as eight.  17, 19 and 24 output channels take equally long to within 10 %.
+- With AVX-512 a block has 16 channels.  17, 19, 24 and 25 output channels take equally long to
+  within 10 %, and 16 channels take less.  Fewer than 16 input channels are not padded, so that nine
+  take 1.125 times as long as eight, as by the formula.
+- With one more channel on both sides, 33→65, the example's layer takes as long as full blocks:
+  40→72 with AVX2 (1.41 times 32→64), 48→80 with AVX-512 (1.88 times).  The formula predicts 1.05.
 """
 
 import os
@@ -52,12 +53,12 @@ from report.core.records.record import Factors, SeriesByQuantity
 #: Input and output channels (``IN-OUT``), side of the kernel, side of the network's images.
 CallShape: TypeAlias = tuple[str, int, int]
 
-#: Shapes from which the rules were derived; the first is the example's shape.
+#: Shapes whose counts led to the rules (formulas); the first is the example's shape.
 RULE_SHAPES: Final[tuple[CallShape, ...]] = (
     ("32-64", 3, 28), ("20-40", 3, 28), ("16-32", 3, 28), ("33-65", 3, 28), ("32-64", 1, 28),
     ("32-64", 5, 28), ("32-64", 3, 16), ("32-64", 3, 20),
 )  # fmt: skip
-#: Each shape has another code path or padding on a CPU with AVX2; tests contain the predictions.
+#: Shapes for which counts were predicted; each has another code path or padding with AVX2.
 HELD_OUT: Final[tuple[CallShape, ...]] = (
     ("9-19", 3, 21), ("17-41", 3, 28), ("13-32", 2, 22), ("40-70", 3, 18), ("50-28", 3, 24),
     ("12-26", 1, 27), ("31-50", 5, 25),
@@ -70,9 +71,10 @@ CHANGED: Final[tuple[CallShape, ...]] = (
 #: Shapes of timed calls, with numbers of channels around multiples of a block: first with the
 #: kernel and images of ``9-19``, then with the example's.
 TIMED: Final[tuple[CallShape, ...]] = (
-    *((f"{into}-{out}", 3, 21) for into, out in product((8, 9, 16), (16, 17, 19, 24, 25))),
+    *((f"{n}-{m}", 3, 21) for n, m in product((8, 9, 16), (16, 17, 19, 24, 25))),
     *((channels, 3, 28) for channels in ("32-64", "33-65", "40-72", "48-80")),
 )
+#: Subject → shapes whose work is counted.
 SHAPES: Final = {"layer": RULE_SHAPES, "held_out": HELD_OUT, "changed": CHANGED}
 #: Batch sizes of all shapes except the example's.
 OTHER_BATCHES: Final = (1, 8)
@@ -81,9 +83,9 @@ TIMED_BATCH: Final = 8
 
 
 def cases(levels: study.Levels) -> tuple[Factors, ...]:
-    """List the cases of all requested subjects.
+    """List the cases of the requested subjects.
 
-    Only the example's shape has all batch sizes, and on a GPU a case in TF32.
+    Only the example's shape has all requested batch sizes, and cases in TF32 on a GPU.
     """
     listed: list[Factors] = []
     subjects = [subject for subject in SHAPES if subject in levels["subject"]]
@@ -92,8 +94,8 @@ def cases(levels: study.Levels) -> tuple[Factors, ...]:
             case = _case(subject, shape, int(batch))
             if precision != "float32":
                 case["precision"] = precision
-            in_float32 = precision == "float32" and batch in OTHER_BATCHES
-            if shape == RULE_SHAPES[0] or in_float32:
+            is_example = shape == RULE_SHAPES[0]
+            if is_example or (precision == "float32" and batch in OTHER_BATCHES):
                 listed.append(case)
     if "timed" in levels["subject"]:
         for shape, instructions in product(TIMED, levels["instructions"]):
@@ -123,25 +125,25 @@ def subject(factors: Factors) -> study.Subject:
     import torch
 
     channels, kernel, extent = _shape(factors)
-    into, out = map(int, channels.split("-"))
+    inputs, outputs = map(int, channels.split("-"))
     side = extent - 2  # after the network's first convolution, 3 × 3 without padding
     return study.Subject(
-        torch.nn.Conv2d(into, out, kernel, 1),
-        torch.randn(int(factors["batch"]), into, side, side),
+        torch.nn.Conv2d(inputs, outputs, kernel, stride=1),
+        torch.randn(int(factors["batch"]), inputs, side, side),
         precision=factors.get("precision", "float32"),  # type: ignore[arg-type]
         name="conv2",
     )
 
 
 def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Measure the bytes of a call; return no series for timed cases."""
+    """Measure the memory (B) of a call; return no series for timed cases."""
     return {} if is_timed(factors) else measure_memory(STUDY, factors, session)
 
 
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Time a call in a fresh process, after choosing oneDNN's instructions.
+    """Time a call in this fresh process, after limiting oneDNN's instructions if the case says so.
 
-    Raises ``MeasurementError`` if oneDNN ran other code although the case is limited to AVX2.
+    Raises ``MeasurementError`` if oneDNN did not run AVX2 code although the case is limited to it.
     """
     is_limited = factors["instructions"] == "AVX2"
     if is_limited:
@@ -173,7 +175,7 @@ def _log_of(workload: Workload) -> str:
 
 
 def is_timed(factors: Factors) -> bool:
-    """Return whether a case is timed, and measured in no other way."""
+    """Return whether a case is timed; such a case is not counted, and its memory not measured."""
     return factors["subject"] == "timed"
 
 
@@ -183,35 +185,41 @@ def is_counted(factors: Factors) -> bool:
 
 
 def timed_under(factors: Factors) -> study.Policies:
-    """Time only ``timed`` cases, with freed memory kept, so that calls map no pages."""
+    """Return the memory policies under which a case is timed.
+
+    Only ``timed`` cases are timed, with freed memory kept ("retained"), so that calls map no pages.
+    """
     return ("retained",) if is_timed(factors) else "none"
 
 
 def files(factors: Factors, session: study.Session) -> tuple[study.CaseFile, ...]:
-    """Return oneDNN's implementations of all calls, once in a full CPU run with valgrind."""
+    """Return a file with oneDNN's implementations of all calls, in a full CPU run with valgrind.
+
+    One case, the first of ``changed``, returns the file; all other cases return ().
+    """
     is_full = session.device == "cpu" and session.protocol.plan == "full"
-    is_first = is_full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
-    return _implementations() if is_first and shutil.which("valgrind") else ()
+    is_chosen = is_full and (_shape(factors), factors["batch"]) == (CHANGED[0], OTHER_BATCHES[0])
+    return _implementations() if is_chosen and shutil.which("valgrind") else ()
 
 
 #: Environment variable that limits oneDNN's instructions.
 _INSTRUCTION_LIMIT: Final = "ONEDNN_MAX_CPU_ISA"
 #: Beginning of the names of oneDNN's AVX2 code.
 _AVX2_PREFIX: Final = "jit:avx2"
-#: Process in which oneDNN logs its choices → wrapper command, environment variables.
+#: Kind of process in which oneDNN logs its choices → wrapper command, environment variables.
 _LOGGING_PROCESSES: Final[dict[str, tuple[Sequence[str], Mapping[str, str]]]] = {
     "native": ((), {}),
     "native, AVX2 at most": ((), {_INSTRUCTION_LIMIT: "AVX2"}),
     "valgrind": (("valgrind", "-q", "--tool=none"), {}),
 }
-#: Positions of fields in a line of oneDNN's log, which is separated by commas.
+#: Field of a line of oneDNN's log → its position; fields are separated by commas.
 _FIELDS: Final = {"state": 3, "operation": 5, "code": 6, "formats": 8, "problem": 11}
 #: Time limit of each process (s); importing torch under valgrind takes a minute.
 _LIMIT_S: Final = 900
 
 
 def _implementations() -> tuple[study.CaseFile, ...]:
-    """Return a file with oneDNN's implementation of every forward call in each process."""
+    """Return a file with oneDNN's implementation of each forward call in each kind of process."""
     program = f"from {__name__} import call_all; call_all()"
     by_process: dict[str, dict[str, str]] = {}
     for name, (wrapper, variables) in _LOGGING_PROCESSES.items():
@@ -238,7 +246,7 @@ def _implementations() -> tuple[study.CaseFile, ...]:
 def implementations_of(log: str) -> dict[str, str]:
     """Read the code and the memory formats of each convolution from oneDNN's log.
 
-    Keys describe the convolution's problem, such as its shapes; other lines are ignored.
+    Keys are oneDNN's texts for the convolution's problem, such as its shapes.
     """
     implementations: dict[str, str] = {}
     for line in log.splitlines():
@@ -252,7 +260,7 @@ def implementations_of(log: str) -> dict[str, str]:
 
 
 def call_all() -> None:
-    """Call each shape at each of ``OTHER_BATCHES`` once, on one thread, so that oneDNN logs it."""
+    """Call each shape once at each of ``OTHER_BATCHES``, on one thread, so that oneDNN logs it."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,10 +1,10 @@
-"""Load training images by worker processes, as in PyTorch's ImageNet example.
+"""Load training images in worker processes, as in PyTorch's ImageNet example.
 
 A worker decodes a JPEG file, crops a random part (8 to 100 % of the area, aspect 3:4 to 4:3),
 scales the part to a square, mirrors half of all images, and normalizes the pixels, like
 torchvision's ``RandomResizedCrop``, ``RandomHorizontalFlip``, ``ToTensor`` and ``Normalize``.
 (torchvision cannot be imported with a CPU build of torch.)  The files are scikit-learn's two
-photographs, scaled; they are in memory.
+photographs, which are scaled and encoded in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEAN, _DEVIATION = 0.45, 0.225
 
 @cache
 def photographs(side: int) -> tuple[bytes, ...]:
-    """Encode the photographs as JPEG files whose shorter side has ``side`` pixels; cached.
+    """Encode the two photographs as JPEG files whose shorter side has ``side`` pixels.
 
     Raises ``UnavailableError`` without Pillow or scikit-learn.
     """
@@ -52,9 +52,9 @@ def photographs(side: int) -> tuple[bytes, ...]:
 
 
 class RandomCrops:
-    """Data set of ``count`` random square crops, ``image`` pixels per side.
+    """Data set of ``count`` random crops of ``image`` × ``image`` pixels.
 
-    The photographs have ``side`` pixels on their shorter side.
+    The shorter side of the photographs has ``side`` pixels.
     """
 
     def __init__(self, side: int, image: int, count: int) -> None:
@@ -90,7 +90,7 @@ class RandomCrops:
 
 @contextmanager
 def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[torch.Tensor]]:
-    """Load ``count`` batches of crops by four workers, on the cores that do not compute.
+    """Load ``count`` batches of crops in ``WORKERS`` processes, on cores that do not compute.
 
     torch computes on the first cores, one for each of its threads.  Raises ``UnavailableError`` if
     no core remains for the workers, or if this system cannot assign cores.
@@ -104,7 +104,7 @@ def batches(side: int, image: int, batch: int, count: int) -> Iterator[Iterator[
     computing_cores = set(sorted(cores)[: torch.get_num_threads()])
     if computing_cores == cores:
         raise UnavailableError(
-            f"The loader needs a core of its own beside {len(computing_cores)} computing threads."
+            f"The loader needs a core of its own besides {len(computing_cores)} computing threads."
         )
     images = RandomCrops(side, image, count * batch)
     loader: DataLoader[torch.Tensor] = DataLoader(

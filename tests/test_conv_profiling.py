@@ -16,9 +16,9 @@ from report.paper.findings import Inputs
 from report.studies.conv_profiling.results import Paper
 from report.studies.conv_profiling.study import findings
 from report.studies.conv_profiling.subject import (
+    EXAMPLE_SHAPES,
     INPUTS,
     OUTPUTS,
-    WIDENED,
     Dimensions,
     small_shape,
 )
@@ -118,7 +118,7 @@ def predicted_multiply_adds(shape: Dimensions, batch: int) -> int:
 
 def test_the_experiment_runs_the_shapes_of_the_paper() -> None:
     assert tuple(map(experiment_shape, PREDICTED)) == CHANGED
-    timed = [*(small_shape(inputs, n) for inputs in INPUTS for n in OUTPUTS), *WIDENED]
+    timed = [*(small_shape(inputs, n) for inputs in INPUTS for n in OUTPUTS), *EXAMPLE_SHAPES]
     assert tuple(map(experiment_shape, timed)) == TIMED
 
 

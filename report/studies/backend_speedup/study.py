@@ -89,8 +89,9 @@ cpu.texts(cpu=short_name)
 
 
 @study.text()
-def gpu_versions(p: Paper) -> str:
-    return runs.library_versions(p.gpu, p.inputs.attachments.get(p.gpu.file, {})) if p.gpu else ""
+def gpu_versions(paper: Paper) -> str:
+    run, attachments = paper.gpu, paper.inputs.attachments
+    return runs.library_versions(run, attachments.get(run.file, {})) if run else ""
 
 
 @source.mapping()
@@ -318,36 +319,36 @@ cpu.figure(key=True)(figures.effects)
 
 
 @study.figure(height=2.3, wide=True)
-def sessions(p: Paper) -> Iterator[Dots]:
+def sessions(paper: Paper) -> Iterator[Dots]:
     """Draw NumPy's time, the GPU's time and their ratio at the source's size.
 
     Rows are baselines: NumPy on another CPU with each change, on the GPU's host, in the source.
     """
-    if not (p.gpu and p.cpu):
+    if not (paper.gpu and paper.cpu):
         return
     rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}  # name → NumPy, GPU, ratio
-    cupy_time = p.gpu.measured("time", SOURCE_SIZE, "cupy")
+    cupy_time = paper.gpu.measured("time", SOURCE_SIZE, "cupy")
     for change in (UNCHANGED, *subject.CHANGES):
         if change != subject.FUSED_RELU:
             name = "other CPU" if change == UNCHANGED else f"+ {change}"
-            numpy_time = p.cpu.numpy_with("time", SOURCE_SIZE, change)
-            speedup = results.gain_over((p.gpu, p.cpu), change)
+            numpy_time = paper.cpu.numpy_with("time", SOURCE_SIZE, change)
+            speedup = results.gain_over((paper.gpu, paper.cpu), change)
             rows[f"{name}; CuPy"] = numpy_time, cupy_time, speedup
-    hosts = {"host": p.gpu} | ({"host, earlier": p.earlier} if p.earlier else {})
+    hosts = {"host": paper.gpu} | ({"host, earlier": paper.earlier} if paper.earlier else {})
     for name, run in hosts.items():
         numpy_time = run.measured("time", SOURCE_SIZE, "numpy")
         for library, label in subject.GPU_LIBRARIES.items():
             gpu_time = run.measured("time", SOURCE_SIZE, library)
             rows[f"{name}; {label}"] = numpy_time, gpu_time, results.gain(run, library)
-    times = p.source.number("3", "time", "cpu"), p.source.number("3", "time", "gpu")
-    rows["the source's; CuPy"] = *times, p.source.value("total_speedup")
+    times = paper.source.number("3", "time", "cpu"), paper.source.number("3", "time", "gpu")
+    rows["the source's; CuPy"] = *times, paper.source.value("total_speedup")
     yield from figures.times_and_ratios(rows)
 
 
 @study.table()
-def cpus(p: Paper) -> Iterator[Mapping[str, Content]]:
+def cpus(paper: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate NumPy's times and page faults in all runs, with freed memory kept and returned."""
-    for run, change in product(p.by_role.values(), (UNCHANGED, subject.MEMORY_RETURNED)):
+    for run, change in product(paper.by_role.values(), (UNCHANGED, subject.MEMORY_RETURNED)):
         case = run.numpy_factors(SOURCE_SIZE, change)
         processes = len(run.process_medians("time", case))
         if processes and (change == UNCHANGED or run.has_changes):
@@ -372,9 +373,9 @@ def _identify(run: Run) -> Mapping[str, Content]:
 
 
 @study.table(wide=True)
-def double(p: Paper) -> Iterator[Mapping[str, Content]]:
+def double(paper: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate the slowdown by double precision in all runs that measured it, per image count."""
-    for run in p.by_role.values():
+    for run in paper.by_role.values():
         for size in run.sizes:
             factors: dict[str, Quantity] = {}
             for hidden in (SOURCE_SIZE.hidden, LARGE_SIZE.hidden, subject.WIDEST_SIZE.hidden):
@@ -387,15 +388,15 @@ def double(p: Paper) -> Iterator[Mapping[str, Content]]:
 
 
 @study.table()
-def ceilings(p: Paper) -> Iterator[Mapping[str, Content]]:
+def ceilings(paper: Paper) -> Iterator[Mapping[str, Content]]:
     """Tabulate shares of peak rates, and effects of double precision on the first product.
 
     ``run`` timed the network, and ``peaks`` is the run with the peak rates of the same CPU.
     """
     for network, size, run, peaks in (
-        ("narrow", SOURCE_SIZE, p.cpu, p.calls),
-        ("wide", subject.WIDE_SIZE, p.cpu, p.calls),
-        ("narrow, Zen 3", SOURCE_SIZE, p.zen3, p.zen3),
+        ("narrow", SOURCE_SIZE, paper.cpu, paper.calls),
+        ("wide", subject.WIDE_SIZE, paper.cpu, paper.calls),
+        ("narrow, Zen 3", SOURCE_SIZE, paper.zen3, paper.zen3),
     ):
         if run and peaks:
             arithmetic, memory = results.shares_of_ceilings(run, peaks, size)
@@ -456,9 +457,9 @@ _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "De
 
 
 @study.table()
-def machines(p: Paper) -> Table:
+def machines(paper: Paper) -> Table:
     """Tabulate the machines of ``cpu`` and ``calls``, and of both sessions on the GPU."""
-    sessions = {"main": p.gpu, "earlier": p.earlier}
+    sessions = {"main": paper.gpu, "earlier": paper.earlier}
     on_gpu = [replace(run, label=f"GPU, {name} session") for name, run in sessions.items() if run]
-    table = setup([*(run for run in (p.cpu, p.calls) if run), *on_gpu])
+    table = setup([*(run for run in (paper.cpu, paper.calls) if run), *on_gpu])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-#: Names of the attachments of a record that the paper reads.
+#: Names of a record's attachments that the paper reads.
 ATTACHMENTS: Final = ("ncu.json.gz", "onednn.json")

@@ -1,4 +1,4 @@
-"""Figures of conv_profiling: counted beside predicted operations, and times beside work."""
+"""Figures of conv_profiling: counted against predicted operations, and times beside work."""
 
 from collections.abc import Iterator
 from statistics import mean
@@ -10,49 +10,52 @@ from report.studies.conv_profiling import results, subject, theory
 from report.studies.conv_profiling.results import Paper, select_calls
 from report.studies.conv_profiling.runs import Run
 
-#: Ends of both axes of the diagonal (operations ÷ theory).
-_LEAST, _MOST = 0.85, 2.5
+#: Ends of both axes of the figure ``diagonal`` (operations ÷ theory).
+_AXIS_LOW, _AXIS_HIGH = 0.85, 2.5
 #: Distance between two series (rows).
 _ROW_SHIFT: Final = 0.4
 
 
-def diagonal(p: Paper) -> Iterator[Panel]:
-    """Draw counted over predicted operations, both divided by theory, for calls with a rule."""
+def diagonal(paper: Paper) -> Iterator[Panel]:
+    """Draw counted against predicted operations of calls, both divided by theory's operations.
+
+    The diagonal is a correct prediction, and the horizontal line is a count equal to theory.
+    """
     # Device → label, calls, and number of the colour of each series.
     groups = {
         "CPU": (
-            ("derived", select_calls("layer", p.cpu_counts), 0),
-            ("held out", select_calls("held_out", p.cpu_counts), 0),
-            ("changed", p.changed_counts, 2),
+            ("derived", select_calls("layer", paper.cpu_counts), 0),
+            ("held out", select_calls("held_out", paper.cpu_counts), 0),
+            ("changed", paper.changed_counts, 2),
         ),
         "GPU": (
-            ("derived", select_calls("layer", p.gpu_counts), 1),
-            ("held out", p.tf32_counts, 1),
+            ("derived", select_calls("layer", paper.gpu_counts), 1),
+            ("held out", paper.tf32_counts, 1),
         ),
     }
-    ends = _LEAST, _MOST
+    ends = _AXIS_LOW, _AXIS_HIGH
     curves = Curve("", ends, ends), Curve("", (1.0, 1.0), ends, dotted=True)
     for device, groups_of_device in groups.items():
         drawn = []
         for label, calls, colour in groups_of_device:
             predicted, counted = [], []
-            for work in calls.values():
-                predicted.append(work.end / work.start.amount)
-                counted.append(work.measured.amount / work.start.amount)
+            for counts in calls.values():  # from theory (``start``) to the prediction (``end``)
+                predicted.append(counts.end / counts.start.amount)
+                counted.append(counts.measured.amount / counts.start.amount)
             if counted:
                 ratios, hollow = (tuple(predicted), tuple(counted)), label == "derived"
                 drawn.append(Points(label, *ratios, style_number=colour, hollow=hollow))
         if drawn:
             axes = "Predicted ÷ theory", "Counted ÷ theory"
             yield Scaling(
-                *axes, tuple(drawn), curves, title=device, y_bottom=_LEAST, y_top=_MOST,
+                *axes, tuple(drawn), curves, title=device, y_bottom=_AXIS_LOW, y_top=_AXIS_HIGH,
                 x_scale="linear", y_scale="linear",
             )  # fmt: skip
 
 
 def one_channel_more(run: Run) -> Iterator[Panel]:
-    """Draw by which factors one more channel lengthens a call and adds work in blocks."""
-    pairs = (*results.SEVENTEEN_SIXTEEN, *results.TWENTY_FIFTH, *results.WIDENED_EXAMPLE)
+    """Draw the factors by which one more channel increases a call's time and its work in blocks."""
+    pairs = (*results.SEVENTEEN_SIXTEEN, *results.TWENTY_FIFTH, *results.WIDENED_PAIR)
     drawn = []
     names = zip(subject.INSTRUCTIONS, ("AVX2", "AVX-512"), strict=True)
     for colour, (instructions, label) in enumerate(names):

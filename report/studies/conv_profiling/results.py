@@ -9,7 +9,7 @@ from report.core.missing import Missing
 from report.core.records.record import Policy
 from report.core.statistics.estimates import CONFIDENCE
 from report.core.text.escape import markdown
-from report.evidence import executed as counted_work
+from report.evidence import executed
 from report.evidence.audit import Check
 from report.paper.findings import Inputs
 from report.quantity.evaluation import estimate, point_estimate, printed_number
@@ -25,14 +25,14 @@ from report.theory.reconciliation import Reconciliation, Term
 
 #: Relative difference up to which times count as equal.
 MARGIN: Final = 0.1
-#: Call → counted operations, explained by theory and further terms.
+#: Call → its reconciliation: counted operations as a sum of theory's operations and further terms.
 Reconciled = Mapping[ProfiledCall, Reconciliation]
 #: Pairs of shapes whose times are compared.
 Pairs = tuple[tuple[Dimensions, Dimensions], ...]
 
 
 class Paper:
-    """Runs in their roles (None if missing), the source, and reconciliations with theory."""
+    """Runs in their roles (None if missing), the source's numbers, and reconciled counts."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.reported, self.file = inputs, inputs.reported, inputs.reported_file
@@ -44,12 +44,14 @@ class Paper:
         self.cpu, self.second, self.gpu, self.newer, self.older, self.threaded = (
             by_role.get(role) for role in ("cpu", "second", "gpu", "fifth", "sixth", "seventh")
         )
-        batch = subject.SHOWN_BATCH
-        #: The first run on a GPU with TF32 on.
+        batch = subject.SOURCE_BATCH
+        #: The first run that counted a GPU's operations with TF32 on.
         self.tf32 = next((r for r in self.runs if not r.seen_operations(batch).missing), None)
         #: The first run that timed calls.
-        self.timed = next((r for r in self.runs if not r.time(subject.BASE, "AVX2").missing), None)
-        #: Counted operations by call; on a GPU only of calls whose kernel names its tile.
+        self.timed = next(
+            (r for r in self.runs if not r.time(subject.EXAMPLE_SHAPE, "AVX2").missing), None
+        )
+        #: Counted operations per call; on a GPU only for calls whose kernel names its tile.
         self.cpu_counts = reconcile_cpu(self.cpu) if self.cpu else {}
         self.second_counts = reconcile_cpu(self.second) if self.second else self.cpu_counts
         self.changed_counts = select_calls("changed", self.second_counts)
@@ -73,23 +75,23 @@ class Paper:
 
 
 def reconcile_cpu(run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Explain the multiply-adds of each call that Valgrind's Lackey counted on one thread."""
+    """Reconcile the multiply-adds of each call, counted by Valgrind's Lackey on one thread."""
     build = run.stored.record.environment.torch.build
     calls = {call.name: call for call in run.calls}
     factors = {name: call.factors() for name, call in calls.items()}
     results: dict[ProfiledCall, Reconciliation] = {}
-    for name, count in counted_work.count_by_level(run, factors).items():
+    for name, count in executed.count_by_level(run, factors).items():
         call = calls[name]
         layer = call.shape.layer(call.batch)
         id = f"executed-{run.key}-{call.shape.key}-{call.batch}"
         title, theory = f"Executed multiply-adds of {name} on {run.label}", terms.theory_macs(layer)
         further = terms.executed_terms(layer, build)
-        results[call] = counted_work.reconcile_executed(id, title, theory, *count, *further)
+        results[call] = executed.reconcile_executed(id, title, theory, *count, *further)
     return results
 
 
 def reconcile_gpu(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation]:
-    """Explain the operations of each call on a GPU whose kernel has a tile in its name."""
+    """Reconcile the operations of each call on a GPU whose kernel has a tile in its name."""
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
@@ -116,20 +118,22 @@ def select_calls(subject: str, counts: Reconciled) -> dict[ProfiledCall, Reconci
     return {call: count for call, count in counts.items() if call.subject == subject}
 
 
-def over_theory(run: Run, counts: Reconciliation) -> Quantity:
+def ratio_to_theory(run: Run, counts: Reconciliation) -> Quantity:
     """Divide the operations that a run counted by the operations of theory."""
-    return counted(run, counts) / exact_number("theory", counts.unit, counts.start.amount)
+    return counted_operations(run, counts) / exact_number(
+        "theory", counts.unit, counts.start.amount
+    )
 
 
-def counted(run: Run, counts: Reconciliation) -> Quantity:
+def counted_operations(run: Run, counts: Reconciliation) -> Quantity:
     """Return the operations that a run counted, from their reconciliation with theory."""
     return exact_number("recorded", counts.unit, counts.measured.amount, run.file)
 
 
-def exact_sums(run: Run | None, counts: Iterable[Reconciliation]) -> Iterator[Statement]:
-    """State that the terms of each reconciliation add up exactly to the counted number."""
+def sums_are_exact(run: Run | None, counts: Iterable[Reconciliation]) -> Iterator[Statement]:
+    """State for each reconciliation that its terms add up exactly to the counted number."""
     for count in counts:
-        yield counted_work.residual(count, run.file if run else "").exactly(0)
+        yield executed.residual(count, run.file if run else "").exactly(0)
 
 
 def ratio_of_times(
@@ -145,39 +149,43 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
 
 
 def pooled_ratio(run: Run, instructions: str = "AVX2") -> Quantity:
-    """Divide times of 17 by times of 16 output channels; the bounds contain each run's bounds."""
+    """Divide times with 17 output channels by times with 16.
+
+    The bounds include those of the pooled runs, and those of each single run.
+    """
     runs = (run, *run.single_runs)
     return range_over(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
 
 
-def step_over_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
-    """Divide a ratio of times with AVX2 by the same ratio with all instructions."""
+def avx2_step_to_native(run: Run, pair: tuple[Dimensions, Dimensions]) -> Quantity:
+    """Divide the ratio of a pair's times with AVX2 by their ratio with all instructions."""
     return ratio_of_times(run, *pair) / ratio_of_times(run, *pair, NATIVE)
 
 
 def widened_ratio(run: Run, policy: Policy = "retained") -> Quantity:
-    """Divide the example's time with one more input and output channel by its time without."""
-    widened, example = (shape.factors(subject.FEW_IMAGES) for shape in WIDENED_EXAMPLE[0])
+    """Divide the time of the example with one more input and output channel by its own time."""
+    widened, example = (shape.factors(subject.TIMED_BATCH) for shape in WIDENED_PAIR[0])
     run = run.under_policy(policy)
     return run.series("time", widened) / run.series("time", example)
 
 
-#: Shapes that differ by one block of outputs; their times determine a line of time over work.
-LINE_SHAPES: Final = small_shape(8, 17), small_shape(8, 16)
+#: Shapes that differ by one block of output channels; a line through their times predicts the time
+#: of every small shape from its work.
+SHAPES_OF_LINE: Final = small_shape(8, 17), small_shape(8, 16)
 #: Pairs of shapes that differ in their input or in their output channels.
 NINE_SIXTEEN: Final = tuple((small_shape(9, n), small_shape(16, n)) for n in OUTPUTS)
 NINE_EIGHT: Final = tuple((small_shape(9, n), small_shape(8, n)) for n in OUTPUTS)
 SEVENTEEN_SIXTEEN: Final = tuple((small_shape(n, 17), small_shape(n, 16)) for n in INPUTS)
 TWENTY_FIFTH: Final = tuple((small_shape(n, 25), small_shape(n, 24)) for n in INPUTS)
-WIDENED_EXAMPLE: Final = ((subject.PADDED, subject.BASE),)
+WIDENED_PAIR: Final = ((subject.WIDENED_SHAPE, subject.EXAMPLE_SHAPE),)
 #: Name of a value → words in a table, and pairs of shapes whose times are compared.
 COMPARED: Final[dict[str, tuple[str, Pairs]]] = {
     "seventeen": ("outputs, 17 ÷ 16", SEVENTEEN_SIXTEEN),
     "twenty_fifth": ("outputs, 25 ÷ 24", TWENTY_FIFTH),
-    "wider": ("33→65 ÷ 32→64", WIDENED_EXAMPLE),
-    "filled": ("33→65 ÷ 40→72", ((subject.PADDED, subject.FULL_EIGHT),)),
-    "filled_sixteen": ("33→65 ÷ 48→80", ((subject.PADDED, subject.FULL_SIXTEEN),)),
-    "full": ("40→72 ÷ 32→64", ((subject.FULL_EIGHT, subject.BASE),)),
+    "wider": ("33→65 ÷ 32→64", WIDENED_PAIR),
+    "filled": ("33→65 ÷ 40→72", ((subject.WIDENED_SHAPE, subject.FULL_BLOCKS_OF_8),)),
+    "filled_sixteen": ("33→65 ÷ 48→80", ((subject.WIDENED_SHAPE, subject.FULL_BLOCKS_OF_16),)),
+    "full": ("40→72 ÷ 32→64", ((subject.FULL_BLOCKS_OF_8, subject.EXAMPLE_SHAPE),)),
     "nine_eight": ("inputs, 9 ÷ 8", NINE_EIGHT),
     "nine_sixteen": ("inputs, 9 ÷ 16", NINE_SIXTEEN),
 }
@@ -190,19 +198,23 @@ def table_rows() -> Iterator[tuple[str, Pairs, str]]:
             yield name, pairs, instructions
 
 
-def as_blocks(run: Run, pairs: Pairs, instructions: str) -> Statement:
-    """State that the ratio of times equals the ratio of work in blocks, within a tenth."""
+def equals_work_in_blocks(run: Run, pairs: Pairs, instructions: str) -> Statement:
+    """State that the ratio of times equals the ratio of work in blocks to within 10 %."""
     work_ratio = theory.work_ratio(*pairs[0], run.block(instructions))
     return (mean_ratio(run, pairs, instructions) / work_ratio).near(1, MARGIN)
 
 
-def above_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
+def exceeds_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
     """State that the ratio of times is larger than the ratio of work by the usual formula."""
     return mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
 
 
 def answer(statement: Statement) -> str:
-    """Answer yes or no if the whole interval, to four digits, agrees; add a level below 95 %."""
+    """Return whether the statement holds: yes or no, with a confidence level below 95 %.
+
+    The whole interval, rounded to four digits, must agree; otherwise the answer is undecided.
+    With a missing quantity, or values from one process only, returns the statement's verdict.
+    """
     result = estimate(statement.quantity)
     if isinstance(result, Missing) or statement.from_one_process:
         return verdict_of(statement)
@@ -215,17 +227,20 @@ def answer(statement: Statement) -> str:
 
 
 def fixed_share(run: Run, instructions: str) -> Quantity:
-    """Return the share of 8→16's time at no work, on the line through 8→16 and 8→17 over work."""
-    work = theory.work_ratio(*LINE_SHAPES, run.block(instructions))
-    return 1 - (ratio_of_times(run, *LINE_SHAPES, instructions) - 1) / (work - 1)
+    """Return the share of the time of 8→16 that a call without work would take.
+
+    A line through the times of 8→16 and 8→17 against their work in blocks gives this time.
+    """
+    work = theory.work_ratio(*SHAPES_OF_LINE, run.block(instructions))
+    return 1 - (ratio_of_times(run, *SHAPES_OF_LINE, instructions) - 1) / (work - 1)
 
 
-def line_error(run: Run, instructions: str) -> Quantity:
-    """Return the largest factor (at least 1) between a small shape's median time and the line."""
+def largest_factor_from_line(run: Run, instructions: str) -> Quantity:
+    """Return the largest factor (at least 1) between a small shape's time and the fitted line."""
     fixed, factors = fixed_share(run, instructions), [1.0]
     for shape in subject.SMALL_SHAPES:
-        work = theory.work_ratio(shape, LINE_SHAPES[1], run.block(instructions))
-        time = ratio_of_times(run, shape, LINE_SHAPES[1], instructions)
+        work = theory.work_ratio(shape, SHAPES_OF_LINE[1], run.block(instructions))
+        time = ratio_of_times(run, shape, SHAPES_OF_LINE[1], instructions)
         factor = point_estimate(time / (fixed + work * (1 - fixed)))
         if not isinstance(factor, Missing):
             factors += factor, 1 / factor
@@ -233,11 +248,14 @@ def line_error(run: Run, instructions: str) -> Quantity:
 
 
 def ratios_in_same_blocks(run: Run) -> list[Quantity]:
-    """Return ratios of times of each two shapes that fill the same blocks, by instructions."""
+    """Return the ratio of times of each two shapes that fill the same blocks.
+
+    Shapes are compared with AVX2 first, and then with all instructions.
+    """
     ratios = []
     for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)
-        for reference, shape in combinations((*subject.SMALL_SHAPES, *subject.WIDENED), 2):
+        for reference, shape in combinations((*subject.SMALL_SHAPES, *subject.EXAMPLE_SHAPES), 2):
             if theory.in_blocks(shape, block) == theory.in_blocks(reference, block):
                 ratios.append(ratio_of_times(run, shape, reference, instructions))
     return ratios

@@ -4,7 +4,9 @@ Words of the paper:
 - example: the second convolution of PyTorch's MNIST example, with 32 → 64 channels;
 - block: the 8 (AVX2) or 16 (AVX-512) channels that oneDNN computes together;
 - tile: the positions × channels × products that a GPU kernel computes together;
-- held-out shape: counted after rules had predicted its count; changed: held-out, other channels.
+- rule: formula for the operations that a library executes in a call;
+- held-out shape: a shape that was counted after the rules had predicted its count;
+- changed shape: a held-out shape with other numbers of channels.
 """
 
 import re
@@ -31,11 +33,11 @@ from report.studies.conv_profiling.subject import Dimensions, dimensions_of
 from report.theory.conditions import conditions_of
 from report.theory.terms import COUNTED_WIDTH, Tile
 
-#: Attachment of a record: the output of Nsight Compute.
-ATTACHMENT: Final = attachment_name(ncu.TOOL)
-#: Attachment of a record: kind of process → call → oneDNN's code and formats.
-CODE_ATTACHMENT: Final = "onednn.json"
-#: Kinds of processes: with all instructions, with AVX2 at most, and under Valgrind.
+#: Attachment of a record with the output of Nsight Compute.
+NCU_ATTACHMENT: Final = attachment_name(ncu.TOOL)
+#: Attachment of a record that maps kind of process → call → oneDNN's code and formats.
+ONEDNN_ATTACHMENT: Final = "onednn.json"
+#: Kinds of processes: with all instructions, without instructions newer than AVX2, under Valgrind.
 NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
@@ -63,7 +65,10 @@ class Run(any_study.Run):
 
     @cached_property
     def calls(self) -> tuple[ProfiledCall, ...]:
-        """The forward calls in float32: the example's first, then by subject, then as recorded."""
+        """The forward calls in float32.
+
+        Calls on the example's shape are first; the others are sorted by subject (``SUBJECTS``).
+        """
         calls = []
         for case in self.stored.record.cases:
             factors = case.factors
@@ -71,12 +76,12 @@ class Run(any_study.Run):
             if in_float32 and factors["pass"] == "forward":
                 shape, batch = dimensions_of(factors), int(factors["batch"])
                 calls.append(ProfiledCall(shape, batch, str(factors["subject"])))
-        rank = subject.SUBJECTS.index
-        calls.sort(key=lambda call: (call.shape != subject.BASE, rank(call.subject)))
+        rank_of = subject.SUBJECTS.index
+        calls.sort(key=lambda call: (call.shape != subject.EXAMPLE_SHAPE, rank_of(call.subject)))
         return tuple(calls)
 
     def block(self, instructions: str = NATIVE) -> int:
-        """Return oneDNN's channels per block with all instructions, or else with AVX2."""
+        """Return oneDNN's channels per block, with all instructions (``NATIVE``) or with AVX2."""
         native = conditions_of(self.stored.record.environment).block
         return native if instructions == NATIVE else COUNTED_WIDTH  # Valgrind counts with AVX2
 
@@ -88,10 +93,10 @@ class Run(any_study.Run):
         """Count calls for which oneDNN has the same code and formats in two kinds of processes."""
         name = f"calls of the same code: {kind}, {other_kind}"
         no_code = Missing(f"oneDNN's code was not recorded on {self.label}")
-        content = inputs.attachments.get(self.file, {}).get(CODE_ATTACHMENT, no_code)
+        content = inputs.attachments.get(self.file, {}).get(ONEDNN_ATTACHMENT, no_code)
         if isinstance(content, Missing):
             return missing_number(name, "1", content.reason)
-        place = f"data/{self.file}, {CODE_ATTACHMENT}"
+        place = f"data/{self.file}, {ONEDNN_ATTACHMENT}"
         codes = parse_json(content, dict[str, dict[str, str]], place, REMEDY)
         code, other_code = codes.get(kind, {}), codes.get(other_kind, {})
         return exact_number(name, "1", len(code.items() & other_code.items()), self.file)
@@ -110,32 +115,35 @@ class Run(any_study.Run):
 
     def time(self, shape: Dimensions, instructions: str) -> Quantity:
         """Return the time (s) of a forward call on eight images with these instructions."""
-        factors = shape.factors(subject.FEW_IMAGES, subject=subject.TIMED)
+        factors = shape.factors(subject.TIMED_BATCH, subject=subject.TIMED)
         return self.series("time", {**factors, "instructions": instructions})
 
     def cuda_core_operations(self, factors: any_study.CaseFactors) -> Quantity:
-        """Sum the operations of CUDA cores: additions + multiplications + 2 · fused, in float32."""
+        """Sum the float32 operations (FLOP) of CUDA cores; a fused multiply-add counts twice."""
         adds = self.fixed_quantity("ncu_fp32_additions", factors)
         multiplies = self.fixed_quantity("ncu_fp32_multiplications", factors)
         fused = self.fixed_quantity("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen_operations(self, batch: int) -> Quantity:
-        """Return the operations (FLOP) that counters of CUDA cores see of a call with TF32 on."""
+        """Return the operations (FLOP) that counters of CUDA cores show for a call with TF32 on."""
         return named("operations seen", self.cuda_core_operations(tf32_factors(batch)))
 
     def tensor_core_share(self, batch: int) -> Quantity:
-        """Divide the operations of tensor cores in a forward call with TF32 on by theory."""
+        """Divide the operations of tensor cores in a call with TF32 on by the work of theory."""
         flops = self.fixed_quantity("ncu_tensor_core_flops", tf32_factors(batch))
         return flops / theory.work(batch)
 
-    def over_estimate(self, batch: int) -> Quantity:
-        """Divide seen operations by the source's estimate: theory without the output channels."""
+    def ratio_to_estimate(self, batch: int) -> Quantity:
+        """Divide seen operations by the source's estimate.
+
+        The estimate is the work of theory divided by the number of output channels.
+        """
         return self.seen_operations(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
 
 
 def _without_disturbances(stored: Stored) -> Stored:
-    """Copy a record without its marks of disturbed processes, so that none is left out."""
+    """Copy a record without its marks of disturbed processes, so that all processes are used."""
     cases = []
     for case in stored.record.cases:
         rounds = tuple(msgspec.structs.replace(item, disturbance=None) for item in case.rounds)
@@ -145,7 +153,7 @@ def _without_disturbances(stored: Stored) -> Stored:
 
 def tf32_factors(batch: int) -> any_study.CaseFactors:
     """Return the factors of the example's forward call with TF32 on."""
-    return {**subject.BASE.factors(batch), "precision": "tfloat32"}
+    return {**subject.EXAMPLE_SHAPE.factors(batch), "precision": "tfloat32"}
 
 
 def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
@@ -153,8 +161,8 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
 
     None if no kernel or several kernels name a tile, or if the record has no trusted log.
     """
-    content = inputs.attachments.get(run.file, {}).get(ATTACHMENT, b"")
-    place = f"data/{run.file}, {ATTACHMENT}"
+    content = inputs.attachments.get(run.file, {}).get(NCU_ATTACHMENT, b"")
+    place = f"data/{run.file}, {NCU_ATTACHMENT}"
     logs = _unpack_logs(content, place) if content and not isinstance(content, Missing) else {}
     for index, case in enumerate(run.stored.record.cases):
         if case.factors == call.factors() and index in logs:

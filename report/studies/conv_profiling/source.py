@@ -7,14 +7,14 @@ from typing import Final
 from report.core.records.reported import Reported
 from report.evidence import audit as checks
 
-#: Bytes of what TensorBoard prints as «KB».
+#: Bytes in the unit that TensorBoard prints as «KB».
 KIB: Final = 1024
 MB: Final = 10**6
-#: Row of the source's operator table with cuDNN's workspace, and the convolution's row.
+#: Rows of the source's operator table for cuDNN's workspace and for the convolution.
 WORKSPACE, CONVOLUTION = "aten::empty", "aten::cudnn_convolution"
 #: Sides of the tile in the name of the source's kernel: positions, channels, products.
 TILE: Final = "tile_positions", "tile_channels", "tile_products"
-#: Derived number of the source → its formula of numbers that are printed beside it.
+#: Derived number of the source → its formula with other numbers that the source prints.
 FORMULAS: Final = {
     "flops": "2 * kernel * kernel * input_channels * output_extent * output_extent "
     "* output_channels",
@@ -34,7 +34,7 @@ def operator_cell(reported: Reported, operator: str, column: str) -> int:
 
 
 def audit(reported: Reported) -> Iterator[checks.Check]:
-    """Recompute the numbers that the source derives about the layer from numbers beside them."""
+    """Recompute the numbers that the source derives from other numbers that it prints."""
     for id, formula in FORMULAS.items():
         names = dict.fromkeys(re.findall(r"[a-z][a-z_]*", formula))
         inputs = {name: checks.printed_value(reported, name) for name in names}

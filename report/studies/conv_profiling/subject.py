@@ -14,12 +14,13 @@ from report.evidence.case_checks import AllowedLevels, check_factors, check_laye
 from report.theory.work import Macs, macs, square_convolution
 
 #: The batch size of the source's table.
-SHOWN_BATCH: Final = 64
-#: Batch sizes that a GPU with TF32 on computed on CUDA cores (small), and on tensor cores (large).
-SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SHOWN_BATCH, 512)
-#: Subjects of cases by shape: the rules come from ``layer``; ``changed`` varies a held-out shape.
+SOURCE_BATCH: Final = 64
+#: Batch sizes that a GPU with TF32 on computed on CUDA cores (the small ones) or on tensor cores.
+SMALL_BATCHES, LARGE_BATCHES = (1, 8), (SOURCE_BATCH, 512)
+#: Subjects of cases whose work is counted.  Counts of ``layer`` led to the rules (formulas) for
+#: executed work, ``held_out`` tests the rules, and ``changed`` varies a held-out shape's channels.
 SUBJECTS: Final = ("layer", "held_out", "changed")
-#: Subject of cases whose times are compared, for each of ``INSTRUCTIONS``.
+#: Subject of cases whose times are compared, with each of ``INSTRUCTIONS``.
 TIMED: Final = "timed"
 
 #: Kernel of the network's first convolution, which has stride 1 and no padding.
@@ -40,7 +41,7 @@ _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
 
 @dataclass(frozen=True, order=True)
 class Dimensions:
-    """The layer's channels and kernel, and the height (pixels) of the network's image."""
+    """Channels and kernel side of the layer, and the side (pixels) of the network's image."""
 
     inputs: int
     outputs: int
@@ -49,7 +50,7 @@ class Dimensions:
 
     @property
     def extent(self) -> int:
-        """Height and width of the layer's input, the output of the network's first convolution."""
+        """Side of the layer's input, which the network's first convolution computes."""
         return self.image - _FIRST_KERNEL + 1
 
     @property
@@ -85,18 +86,18 @@ class Dimensions:
 
 
 #: The second convolution of PyTorch's MNIST example.
-BASE: Final = Dimensions(32, 64, 3, 28)
+EXAMPLE_SHAPE: Final = Dimensions(32, 64, 3, 28)
 #: Batch size of timed calls, and of calls that the paper's text names.
-FEW_IMAGES: Final = 8
-#: ``BASE`` with one more input and one more output channel.
-PADDED: Final = Dimensions(33, 65, 3, 28)
-#: The smallest layers above ``PADDED`` whose channels fill blocks of 8, and of 16.
-FULL_EIGHT, FULL_SIXTEEN = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
-WIDENED: Final = (BASE, PADDED, FULL_EIGHT, FULL_SIXTEEN)
+TIMED_BATCH: Final = 8
+#: ``EXAMPLE_SHAPE`` with one more input and one more output channel.
+WIDENED_SHAPE: Final = Dimensions(33, 65, 3, 28)
+#: ``WIDENED_SHAPE`` with its channels rounded up to whole blocks of 8, and of 16.
+FULL_BLOCKS_OF_8, FULL_BLOCKS_OF_16 = Dimensions(40, 72, 3, 28), Dimensions(48, 80, 3, 28)
+EXAMPLE_SHAPES: Final = (EXAMPLE_SHAPE, WIDENED_SHAPE, FULL_BLOCKS_OF_8, FULL_BLOCKS_OF_16)
 #: Channels of the small shapes that are timed.
 INPUTS: Final = (8, 9, 16)
 OUTPUTS: Final = (16, 17, 19, 24, 25)
-#: Instructions of timed calls: AVX2 at most, or all of the processor's.
+#: Instructions of timed calls: none newer than AVX2, or all instructions of the processor.
 INSTRUCTIONS: Final = ("AVX2", "native")
 
 
@@ -118,13 +119,13 @@ def dimensions_of(factors: Mapping[str, Level]) -> Dimensions:
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or a layer that contradicts the factors."""
+    """Raise ``StudyError`` for unknown or malformed factors, or layers that contradict them."""
     check_factors(stored, _REQUIRED_FACTORS, optional={"precision": str}, closed=(*SUBJECTS, TIMED))
     for index, case in enumerate(stored.record.cases):
         channels = str(case.factors.get("channels", "1-1"))
         if not _CHANNELS.fullmatch(channels):
             place = f"data/{stored.file}: cases[{index}].factors.channels"
-            raise StudyError(f"{place}: found {channels!r}, not as in 9-19; run it again.")
+            raise StudyError(f"{place}: found {channels!r}, not as in 9-19; measure it again.")
     for subject in (*SUBJECTS, TIMED):
         check_layers(stored, _layer_of, subject)
 

@@ -1,4 +1,4 @@
-"""Theory of the example's layer (the second convolution of the MNIST example), from its extents."""
+"""Theory of the example's layer (the second convolution of the MNIST example), from its shape."""
 
 from dataclasses import replace
 from functools import cache
@@ -6,11 +6,11 @@ from typing import Final
 
 from report.quantity.expression import Quantity, exact_number, named
 from report.quantity.operations import counted_in, flops
-from report.studies.conv_profiling.subject import BASE, Dimensions
+from report.studies.conv_profiling.subject import EXAMPLE_SHAPE, Dimensions
 from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
 from report.theory.work import round_up
 
-_LAYER = BASE.layer(1)
+_LAYER = EXAMPLE_SHAPE.layer(1)
 C_IN = exact_number("C_in", "1", _LAYER.input_shape[1])
 C_OUT = exact_number("C_out", "1", _LAYER.output_shape[1])
 KERNEL = exact_number("k", "1", _LAYER.kernel[0])
@@ -23,7 +23,7 @@ _INPUTS = named("input elements", EXTENT * EXTENT * C_IN)
 OUTPUTS = named("output elements", _OUT_EXTENT * _OUT_EXTENT * C_OUT)
 MULTIPLY_ADDS = named("multiply-adds", counted_in("MAC", WEIGHTS * _OUT_EXTENT * _OUT_EXTENT))
 OUTPUT_BYTES = named("output bytes", _ELEMENT * OUTPUTS)
-#: The source's memory of one image: parameters and output.
+#: The memory of one image as the source estimates it: parameters and output.
 _IMAGE_BYTES = named("parameters and output", _ELEMENT * (WEIGHTS + C_OUT) + OUTPUT_BYTES)
 
 
@@ -45,7 +45,7 @@ def seen_operations(batch: int) -> Quantity:
 
 
 def source_memory(batch: int) -> Quantity:
-    """Return the source's memory (B): output and parameters of one image, times the batch size."""
+    """Return the source's estimate of memory (B): ``batch`` · (parameters + output of an image)."""
     return named("parameters for every image", exact_number("B", "1", batch) * _IMAGE_BYTES)
 
 
@@ -59,13 +59,13 @@ def in_blocks(shape: Dimensions, block: int) -> Dimensions:
 
 
 def work_ratio(shape: Dimensions, reference: Dimensions, block: int) -> Quantity:
-    """Divide the work of two calls with channels in whole blocks; a block of 1 adds no work."""
+    """Divide the work of two calls whose channels fill whole blocks; a block of 1 adds no work."""
     dividend, divisor = (in_blocks(item, block).multiply_adds(1) for item in (shape, reference))
     return exact_number("work", "MAC", dividend) / exact_number("work", "MAC", divisor)
 
 
-#: Rules of executed work on a CPU: which calls, the rule, and the shape, batch size and product of
-#: a held-out call.
+#: Rules (formulas) for executed work on a CPU: the calls that a rule is for, the rule, and an
+#: example with the shape, the batch size, and the factors of a held-out call.
 RULES: Final = (
     (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
      "MKL: images · (taps · inputs · positions in whole vectors of 8 · fused outputs + 1)",

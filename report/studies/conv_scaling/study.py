@@ -427,7 +427,7 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
 
 
 @study.table("items")
-def source_items(p: Paper) -> Iterator[Mapping[str, Content]]:
+def source_items(paper: Paper) -> Iterator[Mapping[str, Content]]:
     for item, content, answer in ITEMS:
         yield {"Item": item, "Content": content, "Answered": answer}
 
@@ -438,7 +438,8 @@ _OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions
 
 
 @study.table()
-def machines(p: Paper) -> Table:
+def machines(paper: Paper) -> Table:
     """Describe a run on each machine of the main text."""
-    table = setup([run for run in (p.counted, p.second, p.zen4, p.xeon, p.gpu) if run])
+    machine_runs = paper.counted, paper.second, paper.zen4, paper.xeon, paper.gpu
+    table = setup([run for run in machine_runs if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))

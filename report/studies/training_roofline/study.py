@@ -63,8 +63,8 @@ other_gpu: Part[Run] = study.part("other_gpu", "pair")
 
 
 @printed.text()
-def source_device(p: Paper) -> str:
-    return markdown(p.inputs.reported.device)
+def source_device(paper: Paper) -> str:
+    return markdown(paper.inputs.reported.device)
 
 
 def _model(run: Run) -> str:
@@ -92,15 +92,16 @@ study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFI
 
 
 @printed.mapping()
-def _audited(p: Paper) -> dict[str, Quantity]:
-    differing = [item.formula for item in p.checks if item.verdict == "differs"]
+def _audited(paper: Paper) -> dict[str, Quantity]:
+    differing = [item.formula for item in paper.checks if item.verdict == "differs"]
     counts = {
-        "audited": len(p.checks),
+        "audited": len(paper.checks),
         "differing": len(differing),
         "other_rates": differing.count("images · work / 1000"),
         "other_works": differing.count("work by shapes"),
     }
-    return {id: exact_number(f"numbers {id}", "1", n, p.source.file) for id, n in counts.items()}
+    file = paper.source.file
+    return {id: exact_number(f"numbers {id}", "1", n, file) for id, n in counts.items()}
 
 
 @source.mapping()
@@ -386,8 +387,8 @@ def intensity(s: Source) -> Iterator[Mapping[str, Content]]:
 
 
 @study.table()
-def machines(p: Paper) -> Table:
-    return setup(tuple(run for run in (p.cpu, p.gpu) if run))
+def machines(paper: Paper) -> Table:
+    return setup(tuple(run for run in (paper.cpu, paper.gpu) if run))
 
 
 #: Formula of the audit → reason of a difference.
@@ -404,8 +405,8 @@ _REASONS: Final = {
 
 
 @printed.table("audit", wide=True)
-def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    for item in p.checks:
+def audit_table(paper: Paper) -> Iterator[Mapping[str, Content]]:
+    for item in paper.checks:
         if item.verdict == "differs" and item.formula in _REASONS:
             derived = item.derived
             yield {
@@ -413,7 +414,7 @@ def audit_table(p: Paper) -> Iterator[Mapping[str, Content]]:
                 "Formula": item.formula,
                 "Printed": derived.text,
                 "Recomputed": exact_number(
-                    "recomputed", "1", item.recomputed, p.inputs.reported_file
+                    "recomputed", "1", item.recomputed, paper.inputs.reported_file
                 ),
                 "Unit": "" if derived.unit == "1" else derived.unit,
                 "Reason": _REASONS[item.formula],
@@ -442,6 +443,6 @@ _ITEMS: Final = (
 
 
 @printed.table(wide=True)
-def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+def account(paper: Paper) -> Iterator[Mapping[str, Content]]:
     for name, treated, result in _ITEMS:
         yield {"The source's item": name, "Decided by": treated, "Result": result}

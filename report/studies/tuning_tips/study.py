@@ -195,5 +195,5 @@ both_cores.table("both-cores", wide=True)(results.speedup_rows)
 
 
 @study.table()
-def machines(p: Paper) -> Table:
-    return setup(p.runs)
+def machines(paper: Paper) -> Table:
+    return setup(paper.runs)
