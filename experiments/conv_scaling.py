@@ -19,12 +19,12 @@ has returned to the system:
 - ``cliff``: a ``layer`` at batch sizes around the predicted start of page mapping, after the
   program has set glibc's trimming ``threshold`` (MiB), or freed a tensor of ``freed`` elements.
 - ``cure``: a whole ``network`` on a few images, for ``inference`` or ``training`` (``mode``), with
-  and without a tensor of ``freed`` elements that is freed beforehand.  Freeing it is meant to cure
-  the repeated page faults, since glibc then keeps more memory.
-- ``sweep``: the layer, or ResNet-18's inference (``network``), over batch sizes, with and without
-  a freed tensor.
-- ``top``: time and pages of the layer around the start of page mapping, and the bytes at the top of
-  the heap in the same process; in some cases ``small_blocks`` are freed beforehand.
+  and without a tensor of ``freed`` elements that is freed beforehand.  Freeing it should end the
+  repeated page faults, because glibc then keeps more memory.
+- ``sweep``: the layer, or ResNet-18's inference (``network``), at more batch sizes, with and
+  without a freed tensor.
+- ``top``: time and pages of the layer around the start of page mapping, and the free bytes at the
+  top of the heap in the same process.  In some cases ``small_blocks`` are freed beforehand.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ from report.theory.work import mnist_conv2, square_convolution
 
 #: Powers of two, and all batch sizes from 4 to 8, where glibc begins to return memory.
 BATCHES: Final = tuple(sorted({*(2**n for n in range(11)), 5, 6, 7}))
-#: Batch sizes at which valgrind's lackey counts executed work, at half a second per image.
+#: Batch sizes at which valgrind's lackey counts executed work, which takes half a second per image.
 _COUNTED_BATCHES: Final = frozenset({1, 2, 8, *range(16, 257)})
 #: Subjects that are measured only with ``--set`` (see the module's docstring).
 _SUBJECTS_ON_REQUEST: Final = ("cliff", "cure", "sweep", "top")
@@ -64,22 +64,22 @@ LAYERS: Final[dict[str, Convolution | Linear]] = {
 }
 #: Trimming thresholds to set (MiB).
 THRESHOLDS: Final = (2, 4, 8, 16, 32)
-#: Number of float32 numbers in a tensor; freeing it before the calls raises glibc's thresholds.
+#: Number of elements of a float32 tensor; freeing it before the calls raises glibc's thresholds.
 FREED_FLOATS: Final = 8_000_000
-#: Batch sizes of whole networks.  A freed tensor was predicted, and seen, to end the pages of
-#: ResNet-18's inference up to 6 images (``SWEPT_NETWORK``).  Predicted for times before they were
-#: measured: at 4 and 6 images inference gains more than a tenth, and at 8 images it gains nothing.
-#: Training exceeds the raised threshold at each of these sizes, so that its calls still map pages.
+#: Network → batch sizes.  As predicted, ResNet-18's inference maps no pages up to 6 images after a
+#: tensor was freed (``SWEPT_NETWORK``).  Times were predicted before they were measured: a freed
+#: tensor speeds up inference by more than 10 % at 4 and 6 images, and not at 8 images.  Training
+#: exceeds the raised threshold at each of these sizes, so that its calls still map pages.
 NETWORK_BATCHES: Final = {"MNIST CNN": (8,), "ResNet-18": (4, 6, 8)}
-#: Elements of a freed tensor (0: none) → batch sizes of the layer.  Predicted: without the tensor,
-#: calls map pages from 8 images on.  With the tensor, calls map no pages up to 160 images, since
-#: glibc keeps two outputs and a copy of the input of 167 images, and map pages again at 256 images,
-#: where glibc maps each output separately.
+#: Elements of a freed tensor (0: none) → batch sizes of the layer.  Without the tensor, calls were
+#: predicted to map pages from 8 images on.  With the tensor, they were predicted to map no pages up
+#: to 160 images, because glibc keeps two outputs and a copy of the input of 167 images, and to map
+#: pages again at 256 images, where glibc maps each output separately.
 SWEPT_LAYER: Final = dict.fromkeys((0, FREED_FLOATS), (4, 8, 16, 64, 128, 160, 192, 256))
-#: The same for ResNet-18.  Predicted: calls map pages from 4, 5, 5 and 7 images on, where three
-#: outputs of the first convolution exceed the raised threshold less the reserve
-#: (``heap.network_mapping_start``).  Trials on a busy machine had shown this for 4, 6 and 8 million
-#: elements; 5 million were tried only after this prediction was committed, and agreed.
+#: The same for ResNet-18.  After a tensor was freed, calls were predicted to map pages from 4, 5, 5
+#: and 7 images on, where three outputs of the first convolution exceed the raised threshold minus
+#: the reserve (``heap.network_mapping_start``).  Trials on a busy machine had shown this for 4, 6
+#: and 8 million elements.  5 million were tried only after this prediction was committed.
 SWEPT_NETWORK: Final = {
     0: (4, 8),
     4_000_000: (3, 4),
@@ -89,16 +89,16 @@ SWEPT_NETWORK: Final = {
 #: Number of small blocks to allocate before the first call, equally many of each size.  Every
 #: second block is freed, so that blocks that oneDNN keeps after a call fit below the input's copy.
 SMALL_BLOCKS: Final = 540
-#: Sizes of the small blocks (B).
+#: Sizes (B) of the small blocks.
 _SMALL_SIZES: Final = (600, 1000, 2000, 4000, 8000, 16000, 32000, 65000, 100_000)
 _WITH_SMALL_BLOCKS: Final[Factors] = {"small_blocks": SMALL_BLOCKS}
-#: Settings, and batch sizes around each setting's start.  Predicted after trials that counted pages
-#: on a busy machine; no trial measured times on a quiet machine:
-#: 1. In each process, a call maps pages if and only if the bytes at the top of the heap reach the
-#:    trimming threshold.  The mapped pages have these bytes less 256 KiB, to within a page.
-#: 2. After small blocks were freed, the input's copy joins the top in every process: no process
-#:    maps pages at 5, 21, 87 and 167 images, every process does from 6, 22, 88 and 168 on.
-#: 3. At equal batch size and threshold, each process that maps pages takes more than a tenth longer
+#: Pairs of a setting and batch sizes around the setting's start.  We predicted, after trials that
+#: counted pages on a busy machine, but before times were measured on a quiet machine:
+#: 1. In each process, a call maps pages if and only if the free bytes at the top of the heap reach
+#:    the trimming threshold.  The mapped pages have these bytes minus 256 KiB, to within a page.
+#: 2. After small blocks were freed, the input's copy is at the top in every process.  No process
+#:    maps pages at 5, 21, 87 and 167 images; every process does from 6, 22, 88 and 168 images on.
+#: 3. At equal batch size and threshold, each process that maps pages takes more than 10 % longer
 #:    than each process that maps none.
 TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
     ({}, (150, 168, 192)),
@@ -111,29 +111,28 @@ TOP_CASES: Final[tuple[tuple[Factors, tuple[int, ...]], ...]] = (
 )
 #: Untimed calls before the timed calls; the top of the heap is read after each untimed call.
 _TOP_CALLS: Final = 12
-#: Calls per process in cases where only pages are measured.
+#: Calls per process in cases where only pages are counted.
 _PAGE_CALLS: Final = 5
-#: Time limit of these calls (s).
+#: Time limit (s) of the calls in cases where only pages are counted.
 _PAGE_CALLS_S: Final = 0.1
-#: Warm-up calls of a layer whose number of pages changes for longer than usual.  glibc keeps the
-#: small remainders of aligned requests in a cache of seven; freed blocks beside cached remainders
-#: cannot merge (sourceware.org/bugzilla, 30723).  So a linear layer, which has one large block,
-#: grows the heap in its first dozen calls.  Eight calls were planned; a trial showed that more are
-#: needed.
+#: Layer → warm-up calls, if its number of pages changes for longer than usual.  glibc caches small
+#: remainders of up to seven aligned requests; freed blocks beside cached remainders cannot merge
+#: (sourceware.org/bugzilla, 30723).  So a linear layer, which has one large block, grows the heap
+#: in its first dozen calls.  A trial showed that the planned eight calls are too few.
 _WARMUP_CALLS: Final = {"linear": 40}
-#: Options of mallopt(3).
+#: Numbers of two parameters of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-#: Bits of the size in a block's header in glibc's heap: the block below is in use; the block is
-#: mapped separately.
+#: Flags in the size field of a block's header in glibc's heap: the block below is in use; the block
+#: is mapped separately.
 _BELOW_IN_USE, _IS_MAPPED = 1, 2
-#: Bits that are not part of the size.
+#: Mask of the flags in the size field.
 _FLAG_BITS: Final = 7
-#: Offset of the size in a block's header (B).
+#: Offset (B) of the size field in a block's header.
 _SIZE_OFFSET: Final = 8
 
 
 def cases(levels: study.Levels) -> tuple[Factors, ...]:
-    """List the cases of all chosen subjects."""
+    """List the cases of the chosen subjects."""
     listed: list[Factors] = []
     for direction, batch in product(levels["pass"], levels["batch"]):
         listed.append(
@@ -175,9 +174,9 @@ def batches_around_start(image: Layer, threshold: int) -> tuple[int, ...]:
 def network_cases(levels: study.Levels) -> Iterator[Factors]:
     """List the networks, each with and without a freed tensor.
 
-    Predicted from the temporary bytes of calls (3.1 and 4.7 MB for inference and training of the
-    MNIST CNN, 51 and 164 MB of ResNet-18): after a tensor of 32 MB was freed, glibc keeps 64 MB, so
-    that only the calls of ResNet-18's training map pages.
+    After a tensor of 32 MB was freed, glibc keeps 64 MB.  Temporary tensors have 3.1 MB (inference)
+    and 4.7 MB (training) in the MNIST CNN, 51 and 164 MB in ResNet-18.  We therefore predicted that
+    only the calls of ResNet-18's training map pages.
     """
     for name, mode in product(levels["network"], levels["mode"]):
         for batch in NETWORK_BATCHES[str(name)]:
@@ -190,7 +189,7 @@ def network_cases(levels: study.Levels) -> Iterator[Factors]:
 def subject(factors: Factors) -> study.Subject:
     """Build a layer, or a network for inference or training, with random images.
 
-    The network ``layer`` is the layer of the subject ``layer``.
+    If the factor ``network`` is ``layer``, it means the layer of the subject ``layer``.
     """
     import torch
 
@@ -217,7 +216,7 @@ def subject(factors: Factors) -> study.Subject:
 
 
 def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Measure the bytes of a case, except where only page mapping is measured."""
+    """Measure the memory of a case; return no series for ``cliff``, ``sweep`` and ``top``."""
     if factors["subject"] in ("cliff", "sweep", "top"):
         return {}
     return measure_memory(STUDY, factors, session)
@@ -226,25 +225,25 @@ def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time a case and count its pages; for ``cliff`` and ResNet-18's ``sweep``, only count pages.
 
-    The subject ``top`` also returns the bytes at the top of the heap after each warm-up call.
+    For ``top``, the free bytes at the top of the heap after each warm-up call are returned too.
     """
     if factors["subject"] not in _SUBJECTS_ON_REQUEST:
         return measure_time(STUDY, factors, session)
     prepare_heap(factors)
     workload = build_workload(STUDY, factors, session.device)
     if factors["subject"] == "top":
-        tops = tuple(free_top(workload.call()) for _ in range(_TOP_CALLS))
+        tops = tuple(free_bytes_at_top(workload.call()) for _ in range(_TOP_CALLS))
         return {"free_top": tops, **sample_times(workload, session.protocol, session.device)}
     if "layer" in factors or (factors["subject"], factors["network"]) == ("sweep", "ResNet-18"):
-        usual = session.protocol.warmup_calls
-        short = msgspec.structs.replace(
+        usual_calls = session.protocol.warmup_calls
+        protocol = msgspec.structs.replace(
             session.protocol,
-            warmup_calls=_WARMUP_CALLS.get(str(factors.get("layer")), usual),
+            warmup_calls=_WARMUP_CALLS.get(str(factors.get("layer")), usual_calls),
             minimum_samples=_PAGE_CALLS,
             maximum_samples=_PAGE_CALLS,
             case_budget_s=_PAGE_CALLS_S,
         )
-        return {"page_faults": sample_times(workload, short, session.device)["page_faults"]}
+        return {"page_faults": sample_times(workload, protocol, session.device)["page_faults"]}
     series = sample_times(workload, session.protocol, session.device)
     if (resident := resident_bytes()) is not None:
         series = {**series, "resident_before": (resident,)}
@@ -254,7 +253,7 @@ def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
 def prepare_heap(factors: Factors) -> None:
     """Set glibc's thresholds, free a tensor (which raises them), or free small blocks.
 
-    For cases with a ``layer``, a matrix product comes first, so that MKL's lasting buffers lie
+    For cases with a ``layer``, a matrix product comes first, so that the buffers that MKL keeps lie
     below all later blocks.
     """
     import torch
@@ -271,20 +270,21 @@ def prepare_heap(factors: Factors) -> None:
         torch.empty(int(factors["freed"]))  # freed at once
     if "small_blocks" in factors:
         count = int(factors["small_blocks"]) // len(_SMALL_SIZES)
-        library.malloc.restype, library.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+        library.malloc.restype = ctypes.c_void_p
+        library.free.argtypes = (ctypes.c_void_p,)
         for size in _SMALL_SIZES:
             blocks = [library.malloc(ctypes.c_size_t(size)) for _ in range(count)]
             for block in blocks:
-                ctypes.memset(block, 0, size)  # so that page faults happen here, not in calls
+                ctypes.memset(block, 0, size)  # so that its pages are mapped now, not in a call
             for block in blocks[::2]:
                 library.free(block)
 
 
-def free_top(output: Any) -> int:
+def free_bytes_at_top(output: Any) -> int:
     """Return the bytes that will be free at the top of glibc's heap after ``output`` is freed.
 
-    Reads the headers of glibc's blocks (malloc/malloc.c).  A header begins with the size of the
-    block below, valid only if that block is free; then follow the block's own size and flags.
+    Reads the headers of glibc's blocks (malloc/malloc.c).  The first field of a header is the size
+    of the block below, valid only if that block is free; the second is the block's size and flags.
     Returns 0 if ``output`` is not the last block before the free top of the heap.
     """
     library = ctypes.CDLL(None)
@@ -306,8 +306,11 @@ def free_top(output: Any) -> int:
 
 
 def timed_under(factors: Factors) -> study.Policies:
-    """Select the memory policies under which a case is timed; calls with gradients are untimed."""
-    if factors["subject"] == "cure" and "freed" not in factors:  # compared with a freed tensor
+    """Return the memory policies under which a case is timed.
+
+    Calls with gradients are not timed in the subject ``layer``.
+    """
+    if factors["subject"] == "cure" and "freed" not in factors:  # policies are rival remedies
         return ("default", "retained", "jemalloc")
     if factors["subject"] in _SUBJECTS_ON_REQUEST:
         return ("default",)
@@ -315,7 +318,7 @@ def timed_under(factors: Factors) -> study.Policies:
 
 
 def is_counted(factors: Factors) -> bool:
-    """Return whether the executed work is counted: of the layer, at some batch sizes."""
+    """Return whether the executed work is counted, as for the layer at some batch sizes."""
     return factors["subject"] == "layer" and factors["batch"] in _COUNTED_BATCHES
 
 
@@ -356,6 +359,6 @@ STUDY: Final = study.Experiment(
     ),
 ).with_gpu(
     factors=(study.Factor("subject", levels=("layer",)), *_FACTORS),
-    # A GPU's counters only replay kernels, so that every case can be counted.
+    # A GPU's counters only replay kernels, which is fast, so that every case is counted.
     plan=study.Plan(quick=_QUICK, timed_under=timed_under),
 )

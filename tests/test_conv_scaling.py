@@ -225,7 +225,7 @@ def test_counters_of_a_gpu_are_explained_by_terms(
     }
     gpu = factory.environment("example-100", factory.GPU)
     content = factory.record([factory.case(64, memory=counters)], gpu)
-    (work,) = Run(factory.stored(content), "GPU").device_work()
+    (work,) = Run(factory.stored(content), "GPU").reconcile_device_work()
     assert work.start.amount == 2 * COUNTED_MACS
     assert work.residual == residual
     assert [term.amount / COUNTED_OUTPUTS for term in work.terms] == [*amounts]
@@ -239,12 +239,12 @@ on_glibc = pytest.mark.skipif(
 #: threshold of 2 MiB.
 READ_TOP = """
 import torch
-from experiments.conv_scaling import SMALL_BLOCKS, free_top, prepare_heap
+from experiments.conv_scaling import SMALL_BLOCKS, free_bytes_at_top, prepare_heap
 torch.set_num_threads(1)
 prepare_heap({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
 layer, images = torch.nn.Conv2d(32, 64, 3), torch.randn(6, 32, 26, 26)
 with torch.no_grad():
-    print(*(free_top(layer(images)) for _ in range(5)))
+    print(*(free_bytes_at_top(layer(images)) for _ in range(5)))
 """
 
 

@@ -13,21 +13,21 @@ from report.studies.conv_scaling.runs import Calls, Run
 from report.theory import heap
 from report.theory.work import input_bytes, output_bytes
 
-#: Memory policy → name of its line in a figure, and number of the colour.
+#: Memory policy → name of its series in a figure, and number of the colour.
 _POLICIES: Final[Mapping[Policy, tuple[str, int]]] = {
     "retained": ("Memory kept", 0), "default": ("Memory returned", 1),
 }  # fmt: skip
 
 
 def hollow_points(groups: Mapping[str, Sequence[tuple[float, float]]]) -> Iterator[Points]:
-    """Draw groups (name → points (x, y)) as hollow marks, each group in one colour."""
+    """Draw groups (name → points (x, y)) as hollow marks, with one colour per group."""
     for colour, (name, marks) in enumerate(sorted(groups.items())):
         x, y = zip(*marks, strict=True)
         yield Points(name, x, y, style_number=colour, hollow=True)
 
 
 def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
-    """Draw the throughput (thousand images/s, unit ``k1/s``) of each run over the batch size."""
+    """Draw the throughput (thousand images/s, ``k1/s``) of each run against the batch size."""
     for run in runs:
         lines: tuple[Points, ...] = ()
         policies = {run.policy: ("GPU", 2)} if run.on_gpu else _POLICIES
@@ -35,16 +35,17 @@ def throughput(runs: Sequence[Run]) -> Iterator[Scaling]:
             measured = run.under_policy(policy)
             throughputs = {b: measured.throughput(b) for b in measured.powers_of_two}
             lines += points(name, throughputs, "k1/s", style_number=colour, joined=True)
-        drawn = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short_label)
-        yield replace(drawn, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
+        panel = Scaling("Batch size (images)", "Thousand images/s", lines, title=run.short_label)
+        yield replace(panel, x_ticks=(1.0, 8.0, 64.0, 512.0), y_scale="linear", y_from_zero=True)
 
 
 def free_at_heap_top(run: Run) -> Iterator[Bars]:
     """Draw predicted free bytes at the heap's top around the start and the end of page mapping."""
-    threshold = subject.LEAST_SET_THRESHOLD
+    threshold = subject.SMALLEST_SET_THRESHOLD
     start, end = theory.mapping_start("layer", threshold), theory.mapping_end("layer", threshold)
     outputs_mb, copy_mb = 2 * output_bytes(subject.LAYER) / 1e6, input_bytes(subject.LAYER) / 1e6
-    # Call → images, and 1 for an input's copy at the top, or -1 for a lower copy, drawn below zero.
+    # Label of a bar → images of the call, and 1 if the input's copy is at the top; -1 if the copy
+    # is lower in the heap, so that it is drawn below zero.
     calls = {
         f"{start - 1} images": (start - 1, 1),
         f"{start} images: start": (start, 1),
@@ -63,16 +64,16 @@ def free_at_heap_top(run: Run) -> Iterator[Bars]:
 def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     """Draw errors of predicted starts (first batch that maps pages), and times in each process."""
     with_start = list[Calls]()
-    times: dict[str, list[tuple[float, float]]] = {}
+    times: dict[str, list[tuple[float, float]]] = {}  # name of a group → (batch size, µs per image)
     for case in calls:
         kind = case.factors["subject"]
-        if kind == "cliff" or (case.freed and case.name == subject.LARGE_NETWORK):
-            # Otherwise an output has its own pages before the heap's top reaches the threshold.
-            if case.missing_bytes(case.start) <= 0:
+        if kind == "cliff" or (case.frees_tensor and case.name == subject.LARGE_NETWORK):
+            # Otherwise mapping starts because an output gets a mapping of its own.
+            if case.missing_bytes(case.predicted_start) <= 0:
                 with_start.append(case)
         elif case.name in subject.LAYERS and not {"threshold", "small_blocks"} & {*case.factors}:
             run_number = "first" if kind == "sweep" else "second"
-            group = f"Tensor freed, {run_number} run" if case.freed else "No tensor freed"
+            group = f"Tensor freed, {run_number} run" if case.frees_tensor else "No tensor freed"
             for time in case.medians("time"):
                 times.setdefault(group, []).append((case.batch, 1e6 * time / case.batch))
     errors: dict[str, list[tuple[float, float]]] = {}
@@ -81,10 +82,10 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
     if errors:
         marks = tuple(hollow_points(errors))
         ends = (min(min(mark.x) for mark in marks), max(max(mark.x) for mark in marks))
-        exact = Curve("As predicted", ends, (0.0, 0.0))
+        no_error = Curve("As predicted", ends, (0.0, 0.0))
         axes = ("Predicted start (images)", "Error (images)")
-        drawn = Scaling(*axes, marks, (exact,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
-        yield replace(drawn, y_scale="linear", y_bottom=-2.0, y_top=1.0)
+        panel = Scaling(*axes, marks, (no_error,), x_ticks=(4.0, 32.0, 256.0, 2048.0))
+        yield replace(panel, y_scale="linear", y_bottom=-2.0, y_top=1.0)
     if times:
         marks = tuple(hollow_points(times))
         top = 1.1 * max(max(mark.y) for mark in marks)
@@ -92,16 +93,16 @@ def moved_cliffs(calls: Sequence[Calls]) -> Iterator[Scaling]:
         y = (0.0, top)
         limits = (Curve("Predicted start, end", (start, start), y), Curve("", (end, end), y))
         axes = ("Batch size (images)", "Time of an image (µs)")
-        drawn = Scaling(*axes, marks, limits, x_ticks=(8.0, 64.0, 128.0, 192.0, 256.0), y_top=top)
-        yield replace(drawn, x_scale="linear", y_scale="linear", y_bottom=0.0)
+        panel = Scaling(*axes, marks, limits, x_ticks=(8.0, 64.0, 128.0, 192.0, 256.0), y_top=top)
+        yield replace(panel, x_scale="linear", y_scale="linear", y_bottom=0.0)
 
 
 def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
-    """Draw pages and time per image over the heap's free bytes, a mark for each process."""
+    """Draw pages and time per image against the heap's free bytes, with a mark per process."""
     # Quantity, label of the axis, size of its unit, and whether the panel has the legend.
     panels = (("page_faults", "Pages/image", 1.0, True), ("time", "µs/image", 1e-6, False))
     for quantity, label, unit, legend in panels:
-        # Place of the input's copy → (free bytes over threshold, value per image) by process.
+        # Place of the input's copy → a point (free bytes ÷ threshold, value per image) per process.
         groups: dict[str, list[tuple[float, float]]] = {}
         for case in calls:
             bytes_with_copy = heap.freed_bytes(subject.LAYER) * case.batch
@@ -114,5 +115,5 @@ def top_and_time(calls: Sequence[Calls]) -> Iterator[Scaling]:
             highest = 1.1 * max(max(mark.y) for mark in marks)
             limit = Curve("Threshold", (1.0, 1.0), (0.0, highest))
             x_label = "" if legend else "Free bytes at the top of the heap ÷ trimming threshold"
-            drawn = Scaling(x_label, label, marks, (limit,), x_scale="linear", y_scale="linear")
-            yield replace(drawn, y_top=highest, y_bottom=0.0, legend=legend)
+            panel = Scaling(x_label, label, marks, (limit,), x_scale="linear", y_scale="linear")
+            yield replace(panel, y_top=highest, y_bottom=0.0, legend=legend)

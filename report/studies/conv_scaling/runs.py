@@ -1,4 +1,8 @@
-"""One record of the study: calls of the layer, and calls with a changed heap or threshold."""
+"""One record of the study: calls of the layer, and calls after a change of heap or threshold.
+
+A call maps pages if glibc has returned freed memory to the system.  Each case is measured in
+several processes.  With the policy ``default`` memory is returned, with ``retained`` it is kept.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -7,7 +11,7 @@ from math import ceil
 
 from report.core.missing import Missing
 from report.core.records.record import PASSES, Level, Pass, Policy
-from report.evidence import executed as evidence
+from report.evidence import executed
 from report.evidence import runs as any_study
 from report.quantity.evaluation import point_estimate
 from report.quantity.expression import (
@@ -36,18 +40,18 @@ class Run(any_study.Run):
 
     @cached_property
     def batches(self) -> tuple[int, ...]:
-        """The batch sizes in ascending order, also of cases that failed."""
+        """The batch sizes of all cases of the layer, including failed cases, in ascending order."""
         return tuple(map(int, self.levels("batch", subject="layer", layout="contiguous")))
 
     @cached_property
-    def timed(self) -> tuple[int, ...]:
+    def timed_batches(self) -> tuple[int, ...]:
         """The batch sizes whose forward calls were timed."""
         return tuple(batch for batch in self.batches if not self.time(batch).missing)
 
     @cached_property
     def powers_of_two(self) -> tuple[int, ...]:
         """The timed batch sizes that are powers of two."""
-        return tuple(batch for batch in self.timed if not batch & (batch - 1))
+        return tuple(batch for batch in self.timed_batches if not batch & (batch - 1))
 
     def time(self, batch: int, pass_: Pass = "forward") -> Quantity:
         """Return the duration of a call (s)."""
@@ -62,7 +66,7 @@ class Run(any_study.Run):
         return self.throughput(batch) / self.throughput(base)
 
     def best_batch(self) -> Quantity:
-        """Return the power of two with the highest throughput, by medians."""
+        """Return the power of two with the highest median throughput."""
         if not self.powers_of_two:
             return missing_number("best batch", "1", f"not timed on {self.label}")
         rates = [float(point_estimate(self.throughput(batch))) for batch in self.powers_of_two]  # type: ignore[arg-type]
@@ -71,32 +75,35 @@ class Run(any_study.Run):
         )
 
     @cached_property
-    def compared(self) -> tuple[int, ...]:
-        """Powers of two, up to ``LARGE_BATCH``, whose calls map pages if memory is returned."""
+    def compared_batches(self) -> tuple[int, ...]:
+        """Powers of two up to ``LARGE_BATCH`` whose calls map pages if memory is returned."""
         if not {"retained", "default"} <= {*self.policies}:
             return ()
-        compared, returned = [], self.under_policy("default")
+        batches, returned = [], self.under_policy("default")
         for batch in self.powers_of_two:
             pages = point_estimate(returned.series("page_faults", self.factors(batch)))
             if not isinstance(pages, Missing) and pages > 0 and batch <= subject.LARGE_BATCH:
-                compared.append(batch)
-        return tuple(compared)
+                batches.append(batch)
+        return tuple(batches)
 
-    def gain(self, policy: Policy = "default") -> Quantity:
-        """Return the geometric mean of ratios: time under ``policy`` over time with memory kept."""
-        if not self.compared:
+    def mean_slowdown(self, policy: Policy = "default") -> Quantity:
+        """Return the geometric mean of times under ``policy`` divided by times with memory kept."""
+        if not self.compared_batches:
             return missing_number(
                 "slowdown", "1", f"layer not timed with memory kept on {self.label}"
             )
         slower = self.under_policy(policy)
-        slowdowns = (slower.time(batch) / self.time(batch) for batch in self.compared)
+        slowdowns = (slower.time(batch) / self.time(batch) for batch in self.compared_batches)
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Subtract predicted from mapped pages, with the weights' copy if that is nearer."""
+        """Return mapped pages minus predicted pages.
+
+        The prediction includes the copy of the weights if it is then nearer to the mapped pages.
+        """
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
         predicted = theory.pages(batch)
-        # Pages of the batches ``compared`` were counted.
+        # ``batch`` is one of ``compared_batches``, so that its pages are not missing.
         excess = float(point_estimate(pages - predicted))  # type: ignore[arg-type]
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
         pages_in_name = (
@@ -111,59 +118,62 @@ class Run(any_study.Run):
         return named("slowdown", returned.time(batch, pass_) / self.time(batch, pass_))
 
     def timed_processes(self) -> Quantity:
-        """Count the processes that timed a single image with memory returned."""
+        """Count the processes that timed calls on one image with memory returned."""
         medians = Calls(self, self.factors(1)).medians("time")
         return exact_number("processes", "1", len(medians), self.file)
 
     def first_threshold(self) -> Quantity:
-        """Return the trimming threshold (B) at the smallest batch: twice the mapping threshold."""
-        factors, traced = self.factors(self.timed[0]), self.under_policy("traced")
+        """Return the trimming threshold (B) at the smallest batch size.
+
+        It is twice the mapping threshold, which the policy ``traced`` records.
+        """
+        factors, traced = self.factors(self.timed_batches[0]), self.under_policy("traced")
         return named("trimming threshold", 2 * traced.fixed_quantity("mmap_threshold", factors))
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
-        """Return the first batch size whose bytes and the reserve reach ``first_threshold``."""
+        """Return the first batch size whose bytes plus the reserve reach ``first_threshold``."""
         images = point_estimate((self.first_threshold() - theory.RESERVE) / image_bytes)
         batch = images if isinstance(images, Missing) else ceil(images)
         return recorded_number("first batch that reaches the threshold", "1", batch, self.file)
 
-    def start(self) -> Quantity:
+    def predicted_start(self) -> Quantity:
         """Predict the first batch size whose outputs and copy of the input reach the threshold."""
         return self._first_reaching(theory.freed_bytes(1))
 
-    def end(self) -> Quantity:
+    def predicted_end(self) -> Quantity:
         """Predict the first batch size whose two outputs alone reach the threshold."""
         return self._first_reaching(2 * theory.output_bytes(1))
 
     def predicted_top(self, fewer: int = 0) -> Quantity:
-        """Predict the heap's free bytes (B) after a call on ``fewer`` images than the start."""
-        return (self.start() - fewer) * theory.freed_bytes(1) + theory.RESERVE
+        """Predict the free bytes (B) of the heap after a call on (start − ``fewer``) images."""
+        return (self.predicted_start() - fewer) * theory.freed_bytes(1) + theory.RESERVE
 
-    def executed(self) -> Iterator[Reconciliation]:
-        """Reconcile theory with the multiply-adds that Valgrind's Lackey counted, in each pass."""
+    def reconcile_executed_work(self) -> Iterator[Reconciliation]:
+        """Reconcile theory with the multiply-adds of each pass that Valgrind's Lackey counted."""
         for pass_ in PASSES:
             cases = {batch: self.factors(batch, pass_) for batch in self.batches}
-            for batch, count in evidence.count_by_level(self, cases).items():
+            for batch, count in executed.count_by_level(self, cases).items():
                 forward = theory_macs(mnist_conv2(batch))
-                # A backward pass adds two gradients of equal work.
+                # A backward pass computes two gradients, each with the work of the forward pass.
                 amount = forward.amount * (1 if pass_ == "forward" else 3)
                 id = f"executed-{self.key}-{pass_}-{batch}"
                 title = f"Executed multiply-adds on {self.label} at batch {batch}"
                 expected = replace(forward, amount=amount)
-                yield evidence.reconcile_executed(id, title, expected, *count)
+                yield executed.reconcile_executed(id, title, expected, *count)
 
-    def device_work(self) -> Iterator[Reconciliation]:
+    def reconcile_device_work(self) -> Iterator[Reconciliation]:
         """Reconcile the work of forward calls with the float32 counts of a GPU's CUDA cores."""
         for batch in self.batches:
             factors, layer = self.factors(batch), mnist_conv2(batch)
             id = f"device-work-{self.key}-{batch}"
             title = f"Operations of the CUDA cores on {self.label} at batch {batch}"
-            work = evidence.reconcile_gpu_work(self, factors, layer, id, title)
+            work = executed.reconcile_gpu_work(self, factors, layer, id, title)
             if work is not None:
                 yield work
 
 
 class Calls:
-    """Calls in a case; before them the process may free a tensor or blocks, or set a threshold."""
+    """The calls of a case; before them its processes may free a tensor, or set a threshold."""
 
     def __init__(self, run: Run, factors: any_study.CaseFactors) -> None:
         self.run, self.factors = run, factors
@@ -172,28 +182,29 @@ class Calls:
         self.batch = int(factors["batch"])
         #: The trimming threshold (B).
         self.threshold = theory.trimming_threshold(factors)
-        self.freed = "freed" in factors
+        self.frees_tensor = "freed" in factors
 
     @property
-    def start(self) -> int:
+    def predicted_start(self) -> int:
         """Predicted first batch size at which a process may map pages."""
         return theory.mapping_start(self.name, self.threshold)
 
     @property
-    def end(self) -> int:
+    def predicted_end(self) -> int:
         """Predicted first batch size at which every process maps pages."""
-        # Freed small blocks move the input's copy to the top; a network's rule has no such copy.
+        # Freed small blocks move the input's copy to the top in every process, so that all map
+        # pages from the start on.  For a network, the prediction has no copy of an input.
         if "small_blocks" in self.factors or self.name == subject.LARGE_NETWORK:
-            return self.start
+            return self.predicted_start
         return theory.mapping_end(self.name, self.threshold)
 
     @property
     def maps_pages(self) -> list[bool]:
-        """Tell for each process whether its calls map pages; empty if pages were not counted."""
+        """Whether the calls map pages, for each process; empty if pages were not counted."""
         return [pages > subject.FEW_PAGES for pages in self.medians("page_faults")]
 
     @property
-    def share(self) -> Quantity:
+    def mapping_share(self) -> Quantity:
         """The share of the processes whose calls map pages."""
         name = f"processes that map pages at {self.batch} images"
         if not (maps_pages := self.maps_pages):
@@ -201,17 +212,20 @@ class Calls:
         return exact_number(name, "1", sum(maps_pages) / len(maps_pages), self.run.file)
 
     def missing_bytes(self, batch: int) -> int:
-        """Return the bytes by which the reserve and ``batch`` images' blocks miss the threshold."""
+        """Return threshold minus reserve minus the blocks of ``batch`` images, in bytes."""
         return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
-        """State that no process maps pages below the start, some from it, all from the end on."""
-        if self.batch >= self.end:
-            yield self.share.exactly(1)
-        elif self.batch >= self.start:
-            yield self.share > 0
-        elif self.missing_bytes(self.batch) >= heap.PAGE:  # with less, either may happen
-            yield self.share.exactly(0)
+        """State how many processes map pages: none below the start, some from it, all from the end.
+
+        States nothing below the start if less than a page is missing to the threshold.
+        """
+        if self.batch >= self.predicted_end:
+            yield self.mapping_share.exactly(1)
+        elif self.batch >= self.predicted_start:
+            yield self.mapping_share > 0
+        elif self.missing_bytes(self.batch) >= heap.PAGE:
+            yield self.mapping_share.exactly(0)
 
     def medians(self, quantity: str, policy: Policy = "default") -> list[float]:
         """Return the median of a quantity in each process; empty if it was not measured."""
@@ -219,27 +233,32 @@ class Calls:
         return [] if isinstance(processes, Missing) else [p.median for p in processes]
 
     def series(self, quantity: str, policy: Policy = "default") -> Quantity:
-        """Return a quantity of the calls."""
+        """Return a quantity of the calls, from the samples of all processes."""
         return self.run.under_policy(policy).series(quantity, self.factors)
 
     @property
-    def without_freed(self) -> "Calls":
+    def without_freed_tensor(self) -> "Calls":
         """The case with the same factors in which no tensor was freed."""
         factors = {name: level for name, level in self.factors.items() if name != "freed"}
         return Calls(self.run, factors)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
-        """Divide the time without a remedy by the time with a freed tensor, or under ``policy``."""
-        time_kept = self.without_freed.series("time", policy) if policy else self.series("time")
-        return self.without_freed.series("time") / time_kept
+        """Divide the time with memory returned by the time with a remedy.
+
+        The remedy is ``policy``, or the freed tensor of this case if ``policy`` is None.
+        """
+        default = self.without_freed_tensor
+        return default.series("time") / (
+            default.series("time", policy) if policy else self.series("time")
+        )
 
     def keeps_memory(self) -> Iterator[Statement]:
-        """State that the median call after a freed tensor maps few pages and is faster."""
+        """State that after a tensor was freed the median call maps few pages and is faster."""
         yield self.series("page_faults") < subject.FEW_PAGES
         yield self.gain() > 1 + subject.MARGIN
 
     def excess_pages(self) -> list[float]:
-        """Subtract, in each process, the pages that the heap's free top predicts from the count."""
+        """Return mapped pages minus the pages that the heap's free top predicts, per process."""
         processes = zip(self.medians("free_top"), self.medians("page_faults"), strict=False)
         return [pages - theory.pages_of_top(top, self.threshold) for top, pages in processes]
 
@@ -253,9 +272,9 @@ def calls_of(runs: Iterable[Run], kind: str) -> list[Calls]:
     return calls
 
 
-def freed_gain(calls: Iterable[Calls], first: int, last: int) -> Quantity:
-    """Average the layer's gains by a freed tensor over ``first`` to ``last`` images."""
-    cases = [c for c in calls if c.name == "layer" and c.freed and first <= c.batch <= last]
+def gain_by_freed_tensor(calls: Iterable[Calls], first: int, last: int) -> Quantity:
+    """Average the layer's gains by a freed tensor, from ``first`` to ``last`` images."""
+    cases = [c for c in calls if c.name == "layer" and c.frees_tensor and first <= c.batch <= last]
     if not cases:
         return missing_number("gain", "1", "not timed after a tensor was freed")
     return named("gain", geometric_mean(*(case.gain() for case in cases)))

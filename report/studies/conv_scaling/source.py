@@ -8,7 +8,7 @@ from report.quantity.expression import Quantity, exact_number, named
 from report.quantity.operations import common_value
 from report.studies.conv_scaling import theory
 
-#: Items of the source besides its claims: item, content, and our answer.
+#: Items of the source besides its claims, as (item, content, our answer).
 ITEMS: Final = (
     ("Tables I, II", "theory", "equal to ours in every row"),
     ("Tables III, V", "counted operations", "exact; the excess is two an output element"),
@@ -42,7 +42,7 @@ class Source:
             self.gap[batch] = theory.memory(batch) - allocated[batch]
 
     def counts(self, table: str, key: str) -> list[int]:
-        """Return a column of whole numbers, one for each batch size."""
+        """Return a column of whole numbers, with one number per batch size."""
         printed = self.inputs.reported.table(table, rows=5)  # one row per batch size
         counts = []
         for row, cell in enumerate(printed.column(key), start=1):
@@ -51,7 +51,7 @@ class Source:
         return counts
 
     def column(self, table: str, key: str, unit: str) -> dict[int, Quantity]:
-        """Return a column as exact quantities by batch size."""
+        """Return a column as batch size → exact quantity."""
         name = f"reported {key.replace('_', ' ')}"
         counts = zip(self.batches, self.counts(table, key), strict=True)
         return {
@@ -60,6 +60,9 @@ class Source:
         }
 
     def per_output(self, key: str) -> Quantity:
-        """Operations per output element in a column of Table III; missing if rows differ."""
+        """Return the operations per output element in a column of Table III.
+
+        Missing if the number differs between batch sizes.
+        """
         counts = self.column("III", key, "FLOP").items()
         return common_value(*(count / (batch * theory.OUTPUTS) for batch, count in counts))

@@ -2,10 +2,11 @@
 
 glibc returns free memory (policy ``default``) once as many bytes as a threshold lie at the heap's
 top; the next call maps pages anew.  Memory is kept with the policy ``retained``.  Words:
-- start: predicted first batch size at which some processes map pages; end: at which all do;
+- start: predicted first batch size at which some processes map pages;
+- end: predicted first batch size at which all processes map pages;
 - setting: a layer and a trimming threshold, with calls on batch sizes around start and end;
 - freed tensor: a tensor freed before the calls, which raises the threshold;
-- gain: time with memory returned over time with a remedy, such as memory kept.
+- gain: time with memory returned divided by time with a remedy, such as memory kept.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ from report.quantity.evaluation import ENOUGH_RUNS, point_estimate, unpaired_rat
 from report.quantity.expression import Quantity, Statement, exact_number, named
 from report.quantity.operations import largest, smallest
 from report.studies.conv_scaling import figures, results, subject, theory
-from report.studies.conv_scaling.runs import Calls, Run, calls_of, freed_gain
+from report.studies.conv_scaling.runs import Calls, Run, calls_of, gain_by_freed_tensor
 from report.studies.conv_scaling.source import ITEMS, Source
 from report.studies.conv_scaling.subject import LARGE_BATCH, MARGIN
 from report.theory import heap
@@ -32,20 +33,21 @@ from report.theory.reconciliation import Reconciliation
 
 
 class Paper:
-    """Runs in their roles, their calls by subject, and the source; missing data are None."""
+    """Runs in their roles, their calls per subject, and the source; missing data are None."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs, self.source = inputs, Source(inputs)
         by_role: dict[str, Run] = {}
         for role, run in inputs.runs(Run).items():
-            # Several runs are of one machine, so that labels need not tell them apart.
+            # Labels name machines only, because sentences do not distinguish a machine's runs.
             by_role[role] = replace(run, label=run.stored.record.environment.label)
         self.runs = tuple(by_role.values())
         roles = ("cpu", "second", "third", "eighth", "gpu")
         self.counted, second, self.zen4, self.xeon, self.gpu = map(by_role.get, roles)
-        #: The first CPU and, beside it, the second, if they timed calls with memory returned.
-        self.cpu = self.counted if self.counted and self.counted.compared else None
-        self.second = second if self.cpu and second and second.compared else None
+        #: The first CPU's run, and the second CPU's if the first is there; both must have timed
+        #: calls with memory returned.
+        self.cpu = self.counted if self.counted and self.counted.compared_batches else None
+        self.second = second if self.cpu and second and second.compared_batches else None
         self.cpus = [run for run in (self.cpu, self.second) if run]
         self.timed_gpu = by_role.get("fifth") or self.gpu
         self.timed_runs = [*self.cpus, *([self.timed_gpu] if self.timed_gpu else [])]
@@ -58,49 +60,51 @@ class Paper:
         self.sweep = calls_of(self.runs, "sweep") or None
         drawn = self.cliffs, self.sweep, self.heap_tops
         self.drawn_calls = [calls for group in drawn for calls in group or ()] or None
-        self.networks = [calls for calls in calls_of(self.runs, "cure") if calls.freed] or None
+        self.networks = [
+            calls for calls in calls_of(self.runs, "cure") if calls.frees_tensor
+        ] or None
         # The run in role "tenth" has few processes: the table contains it, but no claim.
         judged = [calls for calls in self.networks or () if calls.run is not by_role.get("tenth")]
         inference = [calls for calls in judged if calls.factors["mode"] == "inference"]
         self.mnist_cnn = next((c for c in inference if c.name == subject.SMALL_NETWORK), None)
         resnets = [calls for calls in inference if calls.name == subject.LARGE_NETWORK]
         #: ResNet-18 on fewer images than the predicted start, in ascending order, and on more.
-        self.resnets_below_start = [c for c in resnets if c.batch < c.start] or None
-        self.resnet_above_start = next((c for c in resnets if c.batch >= c.start), None)
+        self.resnets_below_start = [c for c in resnets if c.batch < c.predicted_start] or None
+        self.resnet_above_start = next((c for c in resnets if c.batch >= c.predicted_start), None)
 
     def reconciliations(self) -> Iterator[Reconciliation]:
         """Yield comparisons of theory with counts by Valgrind's Lackey and by a GPU's counters."""
         if self.counted:
-            yield from self.counted.executed()
+            yield from self.counted.reconcile_executed_work()
         if self.gpu:
-            yield from self.gpu.device_work()
+            yield from self.gpu.reconcile_device_work()
 
 
 #: Definition of the slowdown by returned memory, as printed in reports.
 _GAIN: Final = "geometric mean of times with memory returned ÷ kept, over calls that map pages"
-_SLOWDOWNS: Final = MachineComparison(Run, "Slowdown", Run.gain, _GAIN, reference=1.0)
+_SLOWDOWNS: Final = MachineComparison(Run, "Slowdown", Run.mean_slowdown, _GAIN, reference=1.0)
 study = Study(Paper, subject.check_subject, _SLOWDOWNS, reconciliations=Paper.reconciliations)
 findings = study.findings
 # A report on a single record evaluates only the parts whose kind, cpu or gpu, the record has.
 source: Part[Source] = study.part("source")
-# Runs: ``counted`` on the first CPU (``cpu`` if it also timed calls), ``second`` on the second.
+# Runs on the first CPU (``counted``, which is also ``cpu`` if it timed calls), and on the second.
 cpu: Part[Run] = study.part("cpu")
 counted: Part[Run] = study.part("counted", kind="cpu")
 second: Part[Run] = study.part("second", kind="pair")
 cpus: Part[list[Run]] = study.part("cpus", kind="pair")
-# Further runs: moved cliffs on a Zen 4, networks on a Xeon; the GPU's counts, and its times.
+# Further runs: calls with set thresholds on a Zen 4, networks on a Xeon, counts and times on a GPU.
 zen4: Part[Run] = study.part("zen4", kind="cpu")
 xeon: Part[Run] = study.part("xeon", kind="pair")
 gpu: Part[Run] = study.part("gpu")
 timed_gpu: Part[Run] = study.part("timed_gpu", kind="gpu")
 timed_runs: Part[list[Run]] = study.part("timed_runs", kind="cpu")
-# Calls of layers around starts and ends, and all calls that the figure of moved cliffs draws.
+# Calls of layers around starts and ends; the figure ``effect`` draws ``drawn_calls``.
 cliffs: Part[list[Calls]] = study.part("cliffs", kind="cpu")
 convolution_cliffs: Part[list[Calls]] = study.part("convolution_cliffs", kind="cpu")
 heap_tops: Part[list[Calls]] = study.part("heap_tops", kind="cpu")
 sweep: Part[list[Calls]] = study.part("sweep", kind="cpu")
 drawn_calls: Part[list[Calls]] = study.part("drawn_calls", kind="cpu")
-# Calls of whole networks after a tensor was freed, and their inference on few and many images.
+# Calls of whole networks after a tensor was freed; the last three select networks in inference.
 networks: Part[list[Calls]] = study.part("networks", kind="cpu")
 mnist_cnn: Part[Calls] = study.part("mnist_cnn", kind="cpu")
 resnets_below_start: Part[list[Calls]] = study.part("resnets_below_start", kind="cpu")
@@ -132,7 +136,7 @@ study.values(
     reserve_pages=theory.RESERVE / theory.PAGE,
 )
 _NUMBERS: Final[Mapping[str, int]] = {
-    "least_set": subject.LEAST_SET_THRESHOLD >> 20,
+    "least_set": subject.SMALLEST_SET_THRESHOLD >> 20,
     "heap_limit": heap.LARGEST_MAPPING >> 20,
     "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
@@ -153,8 +157,8 @@ source.values(
 )
 
 cpu.values(
-    gain=Run.gain,
-    gain_unpaired=partial(unpaired_ratio, Run.gain),
+    gain=Run.mean_slowdown,
+    gain_unpaired=partial(unpaired_ratio, Run.mean_slowdown),
     batch_unpaired=partial(
         unpaired_ratio, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)
     ),
@@ -163,34 +167,36 @@ cpu.values(
     processes=Run.timed_processes,
     disturbed=partial(Run.count_measurements, disturbed=True),
     threshold=Run.first_threshold,
-    mmap_alone=partial(Run.gain, policy="mmap_threshold"),
-    trim_alone=partial(Run.gain, policy="trim_threshold"),
-    both_raised=partial(Run.gain, policy="thresholds"),
+    mmap_alone=partial(Run.mean_slowdown, policy="mmap_threshold"),
+    trim_alone=partial(Run.mean_slowdown, policy="trim_threshold"),
+    both_raised=partial(Run.mean_slowdown, policy="thresholds"),
     start_top=Run.predicted_top,
     top_before=partial(Run.predicted_top, fewer=1),
-    **{"from": Run.start, "always": Run.end},
+    **{"from": Run.predicted_start, "always": Run.predicted_end},
 )
 study.show("second", "gain", "gain_unpaired", "processes")
 second.values(
-    second_jemalloc=partial(Run.gain, policy="jemalloc"),
+    second_jemalloc=partial(Run.mean_slowdown, policy="jemalloc"),
     second_kept=partial(Run.throughput_ratio, batch=subject.MANY_IMAGES, base=LARGE_BATCH),
     second_trained=partial(Run.slowdown, batch=subject.FIRST_WITH_PAGES, pass_="forward_backward"),
     second_trained_large=partial(Run.slowdown, batch=LARGE_BATCH, pass_="forward_backward"),
 )
 _AT_START: Final = partial(results.count_settings, early=0)
 cliffs.values(settings=results.count_settings, settings_at_start=_AT_START)
-convolution_cliffs.values(least_missing=results.least_missing_bytes)
+convolution_cliffs.values(least_missing=results.fewest_missing_bytes)
 convolution_cliffs.values(convolution_settings=results.count_settings)
 convolution_cliffs.values(convolutions_at_start=_AT_START)
-heap_tops.values(mixed_least=results.least_slowdown, process_calls=results.count_processes)
+heap_tops.values(mixed_least=results.smallest_slowdown, process_calls=results.count_processes)
 mnist_cnn.values(small_gain=Calls.gain)
-_BEYOND_GAIN: Final = partial(freed_gain, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH)
+_GAIN_BEYOND: Final = partial(
+    gain_by_freed_tensor, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH
+)
 _FIRST: Final = subject.FIRST_WITH_PAGES
 sweep.values(
-    freed_first=partial(freed_gain, first=_FIRST, last=_FIRST),
-    freed_gain=partial(freed_gain, first=_FIRST, last=theory.START_AFTER_FREED - 1),
-    beyond_gain=_BEYOND_GAIN,
-    beyond_unpaired=partial(unpaired_ratio, _BEYOND_GAIN),
+    freed_first=partial(gain_by_freed_tensor, first=_FIRST, last=_FIRST),
+    freed_gain=partial(gain_by_freed_tensor, first=_FIRST, last=theory.START_AFTER_FREED - 1),
+    beyond_gain=_GAIN_BEYOND,
+    beyond_unpaired=partial(unpaired_ratio, _GAIN_BEYOND),
 )
 _KEPT_GAIN: Final = partial(Calls.gain, policy="retained")
 _JEMALLOC_GAIN: Final = partial(Calls.gain, policy="jemalloc")
@@ -204,12 +210,12 @@ resnets_below_start.values(more_gain=lambda resnets: resnets[-1].gain())
 
 @cpu.claim("No process maps pages before the predicted start, and most do from the end on")
 def cliff_predicted(run: Run) -> Iterator[Statement]:
-    start, end = point_estimate(run.start()), point_estimate(run.end())
+    start, end = point_estimate(run.predicted_start()), point_estimate(run.predicted_end())
     if isinstance(start, Missing) or isinstance(end, Missing):
-        yield run.start() > 0  # reports why the start is missing
+        yield run.predicted_start() > 0  # so that the claim reports why the start is missing
         return
-    for batch in run.timed:
-        share = Calls(run, run.factors(batch)).share
+    for batch in run.timed_batches:
+        share = Calls(run, run.factors(batch)).mapping_share
         if batch < start:
             yield share.exactly(0)
         if batch >= end:
@@ -218,7 +224,7 @@ def cliff_predicted(run: Run) -> Iterator[Statement]:
 
 @cpu.claim("A call maps the pages of its blocks less the reserve, to within a page")
 def pages_follow(run: Run) -> Iterator[Statement]:
-    for batch in run.compared:
+    for batch in run.compared_batches:
         if batch >= subject.MANY_IMAGES:
             yield run.excess_pages(batch).near(0, within=1)
 
@@ -238,8 +244,8 @@ def start_predicted(cliffs: list[Calls]) -> Iterator[Statement]:
     numbers=("settings", "settings_at_start"),
 )
 def starts_within_an_image(cliffs: list[Calls]) -> Iterator[Statement]:
-    within = _AT_START(cliffs) + results.count_settings(cliffs, early=1)
-    yield named("share of settings", within / results.count_settings(cliffs)).exactly(1)
+    within_an_image = _AT_START(cliffs) + results.count_settings(cliffs, early=1)
+    yield named("share of settings", within_an_image / results.count_settings(cliffs)).exactly(1)
 
 
 @heap_tops.claim(
@@ -249,7 +255,9 @@ def starts_within_an_image(cliffs: list[Calls]) -> Iterator[Statement]:
 def pages_announced(heap_tops: list[Calls]) -> Iterator[Statement]:
     for calls in heap_tops:
         for pages in calls.excess_pages():
-            yield results.count("pages − predicted pages", pages, heap_tops).near(0, within=1)
+            yield results.quantity_of_calls("pages − predicted pages", pages, heap_tops).near(
+                0, within=1
+            )
 
 
 @heap_tops.claim("After small blocks were freed every process maps pages from the start on")
@@ -265,10 +273,10 @@ def small_blocks_join(heap_tops: list[Calls]) -> Iterator[Statement]:
 )
 def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
-        if calls.name == "layer" and calls.freed:
+        if calls.name == "layer" and calls.frees_tensor:
             yield from calls.as_predicted()
-            if subject.LAST_WITHOUT_PAGES < calls.batch < calls.start:
-                yield calls.without_freed.share.exactly(1)
+            if subject.LAST_WITHOUT_PAGES < calls.batch < calls.predicted_start:
+                yield calls.without_freed_tensor.mapping_share.exactly(1)
                 yield calls.gain() > 1 + MARGIN
 
 
@@ -277,7 +285,7 @@ def layer_keeps_memory(sweep: list[Calls]) -> Iterator[Statement]:
 )
 def network_predicted(sweep: list[Calls]) -> Iterator[Statement]:
     for calls in sweep:
-        if calls.name == subject.LARGE_NETWORK and calls.freed:
+        if calls.name == subject.LARGE_NETWORK and calls.frees_tensor:
             yield from calls.as_predicted()
 
 
@@ -361,12 +369,12 @@ def work_explained(source: Source) -> Iterator[Statement]:
 
 @gpu.claim("Two operations for each output element explain the counts of a GPU to the unit")
 def device_work_explained(run: Run) -> Iterator[Statement]:
-    return results.without_residual(run.device_work(), run.file)
+    return results.sums_are_exact(run.reconcile_device_work(), run.file)
 
 
 @counted.claim("A CPU executes exactly the multiply-adds of theory, forward and backward")
 def executed_exactly(run: Run) -> Iterator[Statement]:
-    return results.without_residual(run.executed(), run.file)
+    return results.sums_are_exact(run.reconcile_executed_work(), run.file)
 
 
 @cpus.claim(
@@ -375,26 +383,26 @@ def executed_exactly(run: Run) -> Iterator[Statement]:
 )
 def both_slower(cpus: list[Run]) -> Iterator[Statement]:
     for run in cpus:
-        yield run.gain() > 1 + MARGIN
+        yield run.mean_slowdown() > 1 + MARGIN
 
 
 @cpu.claim("Returning freed memory slows a call by more than a tenth")
 def slower(run: Run) -> Statement:
-    return run.gain() > 1 + MARGIN
+    return run.mean_slowdown() > 1 + MARGIN
 
 
 @cpus.claim("Where memory is returned, four images have a higher throughput than larger batches")
 def four_are_best(cpus: list[Run]) -> Iterator[Statement]:
     for run in cpus:
         returned = run.under_policy("default")
-        for batch in run.compared:
+        for batch in run.compared_batches:
             yield returned.throughput_ratio(subject.LAST_WITHOUT_PAGES, batch) > 1
 
 
 @cpu.claim("Raising one of glibc's thresholds alone still slows a call by more than a tenth")
 def one_threshold_fails(run: Run) -> Iterator[Statement]:
     for policy in ("mmap_threshold", "trim_threshold"):
-        yield run.gain(policy) > 1 + MARGIN
+        yield run.mean_slowdown(policy) > 1 + MARGIN
 
 
 timed_runs.figure("cliff", height=1.55, wide=True)(figures.throughput)
@@ -406,11 +414,11 @@ heap_tops.figure("processes", height=2.1, rows=2)(figures.top_and_time)
 
 @networks.table("networks", wide=True)
 def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
-    """Tabulate the speed-up of each network by each remedy against returned memory."""
+    """Tabulate the gain of each network by each remedy, compared with returned memory."""
     gains: dict[str, Callable[[Calls], Quantity]] = {"Tensor freed": Calls.gain}
     gains |= {"Memory kept": _KEPT_GAIN, "jemalloc": _JEMALLOC_GAIN}
     for network in networks:
-        default = network.without_freed
+        default = network.without_freed_tensor
         cpu_name = network.run.short_label.removeprefix("AMD EPYC ").removeprefix("Intel ")
         default_processes = len(default.medians("time"))
         times = network.medians("time"), default.medians("time", "jemalloc")
@@ -418,11 +426,13 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
             "CPU": cpu_name.strip("()"),
             "Network": network.name,
             "Images, mode": f"{network.batch}, {network.factors['mode']}",
-            "1k pages before": results.thousands(default.medians("page_faults")),
-            "1k pages after": results.thousands(network.medians("page_faults")),
+            "1k pages before": results.format_thousands(default.medians("page_faults")),
+            "1k pages after": results.format_thousands(network.medians("page_faults")),
             "Pairs": ", ".join(str(min(len(series), default_processes)) for series in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
-            "Unpaired": results.decimals(unpaired_ratio(gain, network) for gain in gains.values()),
+            "Unpaired": results.format_ratios(
+                unpaired_ratio(gain, network) for gain in gains.values()
+            ),
         }
 
 
@@ -432,14 +442,14 @@ def source_items(paper: Paper) -> Iterator[Mapping[str, Content]]:
         yield {"Item": item, "Content": content, "Answered": answer}
 
 
-#: Rows that the table of machines leaves out.
+#: Rows that the table of machines omits.
 _OMITTED: Final = ("Device", "Identity", "Cores and threads", "Vector extensions", "Memory",
                    "Processes planned", "Samples a case", "Arithmetic")  # fmt: skip
 
 
 @study.table()
 def machines(paper: Paper) -> Table:
-    """Describe a run on each machine of the main text."""
+    """Tabulate the machines of the main text, with a run on each machine."""
     machine_runs = paper.counted, paper.second, paper.zen4, paper.xeon, paper.gpu
     table = setup([run for run in machine_runs if run])
     return replace(table, rows=tuple(row for row in table.rows if row[0] not in _OMITTED))

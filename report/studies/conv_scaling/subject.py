@@ -5,7 +5,7 @@ from typing import Final
 from report.core.records.layers import Layer, Linear
 from report.core.records.record import PASSES
 from report.core.records.store import Stored
-from report.evidence.case_checks import AllowedLevels, check_factors, check_layers
+from report.executed.case_checks import AllowedLevels, check_factors, check_layers
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
@@ -17,9 +17,10 @@ _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
     "cure": {"network": str, "mode": str, "batch": int},
     "top": {"layer": str, "batch": int},
 }
-#: Relative difference of times up to which claims see no effect: runs of a machine differ by it.
+#: Relative difference of times up to which claims see no effect, because runs of one machine differ
+#: by as much.
 MARGIN: Final = 0.1
-#: A batch size whose call no longer fits the cache.
+#: A batch size at which the arrays of a call exceed the cache.
 LARGE_BATCH: Final = 512
 LARGEST_BATCH: Final = 1024
 #: Smallest batch size for which the copy of the input lies at the top of the heap.
@@ -28,14 +29,14 @@ MANY_IMAGES: Final = 16
 LAST_WITHOUT_PAGES, FIRST_WITH_PAGES = 4, 8
 #: Pages of the copy of the layer's weights.
 WEIGHT_PAGES: Final = 18
-#: Largest number of pages of a call that returns no memory: a forked child copies some pages.
+#: Most pages that a call touches anew if no memory was returned: a forked child copies some pages.
 FEW_PAGES: Final = heap.RESERVE // heap.PAGE
 #: Elements of a tensor that a process frees before its calls, to raise the trimming threshold.
 FREED_ELEMENTS: Final = 8_000_000
 #: Trimming threshold (B) after this tensor was freed.
 RAISED_THRESHOLD: Final = heap.threshold_after_freeing(FREED_ELEMENTS)
 #: Smallest trimming threshold (B) that a case sets.
-LEAST_SET_THRESHOLD: Final = 2 << 20
+SMALLEST_SET_THRESHOLD: Final = 2 << 20
 SMALL_NETWORK, LARGE_NETWORK = "MNIST CNN", "ResNet-18"
 #: The paper's layer, on one image.
 LAYER: Final = mnist_conv2(1)
@@ -54,6 +55,6 @@ FIRST_OF_RESNET: Final = square_convolution("conv", (1, 3, 224, 224), 64, 7, str
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or a layer that the factors do not give."""
+    """Raise ``StudyError`` for unknown factors, or a layer that contradicts the factors."""
     check_factors(stored, _REQUIRED_FACTORS, closed={"layer"})
     check_layers(stored, lambda factors: mnist_conv2(int(factors["batch"])), subject="layer")

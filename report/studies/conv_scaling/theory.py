@@ -1,4 +1,4 @@
-"""Theory of conv_scaling: work, bytes and pages that follow from shapes."""
+"""Theory of conv_scaling: work, memory and mapped pages that follow from shapes."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -34,34 +34,34 @@ PAGE = exact_number("page", "B", heap.PAGE)
 
 
 def multiply_adds(batch: int) -> Quantity:
-    """Multiply-adds (MAC) of a forward call."""
+    """Return the multiply-adds (MAC) of a forward call."""
     return named("multiply-adds", exact_number("B", "1", batch) * IMAGE_MACS)
 
 
 def forward_work(batch: int) -> Quantity:
-    """Work (FLOP) of a forward call."""
+    """Return the work (FLOP) of a forward call."""
     return named("forward work", flops(multiply_adds(batch)))
 
 
 def output_bytes(batch: int) -> Quantity:
-    """Bytes of the output."""
+    """Return the size (B) of the output."""
     return named("output bytes", ELEMENT * exact_number("B", "1", batch) * OUTPUTS)
 
 
 def memory(batch: int) -> Quantity:
-    """Bytes of parameters and output: the layer's memory by the rule of the paper's source."""
+    """Return the size (B) of parameters and output, which the source calls the layer's memory."""
     return named("parameters and output", PARAMETER_BYTES + output_bytes(batch))
 
 
 def freed_bytes(batch: int) -> Quantity:
-    """Bytes freed after a call: output, oneDNN's output in blocks (as large), copy of the input."""
+    """Return the bytes freed after a call: output, oneDNN's copy of it, and copy of the input."""
     return named(
         "free bytes", 2 * output_bytes(batch) + exact_number("B", "1", batch) * INPUT_BYTES
     )
 
 
 def pages(batch: int) -> Quantity:
-    """Pages that a call maps if both outputs and the copy of the input lie at the top of the heap.
+    """Return the pages that a call maps if its blocks (see ``freed_bytes``) lie at the heap's top.
 
     A block above the largest mapping threshold has its own pages, and one more for its header.  If
     only the outputs are so large, the copy of the input stays in the heap and is not returned.
@@ -74,35 +74,38 @@ def pages(batch: int) -> Quantity:
     return named("pages", freed_bytes(batch) / PAGE + 3)
 
 
-def pages_of_top(top: float, threshold: int) -> float:
-    """Pages that a call maps if ``top`` bytes were free at the top of the heap before trimming."""
-    # Trimming leaves one reserve mapped; growing adds another reserve, which the call does not use.
-    return (top - 2 * heap.RESERVE) / heap.PAGE if top >= threshold else 0.0
+def pages_of_top(top_bytes: float, threshold: int) -> float:
+    """Return the pages that a call maps if ``top_bytes`` were free at the heap's top before it.
+
+    The heap is trimmed, so that a call maps pages, only from ``threshold`` bytes on.
+    """
+    # Trimming leaves a reserve mapped; growing adds another reserve, which the call does not use.
+    return (top_bytes - 2 * heap.RESERVE) / heap.PAGE if top_bytes >= threshold else 0.0
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Trimming threshold (B) of a case; if none was set, the first freed output raises it."""
+    """Return a case's trimming threshold (B), by default after its first output was freed."""
     if "freed" in factors or "threshold" in factors:
         return heap.trimming_threshold(factors)
     return heap.threshold_after_freeing(int(factors["batch"]) * work.elements(LAYER.output_shape))
 
 
 def top_bytes_of_image(name: str) -> int:
-    """Bytes per image that are free at the top of the heap after a call of a layer or ResNet-18."""
+    """Return the bytes per image that are free at the top of the heap after a call."""
     if name == LARGE_NETWORK:  # see heap.network_mapping_start
         return 3 * work.output_bytes(subject.FIRST_OF_RESNET)
     return heap.freed_bytes(subject.LAYERS[name])
 
 
 def mapping_start(name: str, trimming: int) -> int:
-    """First batch size at which calls may map pages; ``trimming``: the trimming threshold (B)."""
+    """Return the first batch size at which calls may map pages; ``trimming``: threshold (B)."""
     if name == LARGE_NETWORK:
         return ceil(heap.network_mapping_start(subject.FIRST_OF_RESNET, trimming))
     return ceil(heap.mapping_start(subject.LAYERS[name], trimming))
 
 
 def mapping_end(name: str, trimming: int) -> int:
-    """First batch size at which calls of a layer map pages in all processes."""
+    """Return the first batch size at which calls of a layer map pages in all processes."""
     return ceil(heap.mapping_end(subject.LAYERS[name], trimming))
 
 
