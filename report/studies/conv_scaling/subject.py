@@ -5,7 +5,7 @@ from typing import Final
 from report.core.records.layers import Layer, Linear
 from report.core.records.record import PASSES
 from report.core.records.store import Stored
-from report.executed.case_checks import AllowedLevels, check_factors, check_layers
+from report.evidence.case_checks import AllowedLevels, check_factors, check_layers
 from report.theory import heap
 from report.theory.work import mnist_conv2, square_convolution
 
