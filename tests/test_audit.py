@@ -15,6 +15,7 @@ from report.core.missing import Missing
 from report.evidence import audit
 from report.evidence.audit import Printed, check, unrounded_value
 from report.quantity.evaluation import estimate
+from report.theory.rounding import Interval, Rounded
 
 
 def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
@@ -36,7 +37,7 @@ def number(value: float, decimals: int | None, unit: str = "1") -> Printed:
 def test_rounded_numbers_pass_and_wrong_numbers_differ(
     derived: Printed, compute: audit.Formula, inputs: Any, verdict: str, factor: float | None
 ) -> None:
-    """``factor``: the printed number over the recomputed number."""
+    """``factor``: the printed number divided by the recomputed number."""
     result = check(derived, "a formula", compute, *inputs)
     assert (result.verdict, result.known_factor) == (verdict, None)
     assert result.factor == (factor and pytest.approx(factor, rel=1e-4))
@@ -81,3 +82,19 @@ def test_printed_numbers_have_their_rounding_interval() -> None:
     counted = estimate(number(5, None).quantity("B", "r.json", 1e6))
     assert not isinstance(counted, Missing)
     assert counted.low == counted.high == 5e6
+
+
+@pytest.mark.parametrize(("dividend", "divisor", "quotient", "product"), [
+    ((1, 2), (4, 8), (Fraction(1, 8), Fraction(1, 2)), (4, 16)),
+    ((1, 2), (-2, -1), (-2, Fraction(-1, 2)), (-4, -1)),
+    ((-2, 1), (1, 2), (-2, 1), (-4, 2)),
+])  # fmt: skip
+def test_intervals_hold_for_numbers_of_each_sign(
+    dividend: Any, divisor: Any, quotient: Any, product: Any
+) -> None:
+    left = Rounded(Fraction(1), Interval(*dividend))
+    right = Rounded(Fraction(2), Interval(*divisor))
+    assert (left / right).interval == quotient
+    assert (left * right).interval == product
+    with pytest.raises(ZeroDivisionError):
+        _ = right / Rounded(Fraction(1), Interval(Fraction(-1), Fraction(2)))

@@ -1,8 +1,9 @@
 """Intervals of rounded numbers, in exact arithmetic.
 
-A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
+A printed number represents an interval: ``5.5`` is any number from 5.45 to 5.55.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ class Interval(NamedTuple):
     high: Fraction
 
     def meets(self, other: "Interval") -> bool:
-        """Return whether the two intervals have a number in common."""
+        """Tell whether the two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -31,7 +32,7 @@ def rounding_interval(value: Fraction, decimals: int | None) -> Interval:
 
 @dataclass(frozen=True)
 class Rounded:
-    """Positive number as printed or computed, and the interval of possible unrounded values."""
+    """Number as printed or computed, and the interval of possible unrounded values."""
 
     value: Fraction
     interval: Interval
@@ -55,18 +56,24 @@ class Rounded:
         )
 
     def __mul__(self, other: "Rounded") -> "Rounded":
-        left, right = self.interval, other.interval
-        product = Interval(left.low * right.low, left.high * right.high)
-        return Rounded(self.value * other.value, product)
+        return self._combined(other, operator.mul)
 
     def __truediv__(self, other: "Rounded") -> "Rounded":
-        left, right = self.interval, other.interval
-        # The bounds of positive numbers; a negative divisor would need the opposite ones.
-        quotient = Interval(left.low / right.high, left.high / right.low)
-        return Rounded(self.value / other.value, quotient)
+        """Divide the numbers; raises ``ZeroDivisionError`` if the divisor may be 0."""
+        if other.interval.low <= 0 <= other.interval.high:
+            raise ZeroDivisionError("the interval of the divisor contains 0")
+        return self._combined(other, operator.truediv)
+
+    def _combined(
+        self, other: "Rounded", operation: Callable[[Fraction, Fraction], Fraction]
+    ) -> "Rounded":
+        """Apply an operation whose smallest and largest results are at ends of the intervals."""
+        results = [operation(left, right) for left in self.interval for right in other.interval]
+        interval = Interval(min(results), max(results))
+        return Rounded(operation(self.value, other.value), interval)
 
     def meets(self, other: "Rounded") -> bool:
-        """Return whether the two intervals have a value in common."""
+        """Tell whether the two intervals have a value in common."""
         return self.interval.meets(other.interval)
 
     def scaled(self, factor: int | float | Fraction) -> "Rounded":
@@ -78,13 +85,14 @@ def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
     """Compute a sum of products and quotients, such as ``2 * macs * rate / peak + -1``.
 
     ``value_of`` returns the number of a name.  Every name should occur once in a formula: two
-    occurrences count as independent numbers, which widens the interval.
+    occurrences count as independent numbers, which widens the interval.  Raises
+    ``ZeroDivisionError`` if a divisor may be 0.
     """
     total = Rounded.exact(0)
     for summand in formula.split(" + "):
         product, words = Rounded.exact(1), ["*", *summand.split()]
-        for operator, name in zip(words[::2], words[1::2], strict=True):
+        for sign, name in zip(words[::2], words[1::2], strict=True):
             value = Rounded.exact(int(name)) if name.lstrip("-").isdigit() else value_of(name)
-            product = product * value if operator == "*" else product / value
+            product = product * value if sign == "*" else product / value
         total += product
     return total
