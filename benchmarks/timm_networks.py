@@ -71,7 +71,7 @@ def counts(name: str) -> OperatorCounts:
     except MeasurementError as error:
         return OperatorCounts(name, family, refused=str(error))
     if theory.multiply_adds is None:
-        reason = f"unknown operators: {', '.join(theory.refused)}"
+        reason = f"unknown operators: {', '.join(theory.unknown_operators)}"
         return OperatorCounts(name, family, refused=reason)
     uncounted, uncounted_macs = set[str](), 0
     for number, work in enumerate(theory.work):

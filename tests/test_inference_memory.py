@@ -64,7 +64,7 @@ LARGEST_BATCHES: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
 
 def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     """Networks with two expected batches have no stages, so that only ReLU can change."""
-    avx512 = Conditions(threads=1, block=16)
+    avx512 = Conditions(threads=1, channels_per_block=16)
     for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
         image = whole_call(network, 1).image
         for change, batch in zip(("", *CHANGES), expected, strict=False):

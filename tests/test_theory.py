@@ -12,7 +12,7 @@ from report.core.records.operations import Network, Tensor
 from report.theory import peaks
 from report.theory.allocator import DEFAULT
 from report.theory.conditions import Conditions
-from report.theory.network import LARGEST_BATCH, Theory, bytes_of, fits
+from report.theory.network import LARGEST_BATCH, Theory, bytes_of, search_batches
 from report.theory.networks import CAPTURED_BATCH, CapturedNetwork, Variant, layers_of, load_capture
 from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof
@@ -80,18 +80,20 @@ def test_sums_and_cells_of_a_printed_sheet() -> None:
         "Peak memory": "44,048 B, in relu.default of act (forward, operator 2 of 2)",
     }
     assert (result.effective_multiply_adds, result.seconds) == (12_000, pytest.approx(600.48))
-    assert result.complete and not result.refused
+    assert result.complete and not result.unknown_operators
     assert "<th>Calls</th>" in result._repr_html_() and "<td>12,000</td>" in result._repr_html_()
 
 
 def test_with_an_unknown_operator_there_is_no_sum() -> None:
     unknown = theory(network(10, last="_fft_r2c"), roof=ROOF)
-    assert unknown.refused == ("_fft_r2c.default(10×4)",)
+    assert unknown.unknown_operators == ("_fft_r2c.default(10×4)",)
     sums = (unknown.multiply_adds, unknown.effective_multiply_adds, unknown.bytes, unknown.seconds)
     assert sums == (None,) * 4 and unknown.may_take_more == ("_fft_r2c.default",)
     assert not unknown.complete and dict(unknown.sums)["Peak memory"].startswith("at least 488 B")
-    on_gpu = replace(unknown, conditions=Conditions(allocator=DEFAULT), other_on_gpu=("GRU",))
-    assert on_gpu.peak is on_gpu.cuda is None and on_gpu.unlike_gpu == ("GRU",)
+    on_gpu = replace(
+        unknown, conditions=Conditions(allocator=DEFAULT), modules_replaced_on_gpu=("GRU",)
+    )
+    assert on_gpu.peak is on_gpu.cuda is None and on_gpu.names_replaced_on_gpu == ("GRU",)
     assert theory(msgspec.structs.replace(network(), operators=())).peak is None
 
 
@@ -106,7 +108,7 @@ def test_the_largest_batch_that_certainly_fits(known: int) -> None:
     def capture(n: int, probe: int | None) -> Theory:
         return theory(network(n, last="relu" if n <= known else "softplus"), scales=False)
 
-    fit = fits(capture, FIXED + PER_ROW * 9)
+    fit = search_batches(capture, FIXED + PER_ROW * 9)
     assert (fit.largest, fit.certain) == (9, known)
     assert list(fit.bracket) == sorted({known, 9, 10} - {0})
 
@@ -122,7 +124,7 @@ def test_the_largest_batch_fits_and_the_next_one_does_not(batch: int, scales: bo
         return theory(network(n), scales=scales)
 
     for limit in (FIXED + PER_ROW * batch, FIXED + PER_ROW * (batch + 1) - 1):
-        fit = fits(capture, limit)
+        fit = search_batches(capture, limit)
         assert (fit.largest, list(fit.bracket)) == (batch, [batch, batch + 1])
         assert [fit.verdict(n) for n in fit.bracket] == ["fits", "does not fit"]
         totals = [predicted.peak.total for predicted in fit.bracket.values() if predicted.peak]
@@ -134,9 +136,9 @@ def test_the_largest_batch_fits_and_the_next_one_does_not(batch: int, scales: bo
 
 
 def test_no_batch_fits_or_every_batch_fits() -> None:
-    fit = fits(lambda batch, probe: theory(), FIXED + PER_ROW - 1)
+    fit = search_batches(lambda batch, probe: theory(), FIXED + PER_ROW - 1)
     assert (fit.largest, list(fit.bracket), fit.verdict(1)) == (0, [1], "does not fit")
-    fit = fits(lambda batch, probe: theory(network(7), scales=False), 10_000)
+    fit = search_batches(lambda batch, probe: theory(network(7), scales=False), 10_000)
     assert fit.largest == LARGEST_BATCH
     assert list(fit.bracket) == [LARGEST_BATCH] and fit.verdict(LARGEST_BATCH) == "fits"
 
@@ -146,14 +148,14 @@ def test_no_batch_fits_or_every_batch_fits() -> None:
     (theory(compiled=("layer",)), ["undecided", "undecided"]),
 ])  # fmt: skip
 def test_batches_of_unknown_workspace_are_undecided(captured: Theory, verdicts: list[str]) -> None:
-    fit = fits(lambda batch, probe: captured, FIXED + 5 * PER_ROW)
+    fit = search_batches(lambda batch, probe: captured, FIXED + 5 * PER_ROW)
     assert [fit.verdict(n) for n in fit.bracket] == verdicts
 
 
 def test_on_a_gpu_all_segments_must_fit() -> None:
     on_gpu = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
     assert on_gpu.complete
-    fit = fits(lambda batch, probe: on_gpu, 2 * 2**20)
+    fit = search_batches(lambda batch, probe: on_gpu, 2 * 2**20)
     # Parameters and three tensors are rounded to 512 B and share a segment of 2 MiB.
     (largest, following) = fit.bracket
     for batch in (largest, following):
@@ -165,14 +167,14 @@ def test_on_a_gpu_all_segments_must_fit() -> None:
         assert (blocks <= 2 * 2**20) == (batch == largest)
     assert fit.predicted[largest].cuda["reserved"] == 2 * 2**20  # type: ignore[index]
     assert fit.verdict(largest) == "fits"
-    fit = fits(lambda batch, probe: on_gpu, 2 * 2**20 - 512)
+    fit = search_batches(lambda batch, probe: on_gpu, 2 * 2**20 - 512)
     assert fit.verdict(fit.largest) == "undecided", "the tensors fit, their segment does not"
 
 
 def test_networks_without_operators_or_with_one_batch_have_no_prediction() -> None:
     empty = theory(msgspec.structs.replace(network(), operators=()))
     with pytest.raises(StudyError, match="runs no operator"):
-        fits(lambda batch, probe: empty, 1)
+        search_batches(lambda batch, probe: empty, 1)
     with pytest.raises(StudyError, match="has one batch only"):
         theory().fits("1GB")
     largest = (1000 - FIXED) // PER_ROW

@@ -61,7 +61,7 @@ def test_predicted_peaks_on_avx2(
 ) -> None:
     """Inexact predictions are lower bounds."""
     layer = Chain(*shape).conv(*geometry).only
-    predicted = workspace(call_of(layer, layout), Conditions(block=AVX2_BLOCK))
+    predicted = workspace(call_of(layer, layout), Conditions(channels_per_block=AVX2_BLOCK))
     peak = parameter_bytes(layer) + input_bytes(layer) + output_bytes(layer) + predicted.amount
     assert predicted.complete == exact
     assert peak == measured if exact else peak <= measured
@@ -78,7 +78,7 @@ def test_an_input_in_another_layout_than_the_weights_is_copied() -> None:
 
 CONTIGUOUS, LAST = "contiguous", "channels_last"
 #: Channels in blocks of 16 (AVX-512) or 8 (AVX2) on one thread, and blocks of 16 on two threads.
-BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(block=8), Conditions(threads=2)
+BY_16, BY_8, TWO_THREADS = Conditions(), Conditions(channels_per_block=8), Conditions(threads=2)
 
 
 # Conditions, layer, layout, and the workspace (B); None if no rule covers the call.
@@ -129,7 +129,7 @@ def test_workspaces_in_reduced_precision_are_lower_bounds() -> None:
     """CPUs with matrix tiles use another library kernel."""
     half = call_of(msgspec.structs.replace(mnist_conv2(64), dtype="bfloat16"), "contiguous")
     for tiles, amount in ((False, 9_437_184 // 2), (True, 0)):
-        predicted = workspace(half, Conditions(tiles=tiles))
+        predicted = workspace(half, Conditions(has_tiles=tiles))
         assert (predicted.amount, predicted.complete) == (amount, False)
 
 

@@ -89,7 +89,7 @@ def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
         case = factors_text(operators.factors)
         theory = operators.theory(record.environment)
         if theory is None or theory.multiply_adds is None or theory.bytes is None:
-            refused = ", ".join(theory.refused) if theory else ""
+            refused = ", ".join(theory.unknown_operators) if theory else ""
             yield f"theory of {case}: missing, {operators.reason or f'no theory of {refused}'}"
             continue
         at_least = "" if theory.complete else "at least "

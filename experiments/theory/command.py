@@ -28,7 +28,7 @@ from experiments.theory.networks import (
 from report.core.errors import MeasurementError, UsageError
 from report.core.records.operations import ITEM_BYTES
 from report.theory.allocator import Options, parse_options
-from report.theory.network import Fits, Theory, fits
+from report.theory.network import BatchSearch, Theory, search_batches
 
 #: Options that are fields of ``CapturePolicy``.
 _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "autocast")
@@ -82,7 +82,7 @@ def theory(options: argparse.Namespace) -> int:
     with users_code(options.network):
         theory_at = _theory_by_name(options, device)
         if limit:
-            result: Theory | Fits = fits(theory_at, limit.bytes)
+            result: Theory | BatchSearch = search_batches(theory_at, limit.bytes)
         else:
             result = replace(theory_at(None, None), roof=roof)
     limit_name = limit.name if limit else ""
@@ -122,12 +122,12 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
 
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
     """Raise ``MeasurementError`` if the network's work, or its peak memory on a GPU, is unknown."""
-    if theory.refused:
+    if theory.unknown_operators:
         remedy = "add them to report/theory/operators.py"
-        operators = ", ".join(theory.refused)
+        operators = ", ".join(theory.unknown_operators)
         raise MeasurementError(f"{network}: the work of {operators} is unknown; {remedy}.")
-    if theory.unlike_gpu:
-        modules = ", ".join(theory.unlike_gpu)
+    if theory.names_replaced_on_gpu:
+        modules = ", ".join(theory.names_replaced_on_gpu)
         remedy = "run this command where PyTorch has a GPU, or leave out --device cuda"
         raise MeasurementError(f"{network}: a GPU runs other kernels for {modules}; {remedy}.")
 

@@ -41,7 +41,7 @@ from experiments.theory.operator_recorder import (
 from report.core.errors import MeasurementError, shorten, words_of
 from report.core.records.operations import Network, Operator, Phase
 from report.theory.allocator import Options
-from report.theory.conditions import Conditions, Layout, vector_block
+from report.theory.conditions import Conditions, Layout, vector_channels
 from report.theory.network import Theory
 from report.theory.networks import (
     CAPTURED_BATCH,
@@ -103,13 +103,13 @@ def capture(
         network=recorder.network(),
         conditions=Conditions(
             threads=torch.get_num_threads(),
-            block=vector_block(torch.backends.cpu.get_cpu_capability()),
-            tiles=torch.cpu._is_amx_tile_supported(),
+            channels_per_block=vector_channels(torch.backends.cpu.get_cpu_capability()),
+            has_tiles=torch.cpu._is_amx_tile_supported(),
             allocator=allocator,
         ),
         history=recorder.history,
         # Only a capture on a GPU shows which operators recurrent modules call there.
-        other_on_gpu=recurrent if device.type == "cpu" else (),
+        modules_replaced_on_gpu=recurrent if device.type == "cpu" else (),
         compiled=compiled,
         classes={name: type(member).__name__ for member, name in module_names(module).items()},
     )

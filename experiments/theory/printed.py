@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
-from report.theory.network import Fits, Row, Theory, least_bytes
+from report.theory.network import BatchSearch, Row, Theory, least_bytes
 from report.theory.roofline import Roof
 
 #: Limit on the rows of the table of modules; those with the most multiply-adds are shown.
@@ -20,7 +20,7 @@ _MEGA: Final = 1e6
 _GIGA: Final = 1e9
 
 
-def as_text(result: Theory | Fits, limit: str, *, json: bool) -> str:
+def as_text(result: Theory | BatchSearch, limit: str, *, json: bool) -> str:
     """Write a theory, or the batches that fit ``limit`` (a name), as JSON or text."""
     if isinstance(result, Theory):
         return _theory_as_json(result) if json else _theory_as_tables(result)
@@ -36,7 +36,7 @@ def _theory_as_json(theory: Theory) -> str:
         "effective_multiply_adds": theory.effective_multiply_adds,
         "bytes": theory.bytes,
         **_memory(theory),
-        "refused": [*theory.refused, *theory.unlike_gpu],
+        "refused": [*theory.unknown_operators, *theory.names_replaced_on_gpu],
         "kinds": [_fields(row) for row in theory.by_kind],
         "modules": [
             {"class": theory.classes.get(row.name), **_fields(row)} for row in theory.by_module
@@ -70,7 +70,7 @@ def _memory(theory: Theory) -> dict[str, Any]:
     }
 
 
-def _fits_as_json(frontier: Fits, limit: str) -> str:
+def _fits_as_json(frontier: BatchSearch, limit: str) -> str:
     """Write one JSON object: the limit, the largest batches, and predictions near them."""
     batches = [
         {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
@@ -84,7 +84,7 @@ def _fits_as_json(frontier: Fits, limit: str) -> str:
     return dumps(content, ensure_ascii=False, indent=1)
 
 
-def _fits_as_text(frontier: Fits, limit: str) -> str:
+def _fits_as_text(frontier: BatchSearch, limit: str) -> str:
     """Write the largest batches (``certain`` fits, ``largest`` may fit), and peaks near them."""
     certain, largest = frontier.certain, frontier.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
@@ -155,9 +155,9 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
 
 
-def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
+def drawings(result: Theory | BatchSearch, limit: str) -> dict[str, Drawing]:
     """Draw memory over operators, and with a roof a roofline; or the peak over the batch."""
-    if isinstance(result, Fits):
+    if isinstance(result, BatchSearch):
         return {"fits": _draw_peaks(result, limit)}
     drawn = {"memory": _draw_memory(result)}
     if result.roof:
@@ -165,7 +165,7 @@ def drawings(result: Theory | Fits, limit: str) -> dict[str, Drawing]:
     return drawn
 
 
-def _draw_peaks(frontier: Fits, limit: str) -> Drawing:
+def _draw_peaks(frontier: BatchSearch, limit: str) -> Drawing:
     """Draw the least peak at each predicted batch, and a line at the memory limit."""
     batches = sorted(frontier.predicted)
     sizes_mb = tuple(least_bytes(frontier.predicted[batch]) / _MEGA for batch in batches)

@@ -235,7 +235,7 @@ def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
         if theory is None:
             functions_by_reason[str(operators.reason)].append(function)
         elif theory.multiply_adds is None or theory.bytes is None:
-            reason = f"no theory of {', '.join(theory.refused)}"
+            reason = f"no theory of {', '.join(theory.unknown_operators)}"
             functions_by_reason[reason].append(function)
         else:
             work = f"{theory.multiply_adds:,} multiply-adds, {theory.bytes:,} B of traffic"

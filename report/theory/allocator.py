@@ -2,31 +2,30 @@
 
 From the requests of a program in order, the model computes three sums: bytes requested by live
 tensors, bytes allocated for these requests, and bytes reserved from the device (defined in
-https://docs.pytorch.org/docs/stable/notes/cuda.html, memory management).  The rules are those of
-``c10/cuda/CUDACachingAllocator.cpp``, the same in PyTorch 1.13 and 2.x.  Constants and functions
-of that file are in parentheses:
+https://docs.pytorch.org/docs/stable/notes/cuda.html, memory management).  The model follows
+``c10/cuda/CUDACachingAllocator.cpp``, which is the same in PyTorch 1.13 and 2.x.  Parentheses name
+constants and functions of that C++ file:
 
 - A request is rounded up to a multiple of 512 B (``kMinBlockSize``, ``round_size``), or to a
-  division of a power of two (``Options``).
-- Requests up to 1 MiB (``kSmallSize``) use the pool of small blocks, others the pool of large
-  blocks; the pools share no memory (``get_pool``).
-- The smallest sufficient free block of the pool is used; among equal blocks, the one at the lowest
-  address (``get_free_block``, ``BlockComparatorSize``).  With ``max_split_size`` an oversize block
-  serves only requests of almost the block's size.
-- Without such a block a segment is reserved: 2 MiB (``kSmallBuffer``) in the small pool; in the
-  large pool 20 MiB (``kLargeBuffer``) for requests below 10 MiB (``kMinLargeAlloc``), otherwise
-  the request rounded up to 2 MiB (``kRoundLarge``) (``get_allocation_size``).
-- The rest of a block becomes a free block if the rest has at least 512 B (small pool) or more than
-  1 MiB (large pool).  Otherwise the whole block is allocated (``should_split``,
-  ``alloc_found_block``).
+  fraction of a power of two (``roundup_power2_divisions``).
+- Requests up to 1 MiB (``kSmallSize``) use the pool of small blocks, larger requests the pool of
+  large blocks.  The pools share no memory (``get_pool``).
+- The smallest sufficient free block of the pool is used; among equal blocks, the block at the
+  lowest address (``get_free_block``, ``BlockComparatorSize``).  A block of ``max_split_size`` or
+  more is oversize: it serves only requests of almost the block's size.
+- Without a sufficient block a segment is reserved.  It has 2 MiB (``kSmallBuffer``) in the small
+  pool.  In the large pool it has 20 MiB (``kLargeBuffer``) for requests below 10 MiB
+  (``kMinLargeAlloc``), otherwise the request rounded up to 2 MiB (``kRoundLarge``).
+- The remainder of a block becomes a free block if it has at least 512 B (small pool) or more than
+  1 MiB (large pool).  Otherwise the whole block is allocated (``should_split``).
 - A freed block is merged with free neighbours in its segment (``try_merge_blocks``).  Segments stay
   reserved.
 - With ``expandable_segments`` a pool is one segment, which grows at the end by 2 MiB or 20 MiB
   (``try_allocate_expandable_block``).  The last block, which can grow, is used only if no other
-  block is large enough; every block is split.
+  block is large enough.  A remainder of at least 512 B becomes a free block in both pools.
 
 The model has one stream, no limit of memory, no graphs and no ``empty_cache``.  It assumes that
-segments lie in the order of reservation; another order matters only for free blocks of equal size.
+segments lie in the order of reservation, which matters only for free blocks of equal size.
 """
 
 import re
@@ -40,20 +39,21 @@ from report.core.errors import StudyError
 from report.theory.work import round_up
 
 MIB: Final = 2**20
-#: Every block is a multiple of this many bytes (``kMinBlockSize``).
+#: The size of every block is a multiple of this many bytes (``kMinBlockSize``).
 ROUNDING: Final = 512
-#: Largest request of the small pool, and largest unsplit rest of a large block (``kSmallSize``).
+#: Largest request (B) of the small pool, and largest remainder (B) with which a large block is
+#: allocated whole (``kSmallSize``).
 SMALL_REQUEST: Final = MIB
 #: Size of a segment of the small pool (``kSmallBuffer``).
 SMALL_SEGMENT: Final = 2 * MIB
-#: Size of a segment for large requests below ``OWN_SEGMENT`` (``kLargeBuffer``).
+#: Size of a segment for large requests below ``OWN_SEGMENT_SIZE`` (``kLargeBuffer``).
 LARGE_SEGMENT: Final = 20 * MIB
-#: Smallest request that reserves a segment of its own rounded size (``kMinLargeAlloc``).
-OWN_SEGMENT: Final = 10 * MIB
-#: Granularity of segments for requests of ``OWN_SEGMENT`` or more (``kRoundLarge``).
+#: Smallest request (B) that reserves a segment of the request's rounded size (``kMinLargeAlloc``).
+OWN_SEGMENT_SIZE: Final = 10 * MIB
+#: Granularity (B) of segments for requests of ``OWN_SEGMENT_SIZE`` or more (``kRoundLarge``).
 SEGMENT_ROUNDING: Final = 2 * MIB
 #: Bytes by which an oversize block may exceed a request (``max_non_split_rounding_size``).
-OVERSIZE: Final = 20 * MIB
+OVERSIZE_MARGIN: Final = 20 * MIB
 
 Pool: TypeAlias = Literal["small", "large"]
 #: Names of the three sums of a ``Snapshot``.
@@ -65,7 +65,7 @@ SUMS: Final[tuple[Sum, ...]] = ("requested", "allocated", "reserved")
 class Options:
     """Settings that decide how the allocator of a process rounds, splits and reserves.
 
-    - ``max_split``: blocks of at least this many bytes are not split;
+    - ``max_split``: blocks of at least this many bytes are oversize and are not split;
     - ``divisions``: number of rounding steps between two powers of two; 1 rounds to 512 B;
     - ``expandable``: each pool is one segment that grows.
     """
@@ -75,10 +75,7 @@ class Options:
     expandable: bool = False
 
     def rounded(self, size: int) -> int:
-        """Round ``size`` > 0 bytes up to the bytes that a block needs.
-
-        PyTorch: ``round_size`` and ``roundup_power2_next_division``.
-        """
+        """Round ``size`` > 0 bytes up to the size of a block (PyTorch: ``round_size``)."""
         step = ROUNDING
         if self.divisions > 1 and size > ROUNDING * self.divisions:
             step = (1 << size.bit_length() - 1) // self.divisions
@@ -91,7 +88,7 @@ DEFAULT: Final = Options()
 
 @dataclass(frozen=True)
 class Allocate:
-    """Request for ``bytes``; ``id`` names the request until the memory is freed."""
+    """Request for ``bytes`` of memory; ``id`` names the request until the memory is freed."""
 
     id: str
     bytes: int
@@ -111,7 +108,7 @@ MemoryRequest: TypeAlias = Allocate | Free
 class AllocatorBlock:
     """Block of ``size`` bytes in a segment, allocated to the request ``owner``.
 
-    ``requested`` are the bytes of that request.  A free block has no owner and 0 requested bytes.
+    ``requested``: bytes of that request.  A free block has no owner and 0 requested bytes.
     """
 
     size: int
@@ -148,7 +145,7 @@ class Segment:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Owner → position of its block in ``blocks``."""
+        """Owner of an allocated block → position of the block in ``blocks``."""
         return {b.owner: position for position, b in enumerate(self.blocks) if b.owner is not None}
 
     def with_blocks(self, first: int, end: int, *blocks: AllocatorBlock) -> "Segment":
@@ -167,8 +164,8 @@ class Snapshot:
     """State of the allocator between two requests.
 
     The three sums are ``requested_bytes``, ``allocated_bytes`` and ``reserved_bytes``
-    (``.all.current``) of ``torch.cuda.memory_stats``.  Requests of 0 B are in ``empty``, since they
-    own no block.
+    (``.all.current``) of ``torch.cuda.memory_stats``.  ``empty`` contains the ids of requests of
+    0 B, which own no block.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -191,12 +188,12 @@ class Snapshot:
         return sum(segment.size for segment in self.segments)
 
     def with_segment(self, number: int, segment: Segment) -> "Snapshot":
-        """Replace the segment at the position ``number``, or append it as segment ``number``."""
+        """Replace segment ``number`` (counted from 0), or append it if there is no such segment."""
         segments = (*self.segments[:number], segment, *self.segments[number + 1 :])
         return replace(self, segments=segments)
 
     def segment_number(self, owner: str) -> int | None:
-        """Return the position of the segment with the block of ``owner``; None if none has it."""
+        """Return the number of the segment with the block of ``owner``; None if there is none."""
         for number, segment in enumerate(self.segments):
             if owner in segment.positions:
                 return number
@@ -250,7 +247,8 @@ def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
     """Find the smallest sufficient free block in the pool for ``size`` bytes.
 
     The last block of an expandable segment counts as larger than any other block.  Returns the
-    positions of segment and block, or None if there is no such block or ``max_split`` forbids it.
+    number of the segment and the block's position in it, or None if no block is sufficient or
+    ``max_split`` forbids the block.
     """
     fitting: list[tuple[bool, int, int, int]] = []
     for number, segment in enumerate(state.segments):
@@ -265,13 +263,15 @@ def _best_fit(state: Snapshot, size: int) -> tuple[int, int] | None:
         return None
     _, block_size, number, position = min(fitting)
     max_split = state.options.max_split
-    if max_split is not None and block_size >= (max_split if size < max_split else size + OVERSIZE):
-        return None
+    if max_split is not None:
+        too_large = max_split if size < max_split else size + OVERSIZE_MARGIN
+        if block_size >= too_large:
+            return None
     return number, position
 
 
 def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
-    """Return position and content of a new or grown segment with ``size`` free bytes at its end."""
+    """Return number and content of a new or grown segment with ``size`` free bytes at its end."""
     pool = _pool(size)
     page = SMALL_SEGMENT if pool == "small" else LARGE_SEGMENT
     for number, segment in enumerate(state.segments):
@@ -282,7 +282,7 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
             return number, segment.with_blocks(end, end, page_block)
     if state.options.expandable:
         reserved = round_up(size, page)
-    elif pool == "large" and size >= OWN_SEGMENT:
+    elif pool == "large" and size >= OWN_SEGMENT_SIZE:
         reserved = round_up(size, SEGMENT_ROUNDING)
     else:
         reserved = page
@@ -292,7 +292,7 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
 def _allocate_block(
     segment: Segment, position: int, size: int, request: Allocate, options: Options
 ) -> Segment:
-    """Allocate the free block at ``position`` to a request; split off a sufficient rest."""
+    """Allocate the free block at ``position``; split off the remainder if it is large enough."""
     block = segment.blocks[position]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:
@@ -313,8 +313,8 @@ def _impossible(owner: str, reason: str) -> StudyError:
     return StudyError(f"allocator request {owner}: {reason}; correct the sequence of requests.")
 
 
-#: Modelled option → pattern of its modelled values: ``max_split_size_mb`` from 20 on
-#: (``kLargeBuffer``), and one power of two as number of divisions for all sizes.
+#: Modelled option → pattern of the modelled values.  ``max_split_size_mb`` must be at least
+#: 20 (``kLargeBuffer``).  ``roundup_power2_divisions`` may only be one number for all sizes.
 _POSSIBLE_VALUES: Final = {
     "max_split_size_mb": re.compile(r"[2-9]\d|[1-9]\d{2,}"),
     "roundup_power2_divisions": re.compile(r"1|2|4|8|16|32|64"),
@@ -331,8 +331,8 @@ def parse_options(text: str) -> Options:
     PyTorch 2.13.  Garbage collection has no effect without a limit of memory
     (``set_per_process_memory_fraction``).
 
-    Raises ``StudyError`` for an unmodelled option that could change the bytes of a request, and for
-    a value that is not modelled or that PyTorch would refuse.
+    Raises ``StudyError`` for an option that is not modelled, and for a value that is not modelled
+    or that PyTorch rejects.
     """
     values: dict[str, str] = {}
     for part in filter(None, "".join(text.split()).split(",")):

@@ -12,25 +12,25 @@ Layout: TypeAlias = Literal["contiguous", "channels_last"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of a call.  On a GPU only ``allocator`` matters, which is None on a CPU.
+    """Conditions of a call.  On a GPU only ``allocator`` matters.
 
-    - ``threads``: PyTorch's threads;
-    - ``block``: float32 channels in a vector, and so in oneDNN's blocks (``vector_block``);
-    - ``tiles``: whether the CPU multiplies bfloat16 in tiles (AMX);
-    - ``allocator``: options of the GPU's caching allocator.
+    - ``threads``: number of PyTorch's threads;
+    - ``channels_per_block``: float32 channels in a vector, and so in each of oneDNN's blocks;
+    - ``has_tiles``: whether the CPU multiplies bfloat16 matrices in tiles (AMX);
+    - ``allocator``: options of the GPU's caching allocator, None on a CPU.
     """
 
     threads: int = 1
-    block: int = 16
-    tiles: bool = False
+    channels_per_block: int = 16
+    has_tiles: bool = False
     allocator: Options | None = None
 
 
 class Workspace(NamedTuple):
-    """Most bytes that an operator allocates while it runs, besides the results (B).
+    """Largest number of bytes that an operator allocates besides its results while it runs.
 
-    A term is negative if a result is not allocated yet when most bytes are in use.  A workspace
-    that is not ``complete`` is a lower bound.
+    A term is negative if a result is not yet allocated at that moment.  A workspace that is not
+    ``complete`` is a lower bound.
     """
 
     terms: tuple[Term, ...] = ()
@@ -43,11 +43,11 @@ class Workspace(NamedTuple):
 
 
 NO_WORKSPACE: Final = Workspace()
-#: Workspace of an operator without a rule: at least 0 B.
+#: Workspace of an operator for which no formula is known: at least 0 B.
 UNKNOWN_WORKSPACE: Final = Workspace(complete=False)
 
 
-def vector_block(cpu_capability: str) -> int:
+def vector_channels(cpu_capability: str) -> int:
     """Return the float32 channels in a vector, for PyTorch's name of the instruction set."""
     return 16 if "AVX512" in cpu_capability else 8
 
@@ -57,6 +57,6 @@ def conditions_of(environment: Environment) -> Conditions:
     host = environment.host.flags if environment.host else ()
     return Conditions(
         threads=environment.threads,
-        block=vector_block(environment.torch.cpu_capability),
-        tiles="amx_bf16" in (*environment.cpu.vector_extensions, *host),
+        channels_per_block=vector_channels(environment.torch.cpu_capability),
+        has_tiles="amx_bf16" in (*environment.cpu.vector_extensions, *host),
     )

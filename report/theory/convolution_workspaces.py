@@ -1,13 +1,14 @@
-"""Bytes that a convolution allocates on a CPU besides input and output (its workspace).
+"""Workspace of a convolution on a CPU: the bytes allocated besides input and output.
 
 oneDNN chooses a kernel by shape, layout and instruction set, and kernels copy tensors into their
-own layouts.  The rules are those of PyTorch 2.13 (oneDNN 3.12,
+own layouts.  The formulas were derived from PyTorch 2.13 (oneDNN 3.12,
 ``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp`` and ``jit_brgemm_conv_utils.cpp``, ``init_conf``):
 
 - AVX-512: convolutions without groups and dilation, with kernels larger than 1 × 1;
-- AVX2: float32 convolutions; exact for 2,200 random convolutions, on one thread and on two.
+- AVX2: float32 convolutions.  The formulas gave the exact bytes of 2,200 random convolutions, on
+  one thread and on two threads.
 
-No rule exists where oneDNN chooses a kernel by cache sizes, or where no convolution was tested.
+The workspace is unknown where cache sizes determine the kernel, or where no convolution was tested.
 
 ``report.theory.work`` defines the letters in formulas.
 """
@@ -32,30 +33,30 @@ DESCRIPTOR: Final = 40
 AVX2_BLOCK: Final = 8
 #: Evidence for memory that an event of PyTorch's allocator shows.
 ALLOCATED: Final = "event of the allocator"
-#: Name of the negative term for an output that is not live when most bytes are in use.
+#: Name of the negative term for an output that is not yet allocated when most bytes are in use.
 PENDING: Final = "Output not yet allocated"
 #: Evidence for memory that is not live together with the output.
 _FREED: Final = "freed before the output is allocated"
 #: PyTorch computes a convolution of one image without oneDNN if the input has at most this many
 #: elements (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
 SMALL_INPUT: Final = 20_480
-#: Smallest batch for which 1 × 1 kernels use oneDNN also on one thread.
+#: Smallest batch for which PyTorch uses oneDNN for 1 × 1 kernels on one thread.
 MANY_IMAGES: Final = 16
-#: Types of elements for which AVX-512 has rules.
+#: Types of elements for which the workspace on AVX-512 is known.
 _KNOWN_TYPES: Final = frozenset({"float32", "bfloat16"})
-#: Positions of an output row that a direct kernel computes at once; the largest padding.
+#: Positions of an output row that a direct kernel computes at once.  Padding must not be wider.
 _ROW_POSITIONS: Final = 3
 #: Largest width of a strided kernel with padding that a direct kernel supports.
 _WIDEST_KERNEL: Final = 7
-#: Largest number of taps whose descriptors fit one page.
+#: Largest number of kernel positions (taps) whose descriptors fit on one page.
 _TAPS_ON_ONE_PAGE: Final = 102
 #: Largest number of vectors of output channels in a block of a channels-last kernel.
 _MOST_VECTORS: Final = 4
 #: Output positions from which AVX2 kernels use at most half as many vectors.
 _LARGE_MAP: Final = 150 * 150
-#: Number of groups (of all images) per thread from which every thread unfolds one group.
+#: Number of groups (of all images) per thread from which every thread unfolds one group at a time.
 _GROUPS_PER_THREAD: Final = 8
-#: Largest number of bytes of an unfolded group for this rule.
+#: Largest unfolded group (B) for which ``_unfolded_groups`` was tested.
 _UNFOLDED_GROUP_BYTES: Final = 2**18
 
 
@@ -63,7 +64,7 @@ def convolution_workspace(
     layer: Convolution, channels_last: bool, conditions: Conditions
 ) -> Workspace:
     """Return the workspace of a convolution whose tensors are channels-last or contiguous."""
-    if conditions.block != AVX2_BLOCK:
+    if conditions.channels_per_block != AVX2_BLOCK:
         return _on_avx512(layer, channels_last, conditions)
     size = _on_avx2(layer, channels_last, conditions)
     if size is None:
@@ -72,10 +73,10 @@ def convolution_workspace(
 
 
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
-    """Return whether PyTorch computes a convolution without oneDNN.
+    """Tell whether PyTorch computes a convolution without oneDNN.
 
-    ``use_mkldnn`` in ``Convolution.cpp`` skips oneDNN for one small image, and on one thread for
-    small batches with 1 × 1 kernels.
+    ``use_mkldnn`` in ``Convolution.cpp`` skips oneDNN for one small image.  On one thread it also
+    skips oneDNN for 1 × 1 kernels on batches of fewer than ``MANY_IMAGES`` images.
     """
     on_one_thread = conditions.threads == 1 and layer.input_shape[0] < MANY_IMAGES
     pointwise = layer.kernel == layer.stride == layer.dilation == (1, 1)
@@ -83,7 +84,7 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
 
 
 def _is_native(layer: Convolution) -> bool:
-    """Return whether the input is a small float32 image and a side of the kernel is at most 3."""
+    """Tell whether the input is a small float32 image and a side of the kernel is at most 3."""
     small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 
@@ -98,10 +99,10 @@ def _unfolded_input(layer: Convolution) -> Term:
 
 
 def _is_known_block(layer: Convolution, vector: int, most_vectors: int) -> bool:
-    """Return whether all possible blocks of output channels pad the weights to the same size.
+    """Tell whether all possible blocks of output channels pad the weights to the same size.
 
-    oneDNN chooses a block of one to ``most_vectors`` vectors by cache sizes, so that a rule must
-    hold for all these blocks.
+    A block has 1 to ``most_vectors`` vectors.  Cache sizes determine the number, so that the size
+    of the weights is known only if it is the same for each number.
     """
     outputs = layer.output_shape[1] // layer.groups
     blocks = range(1, min(round_up(outputs, vector) // vector, most_vectors) + 1)
@@ -121,7 +122,7 @@ def _input_reorder(layer: Convolution, block: int) -> Term:
 def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence: str) -> Term:
     """Return the term of the weights' copy in blocks of output and input channels.
 
-    Groups of one channel (depthwise) need no padding of input channels.
+    Groups with one input channel (depthwise) need no padding of input channels.
     """
     inputs = layer.input_shape[1] // layer.groups
     block = 1 if inputs == 1 else in_block
@@ -149,7 +150,7 @@ def _bias_workspace(layer: Convolution, block: int) -> Term:
     """Return the term of a bias padded to whole blocks, with 0 bytes if no padding is needed.
 
     ``init_scratchpad`` of oneDNN's direct kernels (``src/cpu/x64/jit_avx2_conv_kernel_f32.cpp``)
-    allocates ``key_conv_padded_bias`` for a bias whose channels are not whole blocks.
+    allocates ``key_conv_padded_bias`` if the channels of the bias do not fill whole blocks.
     """
     channels = layer.output_shape[1]
     if not layer.bias or channels % block == 0:
@@ -165,9 +166,9 @@ def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
 
     A convolution in the channels-last layout is a batch of small matrix products, one per position
     of the kernel.  Each thread has memory for the descriptors of one batch, rounded up to whole
-    pages and then to whole descriptors; one page of alignment is added
+    pages and then to whole descriptors.  One page is added for alignment
     (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``).  The
-    rule assumes one block of input channels per batch.
+    formula assumes one block of input channels per batch.
     """
     batch = ceil(round_up(elements(layer.kernel) * DESCRIPTOR, PAGE) / DESCRIPTOR)
     size = threads * batch * DESCRIPTOR + PAGE
@@ -180,12 +181,12 @@ def _rounded_up_text(letter: str, multiple: int) -> str:
 
 
 def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) -> Workspace:
-    """Return the workspace by the rules for AVX-512."""
-    if _has_no_rule(layer, channels_last, conditions):
+    """Return the workspace of a convolution on a CPU with AVX-512."""
+    if _is_untested(layer, channels_last, conditions):
         return UNKNOWN_WORKSPACE
     if _is_native(layer):
         return Workspace((_unfolded_input(layer),))
-    block = conditions.block
+    block = conditions.channels_per_block
     # 16-bit products read input channels in pairs.
     in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
     if channels_last:
@@ -196,7 +197,7 @@ def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) 
         return Workspace((weights, descriptors), complete=known)
     blocked = _blocked_output(layer, block)
     copies = [_bias_workspace(layer, block)]
-    if layer.input_shape[1] < block:  # an input with less than one block is not copied
+    if layer.input_shape[1] < block:  # an input with fewer channels than a block is not copied
         copies.append(_weight_reorder(layer, block, in_block, ALLOCATED))
     else:
         copies.append(_input_reorder(layer, block))
@@ -208,23 +209,23 @@ def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) 
     return Workspace((pending, *copies, blocked))
 
 
-def _has_no_rule(layer: Convolution, channels_last: bool, conditions: Conditions) -> bool:
-    """Return whether no rule for AVX-512 covers a convolution.
+def _is_untested(layer: Convolution, channels_last: bool, conditions: Conditions) -> bool:
+    """Tell whether the formulas for AVX-512 do not cover a convolution.
 
-    If padding is wider than the positions that a direct kernel computes at once, or than an output
-    row, oneDNN chooses another kernel.
+    oneDNN chooses another kernel for contiguous tensors if the padding is wider than an output row,
+    or wider than the positions that a direct kernel computes at once.
     """
     ordinary = layer.groups == 1 and not layer.transposed and layer.dilation == (1, 1)
     unfolds_one_channel = layer.input_shape[1] == 1 and channels_last
-    in_tiles = conditions.tiles and layer.dtype == "bfloat16"
+    in_tiles = conditions.has_tiles and layer.dtype == "bfloat16"
     widest_padding = min(_ROW_POSITIONS, layer.output_shape[3])
     wide_padding = not channels_last and layer.padding[1] > widest_padding
-    may_have_rule = layer.dtype in _KNOWN_TYPES and ordinary and layer.kernel != (1, 1)
-    return not may_have_rule or unfolds_one_channel or in_tiles or wide_padding
+    may_be_tested = layer.dtype in _KNOWN_TYPES and ordinary and layer.kernel != (1, 1)
+    return not may_be_tested or unfolds_one_channel or in_tiles or wide_padding
 
 
 def _on_avx2(layer: Convolution, channels_last: bool, conditions: Conditions) -> int | None:
-    """Return the bytes of the workspace, or None if no rule covers the convolution."""
+    """Return the bytes of the workspace on a CPU with AVX2, or None if they are unknown."""
     if layer.transposed or layer.dtype != "float32":
         return None
     if computed_by_pytorch(layer, conditions):
@@ -250,10 +251,10 @@ def _channels_of_group(layer: Convolution) -> tuple[int, int]:
 
 
 def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the workspace (B) of a channels-last convolution, or None if no rule covers it.
+    """Return the workspace (B) of a channels-last convolution, or None if it is unknown.
 
-    The workspace consists of weights in blocks, and of descriptors of batched products unless the
-    layer is depthwise.  A batch has the taps of the whole kernel, or of one row of the kernel.
+    The workspace consists of weights in blocks.  Unless the layer is depthwise, descriptors of
+    batched products are added.
     """
     inputs, outputs = _channels_of_group(layer)
     if _is_depthwise(layer):
@@ -271,7 +272,7 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
 
 
 def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
-    """Return the workspace (B) of a contiguous convolution, or None if no rule covers it."""
+    """Return the workspace (B) of a contiguous convolution, or None if it is unknown."""
     if not _is_direct(layer):
         is_known = layer.groups == 1 and _is_output_copy_largest(layer, conditions.threads)
         return output_bytes(layer) if is_known else None
@@ -291,7 +292,7 @@ def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
 
 
 def _is_direct(layer: Convolution) -> bool:
-    """Return whether oneDNN computes a contiguous convolution directly, without unfolding."""
+    """Tell whether oneDNN computes a contiguous convolution directly, without unfolding."""
     reach = (d * (k - 1) + 1 for d, k in zip(layer.dilation, layer.kernel, strict=True))
     inside = all(p < r for p, r in zip(layer.padding, reach, strict=True))
     unpadded_or_dense = layer.padding == (0, 0) or layer.stride == (1, 1)
@@ -300,10 +301,10 @@ def _is_direct(layer: Convolution) -> bool:
 
 
 def _is_output_copy_largest(layer: Convolution, threads: int) -> bool:
-    """Return whether the copy of the output is at least as large as all unfolded inputs.
+    """Tell whether the copy of the output is at least as large as all unfolded inputs.
 
-    A thread unfolds at most one image at a time; cache sizes decide how many positions.  The output
-    is copied after unfolded inputs are freed, so a larger copy alone determines the workspace.
+    A thread unfolds at most one image at a time.  The output is copied after the unfolded inputs
+    are freed, so that a larger copy alone determines the workspace.
     """
     taps = layer.input_shape[1] // layer.groups * elements(layer.kernel)
     unfolded = taps * elements(layer.output_shape[2:]) * element_bytes(layer)
@@ -313,13 +314,13 @@ def _is_output_copy_largest(layer: Convolution, threads: int) -> bool:
 def _gathered_bytes(layer: Convolution, conditions: Conditions) -> int:
     """Return the bytes into which all threads gather the inputs of a strided 1 × 1 kernel.
 
-    oneDNN gathers inputs only if the stride divides height and width (``rtus_prepare``); ``C_in``
+    oneDNN gathers inputs only if the stride divides height and width (``rtus_prepare``).  ``C_in``
     is rounded up to whole blocks.
     """
     positions = layer.output_shape[2:]
     reached = tuple(o * s for o, s in zip(positions, layer.stride, strict=True))
-    whole = layer.kernel == (1, 1) and layer.groups == 1 and reached == layer.input_shape[2:]
-    if not whole or layer.stride == (1, 1):
+    is_dense_pointwise = layer.kernel == (1, 1) and layer.groups == 1
+    if layer.stride == (1, 1) or not is_dense_pointwise or reached != layer.input_shape[2:]:
         return 0
     gathered = round_up(layer.input_shape[1], AVX2_BLOCK) * prod(positions) * element_bytes(layer)
     return conditions.threads * gathered + SCRATCHPAD_ALIGNMENT
@@ -328,13 +329,13 @@ def _gathered_bytes(layer: Convolution, conditions: Conditions) -> int:
 def _unfolded_groups(layer: Convolution, conditions: Conditions) -> int | None:
     """Return the workspace (B) for groups whose channels do not fill whole blocks.
 
-    Returns None for large or too few groups, which no rule covers.  Every thread unfolds one group,
-    ``C_in/G · K_h · K_w · H_out · W_out`` elements.  The output is copied after the unfolded groups
-    are freed.
+    Returns None for large groups and for too few groups, whose workspace is unknown.  Every thread
+    unfolds one group, ``C_in/G · K_h · K_w · H_out · W_out`` elements.  The output is copied after
+    the unfolded groups are freed.
     """
     inputs, _ = _channels_of_group(layer)
     group = inputs * elements(layer.kernel) * prod(layer.output_shape[2:]) * element_bytes(layer)
-    many = layer.input_shape[0] * layer.groups >= _GROUPS_PER_THREAD * conditions.threads
-    if not many or group > _UNFOLDED_GROUP_BYTES:
+    too_few = layer.input_shape[0] * layer.groups < _GROUPS_PER_THREAD * conditions.threads
+    if too_few or group > _UNFOLDED_GROUP_BYTES:
         return None
     return max(conditions.threads * group + SCRATCHPAD_ALIGNMENT, output_bytes(layer))

@@ -1,14 +1,14 @@
 """Batch size from which glibc returns freed memory after a call, so that the next call maps pages.
 
-glibc's rules (malloc/malloc.c of glibc 2.36, mallopt(3)):
+glibc allocates as follows (malloc/malloc.c of glibc 2.36, mallopt(3)):
 
 - A block of at least the mapping threshold gets its own mapping, and is unmapped when freed.
-- Smaller blocks lie on the heap.  The heap grows by the missing bytes plus a reserve
+- Smaller blocks are on the heap.  The heap grows by the missing bytes plus a reserve
   (``M_TOP_PAD``).  When the free memory at the top of the heap reaches the trimming threshold,
   glibc returns this memory to the system, except the reserve.
-- Both thresholds are fixed once a program sets one of them.  Until then, freeing a block with its
-  own mapping raises the mapping threshold to the block's size (at most 32 MiB), and the trimming
-  threshold to twice this size.
+- If a program sets one of the two thresholds, both stay constant.  Otherwise, freeing a block with
+  its own mapping raises the mapping threshold to the block's size (at most 32 MiB), and the
+  trimming threshold to twice this size.
 
 For a convolution, PyTorch calls oneDNN.  oneDNN copies the input into blocks of channels, computes
 the output in such blocks, and copies this blocked output into the call's output.  A linear layer is
@@ -26,7 +26,7 @@ from report.theory.work import input_bytes, output_bytes, round_up
 PAGE: Final = 4096
 #: Header of a block with its own mapping (B).
 HEADER: Final = 16
-#: Free bytes that glibc adds when the heap grows, and leaves when it trims the heap (M_TOP_PAD).
+#: Free bytes that glibc adds when the heap grows, and keeps when it trims the heap (M_TOP_PAD).
 RESERVE: Final = 128 * 2**10
 #: Largest mapping threshold that glibc sets by itself (``DEFAULT_MMAP_THRESHOLD_MAX``, B).
 LARGEST_MAPPING: Final = 32 * 2**20
@@ -49,7 +49,11 @@ def threshold_after_freeing(elements: int) -> int:
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
-    """Return the trimming threshold (B) of a case that sets it (MiB) or frees some elements."""
+    """Return the trimming threshold (B) of a case.
+
+    The factor ``threshold`` sets the threshold (MiB).  The factor ``freed`` is the number of
+    elements of a float32 tensor that the case frees before.
+    """
     if "freed" in factors:
         return threshold_after_freeing(int(factors["freed"]))
     return int(factors["threshold"]) * 2**20
@@ -79,7 +83,7 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
 def mapping_end(image: Layer, trimming: int) -> float:
     """Return the batch size (images, not rounded) from which calls map pages in all processes.
 
-    In some processes only outputs, not the input's copy, are at the top of the heap.
+    In some processes only the outputs are at the top of the heap, without the input's copy.
     """
     outputs = 2 if isinstance(image, Convolution) else 1  # two: the output and its blocked form
     trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))

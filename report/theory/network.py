@@ -5,8 +5,8 @@
     theory = theory_of(torchvision.models.resnet50, (64, 3, 224, 224))
     theory.parameters, theory.multiply_adds, theory.peak.total
 
-``Theory.refused`` lists operators without a rule, with shapes.  The work of these operators is
-unknown, and so are the sums over all operators.
+``Theory.unknown_operators`` lists operators of unknown work, with shapes.  If there are any, the
+sums over all operators are unknown too.
 
 The search for the largest batch that fits is a secant method, since live memory grows with the
 batch.  If the workspace of an operator is unknown, predictions are lower bounds: a batch predicted
@@ -44,7 +44,7 @@ _PREFIXES: Final = {
 PROBE_BATCH: Final = 2
 #: Largest batch of the search.
 LARGEST_BATCH: Final = 2**20
-#: Name of the row for operators that the network itself calls, not a module within.
+#: Name of the row for operators that the network itself calls, not one of its modules.
 _NETWORK_ROW: Final = "(the network itself)"
 
 
@@ -52,8 +52,8 @@ _NETWORK_ROW: Final = "(the network itself)"
 class Row:
     """Work of a group of operators; a parameter counts in the first row that reads it.
 
-    ``bytes`` are the compulsory traffic, ``allocated`` the bytes of new storages.  ``seconds`` is
-    the least time, summed over operators (``Roof.least_time``), or None if no roof is known.
+    ``bytes``: compulsory traffic.  ``allocated``: bytes of new storages.  ``seconds``: sum of the
+    operators' least times (``Roof.least_time``), None if the ceilings of the device are unknown.
     """
 
     name: str
@@ -98,19 +98,19 @@ class Theory:
     """Theory of one call of a network, or of one training step.
 
     - ``history``: operators of a previous call, which fill the cache of a GPU's allocator;
-    - ``other_on_gpu``: modules for which a GPU runs other operators than the captured ones;
-    - ``roof``: ceilings of a device, for the least time;
+    - ``modules_replaced_on_gpu``: modules for which a GPU does not run the captured operators;
+    - ``roof``: a device's peak rate and bandwidth, which determine the least time;
     - ``compiled``: compiled modules, which are predicted as if uncompiled;
-    - ``captured(batch, probe)``: captures the network at another batch, and also a forward pass at
-      the batch ``probe`` unless ``probe`` is None;
-    - ``scales``: whether the capture, scaled to ``probe``, has the operators of that pass;
+    - ``captured(batch, probe)``: captures the network at another batch.  Unless ``probe`` is None,
+      it also captures a forward pass at the batch ``probe``;
+    - ``scales``: whether the capture, scaled to the batch ``probe``, has that pass's operators;
     - ``classes``: name of a module → class.
     """
 
     network: Network
     conditions: Conditions
     history: tuple[Operator, ...] = ()
-    other_on_gpu: tuple[str, ...] = ()
+    modules_replaced_on_gpu: tuple[str, ...] = ()
     roof: Roof | None = None
     compiled: tuple[str, ...] = ()
     captured: Callable[[int, int | None], "Theory"] | None = field(
@@ -132,7 +132,7 @@ class Theory:
     @property
     def seconds(self) -> float | None:
         """Sum of the operators' least times (s), or None if the roof or an operator is unknown."""
-        if self.roof is None or self.refused:
+        if self.roof is None or self.unknown_operators:
             return None
         return sum(row.seconds or 0.0 for row in self.by_kind)
 
@@ -148,8 +148,8 @@ class Theory:
         return [(operator, work) for operator, work in pairs if work is not None]
 
     @property
-    def refused(self) -> tuple[str, ...]:
-        """Unknown operators with the shapes of arguments, without repetitions."""
+    def unknown_operators(self) -> tuple[str, ...]:
+        """Operators of unknown work with the shapes of arguments, without repetitions."""
         unknown: list[str] = []
         for operator, work in zip(self.network.operators, self.work, strict=True):
             if work is None:
@@ -165,17 +165,19 @@ class Theory:
     @property
     def multiply_adds(self) -> int | None:
         """Multiply-adds of all operators (MAC), or None if an operator is unknown."""
-        return None if self.refused else sum(row.multiply_adds for row in self.by_kind)
+        return None if self.unknown_operators else sum(row.multiply_adds for row in self.by_kind)
 
     @property
     def effective_multiply_adds(self) -> int | None:
-        """``multiply_adds`` without those on padding or causally masked scores (MAC)."""
-        return None if self.refused else sum(work.effective for _, work in self._known_work)
+        """Multiply-adds (MAC) without operations on padding and on causally masked scores."""
+        return (
+            None if self.unknown_operators else sum(work.effective for _, work in self._known_work)
+        )
 
     @property
     def bytes(self) -> int | None:
         """Sum of the operators' compulsory traffic (B), or None if an operator is unknown."""
-        return None if self.refused else sum(row.bytes for row in self.by_kind)
+        return None if self.unknown_operators else sum(row.bytes for row in self.by_kind)
 
     @cached_property
     def moments(self) -> tuple[LiveBytes, ...]:
@@ -186,40 +188,42 @@ class Theory:
     def peak(self) -> LiveBytes | None:
         """Live memory at the first operator with the most live bytes.
 
-        None if the network has no operators, or if a GPU runs others (``unlike_gpu``).
+        None if the network has no operators, or if a GPU replaces operators
+        (``names_replaced_on_gpu``).
         """
-        if self.unlike_gpu:
+        if self.names_replaced_on_gpu:
             return None
         return max(self.moments, key=attrgetter("total"), default=None)
 
     @cached_property
     def cuda(self) -> dict[Sum, int] | None:
-        """Maxima of the GPU allocator's sums (B); None on a CPU or if ``unlike_gpu`` lists any."""
+        """Maxima of the GPU allocator's sums (B); None on a CPU or if a GPU replaces operators."""
         options = self.conditions.allocator
-        if options is None or self.unlike_gpu:
+        if options is None or self.names_replaced_on_gpu:
             return None
         return cuda_memory(self.network, self.history, options)
 
     @property
-    def unlike_gpu(self) -> tuple[str, ...]:
+    def names_replaced_on_gpu(self) -> tuple[str, ...]:
         """Modules and operators for which a GPU runs other operators, or () on a CPU."""
         if self.conditions.allocator is None:
             return ()
         base_names = dict.fromkeys(operator.base_name for operator in self.network.operators)
-        return (*self.other_on_gpu, *(name for name in base_names if name in ONLY_ON_CPU))
+        replaced_operators = (name for name in base_names if name in ONLY_ON_CPU)
+        return (*self.modules_replaced_on_gpu, *replaced_operators)
 
     @property
     def may_take_more(self) -> tuple[str, ...]:
-        """Names of operators with a workspace of which only a lower bound is known."""
+        """Names of operators whose workspace is unknown, or known only as a lower bound."""
         names = (moment.operator.name for moment in self.moments if not moment.workspace.complete)
         return tuple(dict.fromkeys(names))
 
     @property
     def complete(self) -> bool:
-        """Whether the peak is exact, neither a lower bound nor predicted as if uncompiled."""
-        return not (self.may_take_more or self.unlike_gpu or self.compiled)
+        """Whether the peak is exact: neither a lower bound nor predicted as if uncompiled."""
+        return not (self.may_take_more or self.names_replaced_on_gpu or self.compiled)
 
-    def fits(self, limit: str | int) -> "Fits":
+    def fits(self, limit: str | int) -> "BatchSearch":
         """Search for the largest batch that fits into ``limit`` (bytes, or text such as ``16GB``).
 
         Raises ``StudyError`` if other batches cannot be captured, if no peak is known, or if the
@@ -227,7 +231,7 @@ class Theory:
         """
         if self.captured is None:
             raise StudyError("This theory has one batch only; use theory_of for other batches.")
-        return fits(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
+        return search_batches(self.captured, limit if isinstance(limit, int) else bytes_of(limit))
 
     def at_batch(self, captured: CapturedNetwork, batch: int) -> "Theory":
         """Return the theory of the network ``captured`` scaled to another batch."""
@@ -246,7 +250,7 @@ class Theory:
         return self._rows([operator.module or _NETWORK_ROW for operator, _ in self._known_work])
 
     def _rows(self, names: Sequence[str]) -> tuple[Row, ...]:
-        """Group the operators with known work into rows; ``names``: the row of each operator."""
+        """Group the operators with known work into rows; ``names`` has the row of each operator."""
         groups: dict[str, list[tuple[Operator, OperatorWork]]] = {}
         readers: dict[int, str] = {}
         viewers: dict[int, str] = {}
@@ -254,7 +258,7 @@ class Theory:
             groups.setdefault(name, []).append((operator, work))
             for tensor in operator.read_tensors:
                 (viewers if work.kind == "view" else readers).setdefault(tensor.storage, name)
-        # A view counts as the reader only of a parameter that no other operator reads.
+        # A view counts as the reader of a parameter only if no other operator reads the parameter.
         readers = viewers | readers
         parameters = dict.fromkeys(groups, 0)
         sizes = {tensor.storage: tensor.elements for tensor in self.network.parameters.values()}
@@ -281,11 +285,11 @@ class Theory:
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
-        """The inputs, and the known sums over all rows, as names and texts."""
+        """The inputs, and the known sums over all rows, as (name, text)."""
         sums = [("Input", self.inputs), ("Parameters", f"{self.parameters:,}")]
         if unused := self.network.unused_parameters:
             sums.append(("Never read", ", ".join(unused)))
-        if not self.refused:
+        if not self.unknown_operators:
             sums.append(("Multiply-adds", f"{self.multiply_adds:,}"))
             if (effective := self.effective_multiply_adds) != self.multiply_adds:
                 sums.append(("Without padding and masked scores", f"{effective:,}"))
@@ -295,7 +299,7 @@ class Theory:
         return (*sums, *self.memory_sums())
 
     def memory_sums(self) -> Iterable[tuple[str, str]]:
-        """Yield facts about the peak, as names and texts; yield nothing if no peak is known."""
+        """Yield facts about the peak as (name, text); yield nothing if no peak is known."""
         peak = self.peak
         if peak is None:
             return
@@ -312,7 +316,7 @@ class Theory:
             yield f"{name.capitalize()}, without workspaces", f"{size:,} B"
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: a table of the kinds of operators, and the sums."""
+        """Return HTML for a notebook: a table with a row per kind of operator, and the sums."""
         from pandas import DataFrame
 
         rows = [{"Operators": row.name} | row.cells for row in self.by_kind]
@@ -329,13 +333,14 @@ def bytes_of(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Fits:
+class BatchSearch:
     """Result of the search for the largest batch that fits into ``limit`` bytes.
 
-    ``predicted`` maps each batch that the search tried to its prediction.  ``largest`` is the
-    largest batch that may fit: 0 if no batch fits, ``LARGEST_BATCH`` if no tried batch exceeds the
-    limit.  ``certain`` is the largest batch that is known to fit.  The prediction does not decide
-    whether batches between ``certain`` and ``largest`` fit.
+    - ``predicted``: each batch that the search tried → its prediction;
+    - ``largest``: the largest batch that may fit, 0 if no batch fits, ``LARGEST_BATCH`` if no tried
+      batch exceeds the limit;
+    - ``certain``: the largest batch that is known to fit.  Larger batches up to ``largest`` are
+      undecided.
     """
 
     limit: int
@@ -345,12 +350,12 @@ class Fits:
 
     @property
     def bracket(self) -> dict[int, Theory]:
-        """Those predictions for ``certain``, ``largest`` and ``largest`` + 1 that were computed."""
+        """The computed predictions among the batches ``certain``, ``largest``, ``largest`` + 1."""
         batches = sorted({self.certain, self.largest, self.largest + 1})
         return {n: self.predicted[n] for n in batches if n in self.predicted}
 
     def verdict(self, batch: int) -> FitVerdict:
-        """Decide about a predicted batch; on a GPU the allocator's reserved bytes must fit."""
+        """Tell whether a predicted batch fits; on a GPU the allocator's reserved bytes must fit."""
         prediction = self.predicted[batch]
         # A compiled network may need less memory than predicted, so it is never known not to fit.
         if least_bytes(prediction) > self.limit and not prediction.compiled:
@@ -362,7 +367,7 @@ class Fits:
 def least_bytes(prediction: Theory) -> int:
     """Return a lower bound of a call's memory (B); raise ``StudyError`` if no peak is known."""
     if prediction.peak is None:
-        reason = ", ".join(prediction.unlike_gpu) or "it runs no operator"
+        reason = ", ".join(prediction.names_replaced_on_gpu) or "it runs no operator"
         raise StudyError(f"The network has no known peak of memory, so no largest batch: {reason}.")
     return prediction.peak.total
 
@@ -375,7 +380,7 @@ class SearchResult(NamedTuple):
 
 
 def search(size: Callable[[int], int], limit: int, guess: int | None = None) -> SearchResult:
-    """Find the largest batch of at most ``limit`` bytes; try batch 1 first, then any ``guess``."""
+    """Find the largest batch whose ``size`` (B) is at most ``limit``; try 1, then any ``guess``."""
     sizes: dict[int, int] = {}
     low, high, batch = 0, LARGEST_BATCH + 1, 1
     previous, previous_size = 0, 0
@@ -401,7 +406,7 @@ def largest_batch_by_tensors(captured: CapturedNetwork, limit: int) -> int:
     return guess
 
 
-def _largest_certain(result: Fits, theory_at: Callable[[int], Theory]) -> int:
+def _largest_certain(result: BatchSearch, theory_at: Callable[[int], Theory]) -> int:
     """Return the largest batch that is known to fit, or 0 if no batch is known to fit."""
 
     def is_uncertain(batch: int) -> bool:
@@ -417,12 +422,13 @@ def _largest_certain(result: Fits, theory_at: Callable[[int], Theory]) -> int:
     return bisect_left(range(1, result.largest), True, key=is_uncertain)
 
 
-def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
+def search_batches(captured: Callable[[int, int | None], Theory], limit: int) -> BatchSearch:
     """Search for the largest batch whose peak is at most ``limit`` bytes.
 
-    ``captured`` is explained in ``Theory``.  A network is captured once and scaled to other
-    batches.  If the forward pass at the batch ``PROBE_BATCH`` differs from the scaled capture, the
-    network is captured at every batch of the search.  Raises ``StudyError`` if no peak is known.
+    ``captured(batch, probe)`` captures the network (see ``Theory``).  It is captured once and
+    scaled to other batches.  If the forward pass at the batch ``PROBE_BATCH`` differs from the
+    scaled capture, the network is captured at every batch of the search.  Raises ``StudyError`` if
+    no peak is known.
     """
     reference = captured(CAPTURED_BATCH, PROBE_BATCH)
     scaled = CapturedNetwork(reference.network) if reference.scales else None
@@ -436,5 +442,5 @@ def fits(captured: Callable[[int, int | None], Theory], limit: int) -> Fits:
         predicted[batch] = theory_at(batch)
         return least_bytes(predicted[batch])
 
-    result = Fits(limit, predicted, search(size, limit, guess).largest)
+    result = BatchSearch(limit, predicted, search(size, limit, guess).largest)
     return replace(result, certain=_largest_certain(result, theory_at))

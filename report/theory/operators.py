@@ -1,13 +1,13 @@
 """Work and compulsory traffic of ATen's operators, as pure functions of shapes.
 
-The rules hold for every network, since all modules call the same few operators.  One multiply-add
-is two floating-point operations.  Only convolutions, matrix products, attention and recurrent
-layers have multiply-adds; other operators only move bytes (traffic).
+The formulas hold for every network, since all modules call the same few operators.  One
+multiply-add is two floating-point operations.  Only convolutions, matrix products, attention and
+recurrent layers have multiply-adds; other operators only move bytes (traffic).
 
 Compulsory traffic counts every memory location that an operator must read once, and every location
 that it must write once, in the types of the tensors.  Views move no bytes.  Access by index moves
 rows, each row as often as its index occurs.  ``operator_work`` returns None for an operator that is
-in no table, since its work and bytes are unknown, not 0.
+in no table, since its work and traffic are unknown, not 0.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,9 +57,9 @@ def operator_work(operator: Operator) -> OperatorWork | None:
 
 
 def multiply_adds(operator: Operator) -> int:
-    """Return the multiply-adds of an operator; return 0 if no rule has its name."""
-    rule = _MULTIPLY_ADD_RULES.get(operator.base_name)
-    return rule(operator) if rule else 0
+    """Return the multiply-adds of an operator; return 0 if no formula has its name."""
+    count = _MULTIPLY_ADD_FORMULAS.get(operator.base_name)
+    return count(operator) if count else 0
 
 
 def kind_of(operator: Operator) -> Kind | None:
@@ -68,7 +68,7 @@ def kind_of(operator: Operator) -> Kind | None:
 
 
 def operands(operator: Operator) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return the tensors read by an operator and the tensors written, without repetitions.
+    """Return the tensors that an operator reads, and those that it writes, without repetitions.
 
     The tensors read include the table of an embedding, and a tensor that is read by index.
     """
@@ -100,7 +100,7 @@ def _traffic(operator: Operator, kind: Kind) -> int:
 
 
 def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) -> int:
-    """Return the bytes read by index: rows of a weight, or as many bytes as are written."""
+    """Return the bytes read by index: the rows of a weight, or as many bytes as are written."""
     if table != "weight":
         return occupied_bytes(written)
     weight, rows = _tensor(operator, table), _tensor(operator, "indices").elements
@@ -108,7 +108,7 @@ def _read_by_index(operator: Operator, table: str, written: Sequence[Tensor]) ->
 
 
 def _written_by_index(operator: Operator) -> int:
-    """Return the bytes written by index; twice as many if the old values are read first."""
+    """Return the bytes written by index; if old values are read first, they count too."""
     target = _tensor(operator, "self")
     indices = operator.reads.get("indices", ())
     # ``indices`` has an entry per axis; None selects the whole axis.
@@ -136,13 +136,16 @@ def _tensor(operator: Operator, name: str) -> Tensor:
     if tensor is None:
         raise StudyError(
             f"operator {operator.name} of {operator.module or 'the network'}: found no tensor "
-            f"{name!r}; capture the network again with the PyTorch that ridgepoint names."
+            f"{name!r}; capture the network again with the PyTorch version of constraints.txt."
         )
     return tensor
 
 
 def _matrix_product(left: str, right: str) -> Callable[[Operator], int]:
-    """Return the rule of a matrix product over the last axis of ``left``, also for batches."""
+    """Return a function that counts the multiply-adds of a (batched) matrix product.
+
+    ``left`` and ``right`` are the names of the factors; sums run over the last axis of ``left``.
+    """
 
     def macs(operator: Operator) -> int:
         first, second = _tensor(operator, left), _tensor(operator, right)
@@ -156,30 +159,29 @@ def _convolution(operator: Operator) -> int:
     """Return ``N · positions · elements of the weight`` for every requested result.
 
     Positions are output positions, or input positions of a transposed convolution.  The weight has
-    ``C_out · C_in / G · kernel`` elements.  A backward pass needs as many multiply-adds as the
-    forward pass for each requested gradient, of input or weight (``output_mask``).
+    ``C_out · C_in / G · kernel`` elements.  Each gradient (of input, of weight) that a backward
+    pass computes (``output_mask``) needs as many multiply-adds as the forward pass.
     """
     source = _tensor(operator, "input")
     result = operator.tensor("grad_output") or operator.writes[0]
-    sites = source if operator.settings.get("transposed") else result
-    per_result = source.shape[0] * prod(sites.shape[2:]) * _tensor(operator, "weight").elements
+    positions = (source if operator.settings.get("transposed") else result).shape[2:]
+    per_result = source.shape[0] * prod(positions) * _tensor(operator, "weight").elements
     requested = operator.settings.get("output_mask", (True,))
     assert isinstance(requested, tuple)
     return per_result * sum(map(bool, requested[:2]))
 
 
-def _attention(queries: int, values: int) -> Callable[[Operator], int]:
-    """Return the rule of attention: ``queries`` + ``values`` products per pair of query and key.
+def _attention(query_products: int, value_products: int) -> Callable[[Operator], int]:
+    """Return a function that counts the multiply-adds of attention.
 
-    A product has as many multiply-adds as a query, or a value, has elements; masks save no work.
-    Forward pass: the scores, and the product of scores and values.  Backward pass: the scores
-    again, and the gradients of values, scores, queries and keys.
+    For each pair of query and key the function counts ``query_products`` products as long as a
+    query, and ``value_products`` products as long as a value.  Masked pairs count too.
     """
 
     def macs(operator: Operator) -> int:
         query, key, value = (_tensor(operator, name) for name in ("query", "key", "value"))
         pairs = prod(query.shape[:-1]) * key.shape[-2]
-        return pairs * (queries * query.shape[-1] + values * value.shape[-1])
+        return pairs * (query_products * query.shape[-1] + value_products * value.shape[-1])
 
     return macs
 
@@ -194,7 +196,7 @@ def _multi_head(operator: Operator) -> int:
 
 
 def _recurrent_layer(*weights: str, uses: int) -> Callable[[Operator], int]:
-    """Return the rule of a layer that multiplies each weight ``uses`` times per time step."""
+    """Return a function that counts ``uses`` products with each weight per image and time step."""
 
     def macs(operator: Operator) -> int:
         length, batch, _ = _tensor(operator, "input").shape
@@ -204,7 +206,7 @@ def _recurrent_layer(*weights: str, uses: int) -> Callable[[Operator], int]:
 
 
 def _share_of_data(operator: Operator) -> Fraction:
-    """Return the share of multiply-adds that are not on padding or on causally masked scores."""
+    """Return the share of multiply-adds that use neither padding nor causally masked scores."""
     if operator.settings.get("is_causal"):
         queries, keys = (_tensor(operator, name).shape[-2] for name in ("query", "key"))
         unmasked = sum(min(row, keys) for row in range(1, queries + 1))
@@ -219,14 +221,14 @@ def _share_of_data(operator: Operator) -> Fraction:
 
 
 def _per_axis(operator: Operator, name: str, axes: int) -> tuple[int, ...]:
-    """Return a setting for every axis; a single number is for all axes."""
+    """Return the setting ``name`` for every axis; a single number is valid for all axes."""
     numbers = operator.settings[name]
     assert isinstance(numbers, tuple)
     return numbers * axes if len(numbers) == 1 else numbers  # type: ignore[return-value]
 
 
 def _outer_product(operator: Operator) -> int:
-    """Return the products of all pairs of elements of two vectors."""
+    """Count the products of all pairs of elements of two vectors."""
     return _tensor(operator, "vec1").elements * _tensor(operator, "vec2").elements
 
 
@@ -234,12 +236,13 @@ def _outer_product(operator: Operator) -> int:
 _ATTENTION_KERNELS: Final = (
     "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
 )  # fmt: skip
-_ATTENTION: Final = _attention(queries=1, values=1)
-#: Scores, and gradients of queries and keys: 3 products as wide as a query.  Gradients of values
-#: and scores: 2 products as wide as a value.
-_ATTENTION_BACKWARD: Final = _attention(queries=3, values=2)
-#: Operator → rule that computes its multiply-adds.
-_MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
+#: Scores are products of queries and keys; results are products of scores and values.
+_ATTENTION: Final = _attention(query_products=1, value_products=1)
+#: The scores again, and gradients of queries and keys, are 3 products as long as a query.
+#: Gradients of values and of scores are 2 products as long as a value.
+_ATTENTION_BACKWARD: Final = _attention(query_products=3, value_products=2)
+#: Operator → function that counts the operator's multiply-adds.
+_MULTIPLY_ADD_FORMULAS: Final[Mapping[str, Callable[[Operator], int]]] = {
     "mm": _matrix_product("self", "mat2"),
     "addmm": _matrix_product("mat1", "mat2"),
     "bmm": _matrix_product("self", "mat2"),
@@ -258,7 +261,7 @@ _MULTIPLY_ADD_RULES: Final[Mapping[str, Callable[[Operator], int]]] = {
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
     "mkldnn_rnn_layer": _recurrent_layer("weight0", "weight1", uses=1),
-    # Gradients of inputs and of weights; both need as much work as the forward pass.
+    # The gradients of inputs and of weights each need as much work as the forward pass.
     "mkldnn_rnn_layer_backward": _recurrent_layer("weight1", "weight2", uses=2),
 }
 
@@ -347,9 +350,9 @@ _OPERATORS_OF_KIND: Final[Mapping[Kind, str]] = {
 
 
 def _kinds() -> dict[str, Kind]:
-    """Return operator → kind, also for in-place operators (``relu_``)."""
-    # Operators with a rule for multiply-adds and no other kind compute attention.
-    kinds: dict[str, Kind] = dict.fromkeys(_MULTIPLY_ADD_RULES, "attention")
+    """Return operator → kind; an in-place operator (``relu_``) has the kind of ``relu``."""
+    # Operators that have multiply-adds, and no kind in the table above, compute attention.
+    kinds: dict[str, Kind] = dict.fromkeys(_MULTIPLY_ADD_FORMULAS, "attention")
     for kind, names in _OPERATORS_OF_KIND.items():
         for name in names.split():
             kinds[name] = kinds[f"{name}_"] = kind
@@ -359,11 +362,11 @@ def _kinds() -> dict[str, Kind]:
 #: ATen's operator → kind.
 KINDS: Final[Mapping[str, Kind]] = _kinds()
 
-#: Operators that allocate a result without writing to it.
+#: Operators that allocate a result and do not write to the result.
 _WRITES_NOTHING: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 )
-#: In-place operators that write to their target without reading it.
+#: In-place operators that write to a tensor without reading it.
 _OVERWRITING: Final = frozenset(
     {"copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_", "random_"}
 )
@@ -375,7 +378,7 @@ _WRITES_BY_INDEX: Final = frozenset({
 _EMBEDDINGS: Final = ("embedding", "_embedding_bag", "_embedding_bag_forward_only",
                       "_embedding_bag_per_sample_weights_backward")  # fmt: skip
 _SELECTIONS: Final = ("index", "_unsafe_index", "index_select", "gather", "take")
-#: Operator → argument of which only elements at an index are read.
+#: Operator → argument from which the operator reads only elements at an index.
 _INDEXED_ARGUMENT: Final[Mapping[str, str]] = {
     **dict.fromkeys(_EMBEDDINGS, "weight"), **dict.fromkeys(_SELECTIONS, "self"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Peak memory of an inference, divided by the reasons why tensors are alive (terms).
+"""Peak memory of an inference, as terms: one for each reason why tensors are alive.
 
 Eager PyTorch without gradients frees a tensor when the last reference disappears.  At the peak,
 these tensors are alive: parameters, running statistics and the network's input (held by the
@@ -85,14 +85,14 @@ def peak(captured: CapturedNetwork, batch: int, conditions: Conditions) -> Peak:
 
 @lru_cache(maxsize=4096)
 def peak_bytes(captured: CapturedNetwork, batch: int, conditions: Conditions) -> int:
-    """Return the bytes of the peak, much faster than ``peak``; also cached."""
+    """Return the bytes of the peak, much faster than ``peak`` does; results are cached."""
     return max(_live_bytes(captured, batch, _workspaces(captured, batch, conditions)))
 
 
 def _workspaces(
     captured: CapturedNetwork, batch: int, conditions: Conditions
 ) -> dict[int, Workspace]:
-    """Map the number of the first operator of every signature to the operator's workspace."""
+    """Map the index of the first operator of every signature to the operator's workspace."""
     workspaces = dict.fromkeys(captured.first_equal, NO_WORKSPACE)
     for number in _with_workspace(captured):
         workspaces[number] = workspace(captured.operator(number, batch), conditions)
@@ -101,7 +101,7 @@ def _workspaces(
 
 @lru_cache(maxsize=128)
 def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
-    """Return the numbers of operators that may have a workspace, one per signature."""
+    """Return the indices of operators that may have a workspace, one per signature."""
     first = dict.fromkeys(captured.first_equal)
     return tuple(n for n in first if not has_no_workspace(captured.network.operators[n]))
 
@@ -109,7 +109,7 @@ def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
 def _live_bytes(
     captured: CapturedNetwork, batch: int, workspaces: Mapping[int, Workspace]
 ) -> list[int]:
-    """Return the live bytes at every operator, with its workspace."""
+    """Return the live bytes at every operator, including the operator's workspace."""
     amounts = {number: workspace.amount for number, workspace in workspaces.items()}
     totals = []
     for first, (fixed, per_image) in zip(captured.first_equal, captured.live_bytes, strict=True):
@@ -133,7 +133,8 @@ def _terms(
     read = captured.reads[number] & ordinary
     written = {tensor.storage for tensor in operator.writes} & ordinary
     later = frozenset[int]().union(*captured.reads[number + 1 :]) & ordinary
-    # Name, storages, formula and evidence of each term, in order.  PENDING is in the workspace.
+    # Name, storages, formula and evidence of each term, in order.  PENDING marks the place of the
+    # term for an output that is not yet allocated; the workspace contains this term.
     groups: tuple[tuple[str, Set[int], str, str], ...] = (
         (LAYER_INPUT, read, "tensors that the layer reads", _BY_LAYER_ORDER),
         (LAYER_OUTPUT, written - read, "output elements", _BY_LAYER_ORDER),
@@ -162,8 +163,8 @@ def _terms(
 def _cast_categories(network: Network) -> dict[int, str]:
     """Map the storages of autocast's copies of parameters or input to the original's category.
 
-    Autocast caches copies of parameters that require gradients until it ends, even if no gradient
-    is computed (``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``).
+    Until autocast ends, it keeps the copies of parameters that require gradients, even if no
+    gradient is computed (``aten/src/ATen/autocast_mode.cpp``, ``cached_cast``).
     """
     categories = resident_categories(network)
     casts: dict[int, str] = {}

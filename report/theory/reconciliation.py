@@ -1,8 +1,8 @@
 """Reconcile theory with a measurement: theory, plus named terms, plus a residual.
 
 A reconciliation starts from the value of theory, adds terms with a name, a formula and evidence,
-and compares the sum with the measurement.  Terms are computed from shapes and rules, and never
-fitted to the difference.  The residual is the measurement minus the sum.
+and compares the sum with the measurement.  Terms are computed from shapes and known algorithms,
+never fitted to the difference.  The residual is the measurement minus the sum.
 """
 
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ class Term:
     """Named summand between theory and measurement.
 
     - ``amount``: signed number in the unit of the reconciliation;
-    - ``formula``: how shapes or rules determine the amount;
+    - ``formula``: how shapes determine the amount;
     - ``evidence``: why the term applies, such as a kernel's name or an event of an allocator.
     """
 
@@ -28,10 +28,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """Theoretical value of ``subject`` (``start``), terms that theory omits, and the measurement.
+    """Theoretical value (``start``) of a ``subject``, terms that theory omits, and a measurement.
 
-    All amounts are whole numbers of ``unit`` (``FLOP``, ``MAC``, ``B``).  Raises ``StudyError`` if
-    two terms, or a term and ``start``, have the same name.
+    All amounts are whole numbers in ``unit`` (``FLOP``, ``MAC`` or ``B``).  Raises ``StudyError``
+    if two terms, or a term and ``start``, have the same name.
     """
 
     id: str

@@ -1,9 +1,9 @@
-"""Roofline model: work, traffic and intensity of layers, and a device's roof.
+"""Roofline model: work, traffic and intensity of layers, and a device's two ceilings (roof).
 
 In the model of Williams, Waterman and Patterson (CACM 2009), a kernel of intensity I cannot run
-faster than ``min(peak, I · bandwidth)``.  Every pass of a layer reads and writes its tensors once
-(``theory.work.compulsory_traffic``).  A real pass moves more bytes if an algorithm reads a tensor
-twice, and fewer if a cache holds a tensor of the layer before.
+faster than ``min(peak, I · bandwidth)``.  Every pass of a layer reads and writes each of the
+layer's tensors once (``theory.work.compulsory_traffic``).  A real pass moves more bytes if an
+algorithm reads a tensor twice, and fewer bytes if a cache holds a tensor of the previous layer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from report.core.records.layers import Layer
 from report.core.statistics.estimates import Estimate
 from report.theory.work import LayerPass, compulsory_traffic, flops, macs, parameter_bytes
 
-#: Tensors of a parameter's size that the update moves: SGD with momentum reads parameter, gradient
-#: and momentum, and writes parameter and momentum (PyTorch, torch.optim.SGD).
+#: Number of tensors of a parameter's size that the update moves.  SGD with momentum reads
+#: parameter, gradient and momentum, and writes parameter and momentum (``torch.optim.SGD``).
 UPDATE_TENSORS: Final = 5
 
 
@@ -24,7 +24,7 @@ UPDATE_TENSORS: Final = 5
 class Roof:
     """Two ceilings of a device: ``peak`` in FLOP/s and ``bandwidth`` in B/s.
 
-    For printing, roofs may have the name of the ``device`` and the ``source`` of the numbers.
+    ``device`` and ``source`` are texts for printing: the device's name, and the numbers' origin.
     """
 
     peak: Estimate
@@ -38,17 +38,17 @@ class Roof:
 
 
 def sheet_roof(peak: float, bandwidth: float, device: str = "", source: str = "data sheet") -> Roof:
-    """Return a roof of exact numbers (FLOP/s, B/s), such as those of a data sheet."""
+    """Return a roof of exact numbers (FLOP/s, B/s), such as the numbers of a data sheet."""
 
-    def exact(rate: float) -> Estimate:
+    def exact_estimate(rate: float) -> Estimate:
         return Estimate(rate, low=rate, high=rate, n=1, confidence=1.0)
 
-    return Roof(exact(peak), exact(bandwidth), device, source)
+    return Roof(exact_estimate(peak), exact_estimate(bandwidth), device, source)
 
 
 @dataclass(frozen=True)
 class Load:
-    """Work (FLOP; two per multiply-add) and traffic (B)."""
+    """Work (``flops``, two per multiply-add) and traffic (``bytes``)."""
 
     flops: int = 0
     bytes: int = 0
@@ -77,5 +77,5 @@ def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
 
 
 def update_load(layers: Sequence[Layer]) -> Load:
-    """Return the load of the optimiser's update of ``layers``: traffic, and no multiply-adds."""
+    """Return the load of the optimiser's update of ``layers``, which has no multiply-adds."""
     return Load(0, UPDATE_TENSORS * sum(map(parameter_bytes, layers)))

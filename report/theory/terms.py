@@ -20,16 +20,16 @@ from report.theory.work import bias_count, elements, macs, round_up, valid_tap_m
 #: Evidence for terms that follow from shapes alone.
 SHAPES: Final = "shapes in the record"
 
-#: Vector width (float32 elements) of kernels that ran under valgrind, which offers programs no
-#: wider vectors than those of AVX2.
+#: Vector width (float32 elements) of kernels that ran under valgrind, which offers programs the
+#: vectors of AVX2 and no wider vectors.
 COUNTED_WIDTH: Final = 8
-#: Name, in PyTorch's build, of the library for which the rule of matrix products was determined.
+#: Text in PyTorch's build that names the library of ``_matrix_product_terms`` (MKL).
 LIBRARY: Final = "Math Kernel Library Version 2024.2"
-#: Matrix kernel of this library.
-MATRIX_MATRIX: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
-#: Output channels that the kernel multiplies at once.
+#: MKL's matrix kernel.
+MATRIX_KERNEL: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
+#: Output channels that MKL's matrix kernel multiplies at once.
 ROWS_AT_ONCE: Final = 6
-#: Remaining channels for which the kernel does not use fused multiply-adds.
+#: Numbers of remaining channels for which MKL's matrix kernel uses no fused multiply-adds.
 UNFUSED_ROWS: Final = (1, 2)
 
 
@@ -50,7 +50,7 @@ def for_each_output(name: Literal["scaling", "additions"], layer: Layer) -> Term
     """Return one operation per output element (FLOP), for kernels that write α · result + β · y.
 
     cuDNN defines convolutions in this way, even with α = 1 (API reference,
-    ``cudnnConvolutionForward``).  An addition may also be the bias.  The evidence is empty.
+    ``cudnnConvolutionForward``).  An addition may also be the bias.
     """
     return Term(f"Output {name}", elements(layer.output_shape), "N · C_out · H_out · W_out", "")
 
@@ -70,7 +70,7 @@ Tile: TypeAlias = tuple[int, int, int]
 
 
 def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
-    """Return multiply-adds that only pad the tiles of an implicit matrix product (MAC).
+    """Return the multiply-adds that only fill the tiles of an implicit matrix product (MAC).
 
     The sides of the product are output positions, output channels and taps (Chetlur et al., cuDNN:
     Efficient Primitives for Deep Learning, arXiv:1410.0759, section 3).  Every side is rounded up
@@ -82,7 +82,7 @@ def tile_padding(layer: Convolution, tile: Tile, evidence: str) -> Term:
 
 
 def tile_epilogue(layer: Convolution, tile: Tile, evidence: str) -> Term:
-    """Return one addition and one multiplication per output of the tiles, with padding (FLOP).
+    """Return an addition and a multiplication per output of the tiles, including padding (FLOP).
 
     cuDNN defines its convolutions as y = α · conv(x, w) + β · y (API reference,
     ``cudnnConvolutionForward``).
@@ -102,10 +102,10 @@ def _tiled_sides(layer: Convolution, tile: Tile) -> tuple[int, ...]:
 
 
 def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
-    """Return multiply-adds of output channels that only fill vectors of ``width`` elements (MAC).
+    """Return the multiply-adds of channels that only fill vectors of ``width`` elements (MAC).
 
-    Only taps inside the input count.  Every group is padded separately, except groups of one
-    channel (depthwise), which share vectors.
+    The channels are output channels, and only taps inside the input count.  Every group is padded
+    separately, except groups of one channel (depthwise), which share vectors.
     """
     channels = layer.output_shape[1]
     channels //= 1 if layer.groups == channels else layer.groups
@@ -116,10 +116,10 @@ def padded_channels(layer: Convolution, width: int, evidence: str) -> Term:
 
 
 def executed_terms(layer: Convolution, build: str) -> tuple[Term, ...]:
-    """Return terms of work beyond theory, or hidden from a counter of fused multiply-adds (MAC).
+    """Return the terms between theory and a count of fused multiply-adds under valgrind (MAC).
 
     The same terms are returned for every layer, with amounts of 0 if they do not apply.  Vectors
-    have ``COUNTED_WIDTH`` elements; ``build`` is the text of ``torch.__config__``.
+    have ``COUNTED_WIDTH`` elements.  ``build`` is the text of ``torch.__config__``.
 
     PyTorch passes most float32 convolutions to oneDNN (``theory.convolution_workspaces`` decides).
     For small convolutions PyTorch unfolds the input into columns, one per output position, and
@@ -128,15 +128,15 @@ def executed_terms(layer: Convolution, build: str) -> tuple[Term, ...]:
 
     oneDNN's vector kernels block input and output channels by the length of a vector.  MKL computes
     the matrix product: vectors run along the positions, six output channels are multiplied at once,
-    and one or two remaining channels use separate multiplications and additions.  This rule was
-    determined from smaller products: callgrind counted the instructions of MKL 2024.2 in PyTorch
-    2.13.0 for 72 shapes, under valgrind 3.19, which presents the same processor on every machine
-    with AVX2.  lackey confirmed the rule for 463 shapes.  The residual of a layer shows whether the
-    rule holds for this layer.
+    and one or two remaining channels use separate multiplications and additions.  These facts were
+    found with smaller products: callgrind counted the instructions of MKL 2024.2 in PyTorch 2.13.0
+    for 72 shapes, under valgrind 3.19, which presents the same processor on every machine with
+    AVX2.  valgrind's lackey confirmed the facts for 463 shapes.  The residual of a layer shows
+    whether they hold for this layer.
     """
     by_onednn = not computed_by_pytorch(layer, Conditions(threads=1))
     by_mkl = not by_onednn and LIBRARY in build
-    # The product of each image converts the factor β from a whole number.
+    # The product of each image converts its factor β from an integer: one counted operation.
     evidence = "const int beta in ConvolutionMM2d.cpp"
     converted = Term("Factors converted", layer.output_shape[0], "N", evidence)
     return (
@@ -147,14 +147,14 @@ def executed_terms(layer: Convolution, build: str) -> tuple[Term, ...]:
 
 
 def _zero_unless(applies: bool, *terms: Term) -> tuple[Term, ...]:
-    """Return the terms; if they do not apply, with amounts of 0 and without evidence."""
+    """Return the terms; if they do not apply, set the amounts to 0 and the evidence to ""."""
     if applies:
         return terms
     return tuple(replace(term, amount=0, evidence="") for term in terms)
 
 
 def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds with zeros that pad blocks of output channels and input channels."""
+    """Return the multiply-adds with zeros that fill blocks of output and input channels."""
     batch, outputs, *extents = layer.output_shape
     inputs = layer.input_shape[1]
     positions = batch * elements(extents) * elements(layer.kernel)
@@ -169,11 +169,11 @@ def _onednn_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
 
 
 def _matrix_product_terms(layer: Convolution, width: int) -> tuple[Term, Term]:
-    """Return multiply-adds that fill the last vector of positions, and unfused multiply-adds.
+    """Return the multiply-adds that fill the last vector of positions, and the unfused ones.
 
-    The unfused multiply-adds are negative: a counter of fused multiply-adds does not count them.
+    Unfused multiply-adds are negative, since a counter of fused multiply-adds does not count them.
     """
-    evidence = f"kernel {MATRIX_MATRIX}"
+    evidence = f"kernel {MATRIX_KERNEL}"
     batch, outputs, *extents = layer.output_shape
     positions, filled = elements(extents), round_up(elements(extents), width)
     per_position = batch * layer.input_shape[1] * elements(layer.kernel)

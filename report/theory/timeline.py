@@ -1,8 +1,9 @@
 """Live memory while the operators of a network run, storage by storage.
 
-A capture contains when storages are freed, since Python holds the same tensors as in a real call.
-The workspaces of operators (``theory.workspaces``) are added; for an operator without a rule the
-sum is a lower bound.  On a GPU a storage needs a block of the allocator, with a rounded size.
+A capture records when each storage is freed, since Python keeps the same tensors alive as in a real
+call.  The workspaces of operators (``theory.workspaces``) are added; the sum is a lower bound if an
+operator's workspace is unknown.  On a GPU a storage occupies a block of the allocator, whose size
+is rounded up.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ _ALLOCATED_IN: Final[dict[Phase, Category]] = {
     "backward": "gradients",
     "update": "optimiser state",
 }
-#: CPU operators for which a GPU runs operators with other results.
+#: CPU operators that a GPU replaces by operators with different output tensors.
 ONLY_ON_CPU: Final = frozenset({
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -36,7 +37,7 @@ ONLY_ON_CPU: Final = frozenset({
 
 @dataclass(frozen=True)
 class LiveBytes:
-    """Live bytes by category while an operator runs, with its results.
+    """Live bytes by category while an operator runs, including its results.
 
     ``workspace`` is the most memory that the operator allocates besides the results.
     """
@@ -69,7 +70,7 @@ def bytes_by_category(network: Network, sizes: Sequence[int]) -> Iterator[dict[C
     for operator in network.operators:
         for storage in operator.freed:
             alive[categories.pop(storage)] -= sizes[storage]
-        # No operator allocates a tensor of Python's numbers, which is alive from its first read on.
+        # No operator allocates the tensor of a Python number, so it counts from its first read on.
         # A difference of sets would be slower, since it visits all live storages at every operator.
         read = {tensor.storage for tensor in operator.read_tensors}
         first_read = sorted(storage for storage in read if storage not in categories)
@@ -98,8 +99,8 @@ def cuda_memory(
     """Return the maxima of the allocator's sums during a call in a new process (B).
 
     The process moves parameters, buffers and inputs to the device, makes a previous call
-    (``history``), then the call itself.  The sums do not include memory that libraries allocate
-    besides tensors, since captures do not contain this memory.
+    (``history``), and then makes the call itself.  The sums leave out memory that libraries
+    allocate besides tensors, since captures do not contain this memory.
     """
     remaining = set[int]()
     for operator in history:
@@ -123,7 +124,7 @@ def cuda_memory(
 
 
 def requests_of(operator: Operator, network: Network) -> Iterator[allocator.MemoryRequest]:
-    """Yield the requests of an operator: first the frees before it, then its allocations."""
+    """Yield the requests of an operator: storages freed before it runs, then its allocations."""
     yield from (allocator.Free(str(storage)) for storage in operator.freed)
     yield from _allocations(operator.allocated, network)
 

@@ -1,8 +1,8 @@
 """Multiply-adds of a transformer per token, from the model's ``config.json``.
 
 Only matrix products count.  Full attention over a sequence of S tokens has 2 · S · heads · head
-size multiply-adds per token and layer.  Causal attention, which masks later tokens, has
-(S + 1) / 2 in place of S: the mean over the tokens.
+size multiply-adds per token and layer.  Causal attention masks later tokens, so that a token has
+(S + 1) / 2 keys on average; this number replaces S.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from report.core.errors import UsageError
 
-#: ``model_type`` → number of matrices in the feed-forward network: three with a gate, else two.
+#: ``model_type`` → matrices in the feed-forward network: three if it has a gate, else two.
 _FEED_FORWARD_MATRICES: Final = {
     **dict.fromkeys(("gpt2", "gpt_neox", "opt", "bloom", "gpt_neo", "gptj"), 2),
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2"), 3),
@@ -22,7 +22,7 @@ _FEED_FORWARD_MATRICES: Final = {
 
 @dataclass(frozen=True)
 class Transformer:
-    """Forward multiply-adds per token in weight matrices, and layers × heads × head size."""
+    """Forward multiply-adds per token in weight matrices; layers × heads × head size."""
 
     matrix_macs: int
     attention_width: int
@@ -34,7 +34,7 @@ class Transformer:
 
 
 def read_transformer(path: Path) -> Transformer:
-    """Read a ``config.json``; raise ``UsageError`` if a field is missing or the type unknown."""
+    """Read a ``config.json``; raise ``UsageError`` if it lacks a field or its type is unknown."""
     try:
         content: Any = json.loads(path.read_text("utf-8"))
         kind = content["model_type"]
@@ -57,7 +57,7 @@ def read_transformer(path: Path) -> Transformer:
 
 
 def _field(content: dict[str, Any], *names: str, default: int | None = None) -> int:
-    """Return the first field of ``names`` with a value, else ``default``, else raise KeyError."""
+    """Return the first value of the fields ``names``, else ``default``; may raise ``KeyError``."""
     for name in names:
         if content.get(name) is not None:
             return int(content[name])

@@ -1,7 +1,7 @@
-"""Shapes, parameters, multiply-adds by pass, bytes and compulsory traffic of layers.
+"""Shapes, parameters, multiply-adds per pass, bytes and compulsory traffic of layers.
 
 Papers compute theory from the geometry of layers in a record.  A multiply-add is one MAC and two
-FLOPs; the two are different types, and only ``flops`` converts one to the other.
+FLOPs.  MACs and FLOPs are different types, and only ``flops`` converts MACs to FLOPs.
 
 A dot product of m terms is m MACs: the accumulator starts at zero, as in a fused multiply-add.
 A convolution counts every position of the kernel, also positions over the padding, as published
@@ -86,13 +86,14 @@ def round_up(size: int, multiple: int) -> int:
 def output_shape(layer: Layer) -> tuple[int, ...]:
     """Compute the output shape from input shape and geometry.
 
-    The geometry does not determine channels of a convolution and features of a linear layer; both
-    are taken from the stored shape.  Height and width (Dumoulin and Visin, arXiv:1603.07285;
+    The geometry does not determine channels of a convolution and features of a linear layer, which
+    come from the stored shape.  Height and width (Dumoulin and Visin, arXiv:1603.07285;
     torch.nn.Conv2d):
 
     - convolution, pooling: ``floor((H + 2P - D(K - 1) - 1) / S) + 1``;
     - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``.  The layer may add up to S - 1 rows
-      or columns, and must do so if the formula is below 1; no field contains this number.
+      or columns, and must do so if the formula is below 1.  Records do not contain the number of
+      added rows.
 
     Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
     """
@@ -159,10 +160,10 @@ def _require_four_axes(layer: Convolution | Pooling | PaddedShortcut) -> None:
         raise _contradiction(layer, "both must have the four axes (N, C, H, W)")
 
 
-def _contradiction(layer: Layer, why: str) -> StudyError:
+def _contradiction(layer: Layer, reason: str) -> StudyError:
     return StudyError(
         f"layer {layer.name}: the stored shapes {layer.input_shape} -> {layer.output_shape} are "
-        f"impossible, {why}; run the experiment again."
+        f"impossible, {reason}; run the experiment again."
     )
 
 
@@ -231,7 +232,7 @@ def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
 def valid_tap_macs(layer: Layer) -> Macs:
     """Return the forward multiply-adds without taps over the padding.
 
-    A transposed convolution counts only taps whose result is inside the output, not cropped.
+    For a transposed convolution, taps count only if their result is inside the cropped output.
     """
     if not isinstance(layer, Convolution):
         return macs(layer)
@@ -247,15 +248,15 @@ def share_of_data(
 
     ``windows`` are kernel, stride, padding and dilation, each with a number per axis.
     """
-    # Windows of output positions lie on the input; transposed, windows of input positions lie on
-    # the output.
+    # The window of an output position covers a part of the input.  In a transposed convolution, the
+    # window of an input position covers a part of the output.
     positions, extents = (source, result) if transposed else (result, source)
     pairs = math.prod(starmap(_pairs, zip(positions, extents, *windows, strict=True)))
     return Fraction(pairs, math.prod(positions) * math.prod(windows[0]))
 
 
 def _pairs(positions: int, size: int, kernel: int, stride: int, padding: int, step: int) -> int:
-    """Count pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size``."""
+    """Count pairs (position o, tap k) along one axis with ``0 <= oS - P + kD < size`` (D: step)."""
     total = 0
     for tap in range(kernel):
         offset = tap * step - padding
@@ -318,9 +319,9 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     - Weight gradient: reads the input and the output gradient, writes the parameter gradient.  A
       layer without parameters has no weight gradient and moves no bytes.
     - Input gradient: reads output gradient, weights and saved tensors, writes the input gradient.
-      Batch norm, activations and maximum pooling save the input, softmax saves the output, dropout
-      a mask of one byte per element.  An addition passes on the output gradient and moves no bytes.
-      A padded shortcut reads only the gradients of the elements that its stride keeps.
+      Batch norm, activations and maximum pooling save the input.  Softmax saves the output.
+      Dropout saves a mask of one byte per element.  An addition passes on the output gradient and
+      moves no bytes.  A padded shortcut reads only gradients of elements that its stride keeps.
     """
     if isinstance(layer, Flatten):
         return 0

@@ -1,10 +1,10 @@
-"""Verified rules for the memory that operators allocate besides results (workspace).
+"""Verified formulas for the memory that operators allocate besides results (workspace).
 
-An operator without a rule has an unknown workspace (``UNKNOWN_WORKSPACE``), at least 0 bytes.
-``theory.convolution_workspaces`` has the rules of convolutions.  Operators without a workspace are
-listed by name; other rules were derived from events of the allocator.  All rules are for float32.
-In reduced precision the rules of convolutions, batch normalisation and means are lower bounds, and
-other operators have no rule.
+An operator without a formula has an unknown workspace (``UNKNOWN_WORKSPACE``) of at least 0 bytes.
+``theory.convolution_workspaces`` has the formulas of convolutions.  Operators without a workspace
+are listed by name.  The other formulas were derived from events of the allocator.  All formulas are
+for float32.  In reduced precision the formulas of convolutions, batch normalisation and means are
+lower bounds, and the workspace of other operators is unknown.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,22 +42,22 @@ WITHOUT_WORKSPACE_ON_GPU: Final = frozenset({
 })  # fmt: skip
 #: Operators on two tensors, or on a tensor and a number.
 _ARITHMETIC: Final = frozenset({"add", "add_", "sub", "mul", "mul_", "div"})
-#: Bytes of a number that is converted to tensors: one in float64, then one in float32.
+#: Bytes of the tensors to which PyTorch converts a number: one in float64, then one in float32.
 _NUMBER_BYTES: Final = 12
 #: Bytes of an element in float32.
 _FLOAT_BYTES: Final = 4
 #: Elements of the block in which PyTorch transposes a matrix.
 _TRANSPOSED_BLOCK: Final = 60 * 60
-#: Multiply-adds from which a batched product uses BLAS.
+#: Number of multiply-adds from which a batched product uses BLAS.
 _SMALL_PRODUCT: Final = 400
-#: Types of elements for which rules were tested.
+#: Types of elements for which formulas were tested.
 _TESTED_TYPES: Final = frozenset({"float32", "int64"})
 #: Computes the workspace of an operator.
-Rule: TypeAlias = Callable[[Operator, Conditions], Workspace]
+WorkspaceFormula: TypeAlias = Callable[[Operator, Conditions], Workspace]
 
 
 def workspace(operator: Operator, conditions: Conditions) -> Workspace:
-    """Return an operator's workspace: a lower bound (not ``complete``) if no full rule exists."""
+    """Return an operator's workspace: a lower bound (not ``complete``) if its size is unknown."""
     types = {tensor.dtype for tensor in operator.read_tensors}
     if conditions.allocator is not None:
         is_tested = types <= _TESTED_TYPES and not operator.settings.get("training")
@@ -66,22 +66,22 @@ def workspace(operator: Operator, conditions: Conditions) -> Workspace:
     if has_no_workspace(operator):
         return NO_WORKSPACE
     if types <= _TESTED_TYPES:
-        rule = _RULES.get(operator.base_name)
-        return UNKNOWN_WORKSPACE if rule is None else rule(operator, conditions)
-    rule = _IN_REDUCED_PRECISION.get(operator.base_name)
-    if rule is None or not types <= _TESTED_TYPES | {"bfloat16", "float16"}:
+        compute = _ALL_FORMULAS.get(operator.base_name)
+        return UNKNOWN_WORKSPACE if compute is None else compute(operator, conditions)
+    compute = _REDUCED_PRECISION_FORMULAS.get(operator.base_name)
+    if compute is None or not types <= _TESTED_TYPES | {"bfloat16", "float16"}:
         return UNKNOWN_WORKSPACE
-    return rule(operator, conditions)._replace(complete=False)
+    return compute(operator, conditions)._replace(complete=False)
 
 
 def has_no_workspace(operator: Operator) -> bool:
-    """Return whether an operator has no workspace for any size of its tensors."""
+    """Tell whether an operator has no workspace on a CPU, whatever the size of its tensors."""
     is_tested = {tensor.dtype for tensor in operator.read_tensors} <= _TESTED_TYPES
     return _computes_nothing(operator) or (operator.base_name in WITHOUT_WORKSPACE and is_tested)
 
 
 def _computes_nothing(operator: Operator) -> bool:
-    """Return whether an operator is a view, or creates a tensor."""
+    """Tell whether an operator is a view, or creates a tensor."""
     return kind_of(operator) in ("view", "creation")
 
 
@@ -97,14 +97,18 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _workspace_of_convolution(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: the kernel's, and copies of input and weight that have another layout."""
+    """Workspace: the kernel's workspace, and copies of input and weight with another layout."""
     layer = _as_layer(operator)
     if layer is None:
         return UNKNOWN_WORKSPACE
     read = [*filter(None, (operator.tensor("input"), operator.tensor("weight")))]
     channels_last = any(map(_is_channels_last, read))
     copies = sum(_bytes(tensor) for tensor in read if not _is_packed(tensor, channels_last))
-    if copies and conditions.block == AVX2_BLOCK and computed_by_pytorch(layer, conditions):
+    if (
+        copies
+        and conditions.channels_per_block == AVX2_BLOCK
+        and computed_by_pytorch(layer, conditions)
+    ):
         return UNKNOWN_WORKSPACE
     workspace = convolution_workspace(layer, channels_last, conditions)
     if not copies:
@@ -136,7 +140,10 @@ def _as_layer(operator: Operator) -> Convolution | None:
 
 
 def _is_channels_last(tensor: Tensor) -> bool:
-    """Apply PyTorch's rule ``is_channels_last_strides_2d``, which allows gaps between elements."""
+    """Tell whether PyTorch calls a tensor channels-last; gaps between elements are allowed.
+
+    The function repeats PyTorch's ``is_channels_last_strides_2d``.
+    """
     if len(tensor.shape) != 4:
         return False
     least_stride = 0
@@ -151,7 +158,7 @@ def _is_channels_last(tensor: Tensor) -> bool:
 
 
 def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
-    """Return whether elements lie without gaps in the order of axes, or with channels last."""
+    """Tell whether elements follow without gaps in the order of axes, or with channels last."""
     order = (1, 3, 2, 0) if channels_last else tuple(reversed(range(len(tensor.shape))))
     expected_stride = 1
     for axis in order:
@@ -162,9 +169,9 @@ def _is_packed(tensor: Tensor, channels_last: bool = False) -> bool:
 
 
 def _workspace_of_arithmetic(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace of a tensor and a number: the tensors into which PyTorch converts the number.
+    """Workspace: none for two tensors, or the tensors to which PyTorch converts a number.
 
-    It is unknown for in-place operators, and for powers unless the number is the base.
+    With a number, the workspace of in-place operators and of powers of a tensor is unknown.
     """
     if operator.tensor("other") is not None:
         return NO_WORKSPACE
@@ -184,10 +191,10 @@ def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> W
 
 
 def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: the divisor; it is unknown for a single result, which is computed otherwise.
+    """Workspace: the divisor; it is unknown for a single result, which is computed differently.
 
-    In reduced precision, input and sums are copied to float32, while the divisor is not allocated;
-    this rule is for means over whole maps (height and width).
+    In reduced precision, the divisor is not allocated, and input and sums are copied to float32.
+    The copies are known for means over whole maps (height and width) only.
     """
     name, source, result = "Workspace of the mean", operator.reads["self"][0], operator.writes[0]
     if result.dtype == "float32":
@@ -198,13 +205,14 @@ def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
     return _single_term(size, name, f"(input + output elements) · {_FLOAT_BYTES} B")
 
 
-def _copy_rule(*names: str, allows_channels_last: bool = False) -> Rule:
-    """Return the rule of a copy of input with gaps; ``names`` are possible names of the input.
+def _copy_formula(*names: str, allows_channels_last: bool = False) -> WorkspaceFormula:
+    """Return a formula for operators that copy an input with gaps between elements.
 
-    With ``allows_channels_last``, four-dimensional input in channels-last layout is not copied.
+    ``names``: possible names of the input.  With ``allows_channels_last``, a four-dimensional input
+    in channels-last layout is not copied.
     """
 
-    def rule(operator: Operator, conditions: Conditions) -> Workspace:
+    def copy_workspace(operator: Operator, conditions: Conditions) -> Workspace:
         source = next(filter(None, map(operator.tensor, names)), None)
         if source is None:
             return UNKNOWN_WORKSPACE
@@ -213,14 +221,14 @@ def _copy_rule(*names: str, allows_channels_last: bool = False) -> Rule:
             return NO_WORKSPACE
         return _single_term(_bytes(source))
 
-    return rule
+    return copy_workspace
 
 
 def _workspace_of_product(operator: Operator, conditions: Conditions) -> Workspace:
     """Workspace: copies of factors that BLAS cannot read in place (``prepare_matrix_for_blas``).
 
     A factor with a batch is copied matrix by matrix.  Small products with a batch run without BLAS
-    (``bmm_out_or_baddbmm_``); their workspace is unknown.
+    (``bmm_out_or_baddbmm_``), and their workspace is unknown if a factor would be copied.
     """
     *_, left, right = operator.read_tensors
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
@@ -231,7 +239,7 @@ def _workspace_of_product(operator: Operator, conditions: Conditions) -> Workspa
 
 
 def _is_matrix(tensor: Tensor) -> bool:
-    """Return whether BLAS can read a matrix in place: contiguous rows or columns, no overlap."""
+    """Tell whether BLAS can read a matrix in place: contiguous rows or columns, no overlap."""
     (rows, columns), (down, across) = tensor.shape[-2:], tensor.strides[-2:]
     by_rows = across == 1 and down >= max(1, columns)
     return by_rows or (down == 1 and across >= max(1, rows))
@@ -259,7 +267,7 @@ def _workspace_of_index(operator: Operator, conditions: Conditions) -> Workspace
 
 
 def _workspace_of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
-    """Workspace: four int64 tensors with one number per axis, two of extents, two of strides."""
+    """Workspace: four int64 tensors, two of extents and two of strides, with a number per axis."""
     return _single_term(4 * 8 * len(operator.writes[0].shape))
 
 
@@ -274,8 +282,8 @@ def _workspace_of_roll(operator: Operator, conditions: Conditions) -> Workspace:
 def _workspace_of_attention(operator: Operator, conditions: Conditions) -> Workspace:
     """Workspace: blocks of scores and of the result, with sums and maxima of scores, per thread.
 
-    Keys are in blocks of 512.  Queries are in blocks of 32 (from 192 queries on 64, from 768 on
-    256; ``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``).
+    Keys are in blocks of 512.  Queries are in blocks of 32, or of 64 for 192 queries or more, or of
+    256 for 768 or more (``aten/src/ATen/native/cpu/FlashAttentionKernel.cpp``).
     """
     query, key = operator.tensor("query"), operator.tensor("key")
     if query is None or key is None:
@@ -283,30 +291,31 @@ def _workspace_of_attention(operator: Operator, conditions: Conditions) -> Works
     length = query.shape[-2]
     rows = 256 if length >= 768 else 64 if length >= 192 else 32
     rows, columns = min(rows, length), min(512, key.shape[-2])
-    return _single_term(conditions.threads * rows * (columns + 2 + query.shape[-1]) * 4)
+    return _single_term(conditions.threads * rows * (columns + 2 + query.shape[-1]) * _FLOAT_BYTES)
 
 
-#: Operators of pooling.
 _POOLS: Final = ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d")
-#: Operator → rule of the workspace, only in float32.
-OF_OPERATORS: Final[Mapping[str, Rule]] = {
+#: Operator → formula of the workspace that is valid only in float32.
+WORKSPACE_FORMULAS: Final[Mapping[str, WorkspaceFormula]] = {
     **dict.fromkeys((*_ARITHMETIC, "pow"), _workspace_of_arithmetic),
     "mean": _workspace_of_mean,
     "clone": _workspace_of_clone,
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _workspace_of_product),
-    **dict.fromkeys(_POOLS, _copy_rule("self", allows_channels_last=True)),
-    **dict.fromkeys(("native_layer_norm", "_softmax", "_log_softmax"), _copy_rule("input", "self")),
+    **dict.fromkeys(_POOLS, _copy_formula("self", allows_channels_last=True)),
+    **dict.fromkeys(
+        ("native_layer_norm", "_softmax", "_log_softmax"), _copy_formula("input", "self")
+    ),
     "native_group_norm": _workspace_of_group_norm,
     "index": _workspace_of_index,
     "repeat": _workspace_of_repeat,
     "roll": _workspace_of_roll,
     "_scaled_dot_product_flash_attention_for_cpu": _workspace_of_attention,
 }
-#: Operator → rule that in reduced precision is a lower bound.
-_IN_REDUCED_PRECISION: Final[Mapping[str, Rule]] = {
+#: Operator → formula that is a lower bound in reduced precision.
+_REDUCED_PRECISION_FORMULAS: Final[Mapping[str, WorkspaceFormula]] = {
     "convolution": _workspace_of_convolution,
     "native_batch_norm": _workspace_of_normalisation,
     "_native_batch_norm_legit_no_training": _workspace_of_normalisation,
     "mean": _workspace_of_mean,
 }
-_RULES: Final = {**OF_OPERATORS, **_IN_REDUCED_PRECISION}
+_ALL_FORMULAS: Final = {**WORKSPACE_FORMULAS, **_REDUCED_PRECISION_FORMULAS}

@@ -37,7 +37,7 @@ from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import Limit
-from report.theory.conditions import Conditions, vector_block
+from report.theory.conditions import Conditions, vector_channels
 from tests.experiments.conftest import ROOT, measure_study
 from tests.stand_ins import fork_worker
 
@@ -290,7 +290,9 @@ def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
         ran_by_batch = pool.apply(_search_under_limit)
     largest = max(batch for batch, ran in ran_by_batch.items() if ran)
     assert ran_by_batch[largest + 1] == 0
-    conditions = Conditions(block=vector_block(torch.backends.cpu.get_cpu_capability()))
+    conditions = Conditions(
+        channels_per_block=vector_channels(torch.backends.cpu.get_cpu_capability())
+    )
     limit = Limit("ResNet-20", image=32, layout="contiguous", mebibytes=16, ran=largest)
     fits = theory.predict_batch(limit, conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest

@@ -452,7 +452,7 @@ def test_theory_is_exact_or_refuses(drawn: tuple[nn.Module, tuple[int, ...]], tr
         with pytest.raises((RuntimeError, ValueError)):
             module.train(trains)(torch.randn(shape)).sum().backward()
         return
-    assert (theory.parameters, theory.refused) == (parameters, ())
+    assert (theory.parameters, theory.unknown_operators) == (parameters, ())
     flops = 0
     for operator, work in zip(theory.network.operators, theory.work, strict=True):
         if work and operator.base_name not in UNCOUNTED:

@@ -20,9 +20,9 @@ from experiments.theory.operators import CapturePolicy, Input, ReplayedStep, cap
 from report.instruments.profiler import highest_bytes
 from report.theory import networks, peaks
 from report.theory.allocator import DEFAULT
-from report.theory.conditions import Conditions, vector_block
+from report.theory.conditions import Conditions, vector_channels
 from report.theory.network import Theory
-from report.theory.workspaces import OF_OPERATORS, WITHOUT_WORKSPACE
+from report.theory.workspaces import WITHOUT_WORKSPACE, WORKSPACE_FORMULAS
 from tests.experiments.functions import Function
 
 Shape = tuple[int, ...]
@@ -73,8 +73,8 @@ def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Var
     assert isinstance(captured, networks.CapturedNetwork)
     conditions = Conditions(
         threads=torch.get_num_threads(),
-        block=vector_block(torch.backends.cpu.get_cpu_capability()),
-        tiles=torch.cpu._is_amx_tile_supported(),
+        channels_per_block=vector_channels(torch.backends.cpu.get_cpu_capability()),
+        has_tiles=torch.cpu._is_amx_tile_supported(),
     )
     predicted = peaks.peak(captured, batch, conditions)
     assert predicted.before == before
@@ -136,7 +136,9 @@ OPERATORS: dict[str, tuple[Callable[[Any], Any], Shape]] = {
 
 
 def test_every_operator_whose_workspace_is_known_is_tried() -> None:
-    assert {name.partition(",")[0] for name in OPERATORS} == WITHOUT_WORKSPACE | set(OF_OPERATORS)
+    assert {name.partition(",")[0] for name in OPERATORS} == WITHOUT_WORKSPACE | set(
+        WORKSPACE_FORMULAS
+    )
 
 
 #: Functions to views with the same number of dimensions and another memory layout.

@@ -214,7 +214,7 @@ def test_grouped_gradients_match_both_counts_of_torch() -> None:
 def test_a_peak_on_a_gpu_is_computed_without_a_gpu(build: Callable[[], nn.Module]) -> None:
     """A GPU computes dropout in one operator, a CPU in several."""
     theory = theory_of(build, (2, 4, 8), train=True, device="cuda")
-    assert theory.peak is not None and not theory.unlike_gpu
+    assert theory.peak is not None and not theory.names_replaced_on_gpu
     names = {operator.base_name for operator in theory.network.operators}
     assert "native_dropout" in names and "bernoulli_" not in names
 

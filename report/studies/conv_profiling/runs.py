@@ -82,7 +82,7 @@ class Run(any_study.Run):
 
     def block(self, instructions: str = NATIVE) -> int:
         """Return oneDNN's channels per block, with all instructions (``NATIVE``) or with AVX2."""
-        native = conditions_of(self.stored.record.environment).block
+        native = conditions_of(self.stored.record.environment).channels_per_block
         return native if instructions == NATIVE else COUNTED_WIDTH  # Valgrind counts with AVX2
 
     def native_block(self) -> Quantity:

@@ -31,7 +31,7 @@ _NOT_CAPTURED: Final = "its operators were not captured; run python -m experimen
 
 
 class NetworkFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Content of a file: layers on one image, and one capture by the key of each ``Variant``."""
+    """Content of a file: layers on one image, and key of each ``Variant`` → its capture."""
 
     layers: tuple[Layer, ...]
     variants: dict[str, Network] = msgspec.field(name="ways")
@@ -44,7 +44,7 @@ class Variant(NamedTuple):
     """Settings of an inference: memory layout, and the precision that autocast uses.
 
     ``change`` names a change of the network's memory (``experiments.networks.catalogue``), such as
-    in-place operators; it is empty for the unchanged network.
+    in-place operators; the unchanged network has an empty ``change``.
     """
 
     layout: Layout = "contiguous"
@@ -61,11 +61,11 @@ class Variant(NamedTuple):
 class CapturedNetwork:
     """A network captured at ``CAPTURED_BATCH`` images that scales to any batch.
 
-    ``reduced`` is the type that replaces the captured bfloat16.
+    ``reduced_type`` replaces the captured bfloat16.
     """
 
     network: Network
-    reduced: str = "bfloat16"
+    reduced_type: str = "bfloat16"
 
     @cached_property
     def _fixed_storages(self) -> frozenset[int]:
@@ -75,7 +75,7 @@ class CapturedNetwork:
 
     @cached_property
     def _growth(self) -> tuple[tuple[int, int], ...]:
-        """Bytes of every storage: a fixed part, and a part per image."""
+        """Bytes of every storage, as (fixed bytes, bytes per image)."""
         growth = []
         for storage, size in enumerate(self.network.storages):
             is_fixed = size % CAPTURED_BATCH != 0 or storage in self._fixed_storages
@@ -89,7 +89,7 @@ class CapturedNetwork:
 
     @cached_property
     def live_bytes(self) -> tuple[tuple[int, int], ...]:
-        """Live bytes at each operator: a fixed part, and a part per image."""
+        """Live bytes at each operator, as (fixed bytes, bytes per image)."""
         parts = []
         at_one, at_two = (bytes_by_category(self.network, self.sizes(batch)) for batch in (1, 2))
         for alive_at_one, alive_at_two in zip(at_one, at_two, strict=True):
@@ -105,7 +105,7 @@ class CapturedNetwork:
 
     @cached_property
     def first_equal(self) -> tuple[int, ...]:
-        """For every operator, the index of the first operator with the same signature."""
+        """Index of the first operator with the same signature, for every operator."""
         first: dict[object, int] = {}
         operators = enumerate(self.network.operators)
         return tuple(first.setdefault(signature(item), number) for number, item in operators)
@@ -125,14 +125,14 @@ class CapturedNetwork:
 
     def scaled(self, operator: Operator, batch: int) -> Operator:
         """Scale an operator to a batch; return it unchanged if no tensor depends on the batch."""
-        touched = {tensor.storage for tensor in (*operator.read_tensors, *operator.writes)}
-        if touched <= self._fixed_storages:
+        storages = {tensor.storage for tensor in (*operator.read_tensors, *operator.writes)}
+        if storages <= self._fixed_storages:
             return operator
         return msgspec.structs.replace(
             operator,
             reads={name: self._scale_tensors(read, batch) for name, read in operator.reads.items()},
             settings={
-                name: _scale_setting(value, batch, self.reduced)
+                name: _scale_setting(value, batch, self.reduced_type)
                 for name, value in operator.settings.items()
             },
             writes=self._scale_tensors(operator.writes, batch),
@@ -157,7 +157,7 @@ class CapturedNetwork:
             tensor.storage,
             tuple([_scale_number(extent, batch) for extent in tensor.shape]),
             tuple([_scale_number(stride, batch) for stride in tensor.strides]),
-            self.reduced if tensor.dtype == "bfloat16" else tensor.dtype,
+            self.reduced_type if tensor.dtype == "bfloat16" else tensor.dtype,
             _scale_number(tensor.offset, batch),
         )
 
@@ -167,10 +167,10 @@ def _scale_number(number: int, batch: int) -> int:
     return number if number % CAPTURED_BATCH else number // CAPTURED_BATCH * batch
 
 
-def _scale_setting(value: OperatorSetting, batch: int, reduced: str) -> OperatorSetting:
+def _scale_setting(value: OperatorSetting, batch: int, reduced_type: str) -> OperatorSetting:
     """Scale the numbers of a setting to a batch; in text, replace the captured precision."""
     if isinstance(value, str):
-        return value.replace("bfloat16", reduced)
+        return value.replace("bfloat16", reduced_type)
     if isinstance(value, tuple):
         return tuple(_scale_number(n, batch) if type(n) is int else n for n in value)
     return _scale_number(value, batch) if type(value) is int else value
@@ -188,7 +188,7 @@ def _layout_of(tensor: Tensor) -> object:
 
 
 def scales_to(network: Network, trial: Sequence[Operator], batch: int) -> bool:
-    """Return whether ``network`` scaled to ``batch`` has the operators of the pass ``trial``.
+    """Tell whether ``network`` scaled to ``batch`` has the operators of the pass ``trial``.
 
     ``trial`` is a forward pass that was captured at this batch.  In a step with several forward
     passes (accumulated gradients), the first pass is compared.
