@@ -19,17 +19,17 @@ from report.paper.findings import Inputs
 from report.studies.inference_memory import theory
 from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
-    AVX2,
-    AVX512,
-    CHANGES,
-    GPU,
+    AVX2_TABLES,
+    AVX512_TABLES,
+    CHANGE_HEADINGS,
+    GPU_TABLES,
     NETWORKS,
-    REPEATED_TABLE,
+    REPEATED_LIMITS,
     Baseline,
-    Limit,
-    LimitOfNetwork,
+    LimitOutcome,
     OperatorBytes,
-    whole_call,
+    TableLimit,
+    untiled_call,
 )
 from report.theory.conditions import Conditions
 from report.theory.networks import Variant, load_capture
@@ -66,9 +66,11 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     """Networks with two expected batches have no stages, so that only ReLU can change."""
     avx512 = Conditions(threads=1, channels_per_block=16)
     for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
-        image = whole_call(network, 1).image
-        for change, batch in zip(("", *CHANGES), expected, strict=False):
-            fits = theory.predict_batch(Limit(network, image, layout, mebibytes, 0, change), avx512)
+        image = untiled_call(network, 1).image
+        for change, batch in zip(("", *CHANGE_HEADINGS), expected, strict=False):
+            fits = theory.predict_batch(
+                LimitOutcome(network, image, layout, mebibytes, 0, change), avx512
+            )
             assert not isinstance(fits, Missing)
             assert fits.largest == batch
 
@@ -83,25 +85,30 @@ def tables(
     limits, gpu_limits = [], []
     for network, batches in cpu_ran.items():
         for batch in batches:
-            limits.append(LimitOfNetwork(network, "inference", 1_000, 10, batch, "fits"))
+            limits.append(TableLimit(network, "inference", 1_000, 10, batch, "fits"))
     for network, batches in gpu_ran.items():
         for batch in batches:
-            limit = LimitOfNetwork(network, "inference", limit=1_000, predicted=100, ran=batch)
-            sizes = {"reserved": 1_100, "least": 900, "peak": 905}
+            limit = TableLimit(
+                network, "inference", limit_bytes=1_000, predicted_batch=100, largest_batch=batch
+            )
+            sizes = {"reserved_bytes": 1_100, "least_bytes": 900, "peak_bytes": 905}
             gpu_limits.append(msgspec.structs.replace(limit, **sizes))
     # Fixed bytes and bytes per image, of tensors alone and with workspaces.  The first operator
     # holds the peak of one or two images, the second one that of all larger batches.
     lines = [OperatorBytes(row.network, 20, 40, 200, 40) for row in baselines]
     lines += [OperatorBytes(row.network, 10, 80, 100, 90) for row in baselines]
     return {
-        AVX2.limits: (*limits, LimitOfNetwork("high", "training", 1_000, predicted=10, ran=1)),
-        REPEATED_TABLE: (limits[0], msgspec.structs.replace(limits[0], ran=5)),
-        GPU.limits: gpu_limits,
-        AVX2.baselines: baselines,
-        AVX2.operators: lines,
-        AVX512.limits: limits[:40],
-        AVX512.baselines: baselines,
-        AVX512.operators: lines,
+        AVX2_TABLES.limits: (
+            *limits,
+            TableLimit("high", "training", 1_000, predicted_batch=10, largest_batch=1),
+        ),
+        REPEATED_LIMITS: (limits[0], msgspec.structs.replace(limits[0], largest_batch=5)),
+        GPU_TABLES.limits: gpu_limits,
+        AVX2_TABLES.baselines: baselines,
+        AVX2_TABLES.operators: lines,
+        AVX512_TABLES.limits: limits[:40],
+        AVX512_TABLES.baselines: baselines,
+        AVX512_TABLES.operators: lines,
     }
 
 
@@ -182,10 +189,10 @@ def test_the_supplement_names_the_networks_compared_in_order() -> None:
     inputs = committed_inputs(STUDY)
     template = (ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2").read_text("utf-8")
     section = template.partition("The networks compared, in")[2].partition("The source")[0]
-    limits = inputs.table(AVX2.limits, LimitOfNetwork)
+    limits = inputs.table(AVX2_TABLES.limits, TableLimit)
     compared = dict.fromkeys(row.network for row in limits if row.network[:6] != "study:")
     assert re.findall(r"`(.+?)`", section) == [name.partition(":")[2] for name in compared]
-    with_avx512 = [row.network for row in inputs.table(AVX512.limits, LimitOfNetwork)]
+    with_avx512 = [row.network for row in inputs.table(AVX512_TABLES.limits, TableLimit)]
     assert list(dict.fromkeys(with_avx512)) == list(compared)[1::3]
 
 
@@ -226,7 +233,7 @@ def test_networks_have_the_parameters_that_the_source_prints() -> None:
     table = reported(STUDY).table("networks")
     millions = dict(zip(table.column("network"), table.column("parameters"), strict=True))
     for name in NETWORKS[:-1]:
-        captured = load_capture(name, whole_call(name, 1).image, Variant())
+        captured = load_capture(name, untiled_call(name, 1).image, Variant())
         assert not isinstance(captured, Missing)
         decimals = 1 if name == "ResNet-110" else 2
         assert round(captured.network.parameter_count / 1e6, decimals) == millions[name]

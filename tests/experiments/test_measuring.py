@@ -36,7 +36,7 @@ from report.core.records.quantities import QUANTITIES
 from report.core.records.record import Case, Factors, Policy
 from report.core.records.store import Stored, read_attachments, record_name
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.subject import Limit
+from report.studies.inference_memory.subject import LimitOutcome
 from report.theory.conditions import Conditions, vector_channels
 from tests.experiments.conftest import ROOT, measure_study
 from tests.stand_ins import fork_worker
@@ -293,7 +293,7 @@ def test_theory_predicts_the_largest_batch_under_a_real_limit() -> None:
     conditions = Conditions(
         channels_per_block=vector_channels(torch.backends.cpu.get_cpu_capability())
     )
-    limit = Limit("ResNet-20", image=32, layout="contiguous", mebibytes=16, ran=largest)
+    limit = LimitOutcome("ResNet-20", 32, "contiguous", mebibytes=16, largest_batch=largest)
     fits = theory.predict_batch(limit, conditions)
     assert not isinstance(fits, Missing) and fits.largest == largest
 

@@ -1,10 +1,10 @@
-"""Results of inference_memory: rules compared under limits of memory, and peaks by setting."""
+"""Results of inference_memory: rules compared under limits of memory, and peaks per setting."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from report.core.missing import Missing
 from report.paper.findings import Inputs
@@ -12,17 +12,22 @@ from report.quantity.evaluation import point_estimate
 from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import Baseline, Call, LimitOfNetwork, OperatorBytes
+from report.studies.inference_memory.subject import Baseline, Call, OperatorBytes, TableLimit
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 
-#: A limit of memory, and the batch that a rule predicts.
-Prediction: TypeAlias = tuple[LimitOfNetwork, int]
-#: Tolerance of claims about ratios.
-MARGIN: Final = 0.1
+#: Margin of claims about ratios, in units of the ratio.
+RATIO_MARGIN: Final = 0.1
+
+
+class Prediction(NamedTuple):
+    """A row of a table of limits, and the batch that a rule predicts for the limit."""
+
+    row: TableLimit
+    batch: int
 
 
 class LimitKind(NamedTuple):
-    """Limits on one kind of processor and in one mode (inference or training), and their rules."""
+    """Limits on one kind of processor in inference or training, and the rules to compare there."""
 
     name: str
     tables: subject.LimitTables
@@ -31,76 +36,84 @@ class LimitKind(NamedTuple):
 
 
 #: Prefix of the names of values → kind of limits.
-KINDS: Final = {
-    "rule": LimitKind("AVX2", subject.AVX2, tuple(RULES)),
-    "wide": LimitKind("AVX-512", subject.AVX512, tuple(RULES)),
-    "training": LimitKind("AVX2, training", subject.AVX2, ("count",), "training"),
-    "gpu": LimitKind("GPU", subject.GPU, ("count", "estimator")),
-    "gpu_training": LimitKind("GPU, training", subject.GPU, ("count",), "training"),
+LIMIT_KINDS: Final = {
+    "rule": LimitKind("AVX2", subject.AVX2_TABLES, tuple(RULES)),
+    "wide": LimitKind("AVX-512", subject.AVX512_TABLES, tuple(RULES)),
+    "training": LimitKind("AVX2, training", subject.AVX2_TABLES, ("count",), "training"),
+    "gpu": LimitKind("GPU", subject.GPU_TABLES, ("count", "estimator")),
+    "gpu_training": LimitKind("GPU, training", subject.GPU_TABLES, ("count",), "training"),
 }
 
 
-def _table_number(name: str, value: float, known: bool, *tables: str) -> Quantity:
-    """Return a number from tables in the data directory; absent if they are not ``known``."""
+def _table_number(name: str, value: float, has_rows: bool, *tables: str) -> Quantity:
+    """Return a number that follows from tables; it is missing unless the tables have rows."""
     first, *others = (f"inference_memory/{table}" for table in tables)
-    if not known:
+    if not has_rows:
         return missing_number(name, "1", f"{first} is not in the data directory")
     return exact_number(name.replace("_", " "), "1", value, first, tuple(others))
 
 
 class RuleComparison:
-    """Predictions of rules beside the batches that ran, under the limits of one kind."""
+    """Predictions of rules and the batches that ran, under the limits of one kind."""
 
     def __init__(self, inputs: Inputs, kind: LimitKind) -> None:
-        """Apply every rule to every limit, but list the limits of our own networks apart."""
+        """Apply the rules of ``kind`` to its limits, except to limits of our own networks."""
         self._kind, tables = kind, kind.tables
         self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
         self.operators: dict[str, list[OperatorBytes]] = defaultdict(list)
         for operator in inputs.table(tables.operators, OperatorBytes):
             self.operators[operator.network].append(operator)
         self.predictions: dict[BatchRule, list[Prediction]] = defaultdict(list)
-        self.limits_of_our_networks: list[LimitOfNetwork] = []
-        for row in inputs.table(tables.limits, LimitOfNetwork):
+        self.limits_of_our_networks: list[TableLimit] = []
+        for row in inputs.table(tables.limits, TableLimit):
             operators, baseline = self.operators[row.network], self.baselines.get(row.network)
             if row.mode == kind.mode and row.network.startswith(subject.OUR_NETWORKS_PREFIX):
                 self.limits_of_our_networks.append(row)
             elif row.mode == kind.mode and baseline:
-                batches = theory.batches_by_rule(baseline, operators, row.limit, row.predicted)
+                batches = theory.batches_by_rule(
+                    baseline, operators, row.limit_bytes, row.predicted_batch
+                )
                 for rule in batches.keys() & kind.rules:
-                    self.predictions[rule].append((row, batches[rule]))
-        self.limits = [row for row, _ in self.predictions["count"]]
+                    self.predictions[rule].append(Prediction(row, batches[rule]))
+        self.limits = [prediction.row for prediction in self.predictions["count"]]
 
     def ratios(self, rule: BatchRule) -> list[float]:
-        """Return predicted ÷ largest run batch for each limit, sorted."""
-        return sorted(batch / row.ran for row, batch in self.predictions[rule])
+        """Divide a rule's batch by the largest batch that ran, for each limit; sorted."""
+        return sorted(batch / row.largest_batch for row, batch in self.predictions[rule])
 
     def test_runs(self) -> dict[Search, list[int]]:
         """Count every search's test runs under each limit; a missing prediction counts as right."""
         runs: dict[Search, list[int]] = {search: [] for search in SEARCHES}
-        predictions = [dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES]
+        predictions = {rule: dict(self.predictions[rule]) for rule in theory.LINE_SEARCHES}
         for row in self.limits:
-            batches = [predicted_batch.get(row, row.ran) for predicted_batch in predictions]
-            counts = theory.runs_of_searches(row.ran, row.predicted, *batches)
+            guesses: dict[str, int] = {}
+            for rule, batch_by_row in predictions.items():
+                guesses[rule] = batch_by_row.get(row, row.largest_batch)
+            counts = theory.runs_of_searches(
+                row.largest_batch, count=row.predicted_batch, **guesses
+            )
             for search, count in counts.items():
                 runs[search].append(count)
         return runs
 
-    def _explain_line(self) -> Counter[str]:
-        """Count the lines through 2 and 4 images, by whether they predict too much (``over``).
+    def _count_explained_lines(self) -> Counter[str]:
+        """Count the lines through 2 and 4 images whose two peaks the bytes at operators explain.
 
-        ``explained``: sums by operator reproduce both peaks exactly.  ``changed``: among these, the
-        largest batch that ran has its peak at another operator than 2 images.
+        A line is ``explained`` if the most bytes at an operator equal either measured peak.  An
+        explained line has ``changed`` if the largest batch that ran has its peak at another
+        operator than 2 images.  ``over`` counts lines that predict too much, ``right`` all others.
         """
         counts = Counter(explained_over=0, changed_over=0, explained_right=0, changed_right=0)
         for row, batch in self.predictions["line"]:
             operators, peaks = self.operators[row.network], self.baselines[row.network].peaks
             if not operators:
                 continue
-            of_2, of_4, of_ran = (theory.operator_at_peak(operators, n) for n in (2, 4, row.ran))
-            if of_2.total(2) == peaks[2] and of_4.total(4) == peaks[4]:
-                outcome = "over" if batch > row.ran else "right"
+            at_2, at_4 = (theory.operator_at_peak(operators, batch) for batch in (2, 4))
+            if at_2.total(2) == peaks[2] and at_4.total(4) == peaks[4]:
+                outcome = "over" if batch > row.largest_batch else "right"
                 counts[f"explained_{outcome}"] += 1
-                counts[f"changed_{outcome}"] += of_2 is not of_ran
+                at_largest = theory.operator_at_peak(operators, row.largest_batch)
+                counts[f"changed_{outcome}"] += at_2 is not at_largest
         return counts
 
     def counts(self) -> Iterator[tuple[str, float]]:
@@ -112,8 +125,10 @@ class RuleComparison:
             ratios = self.ratios(rule) or [0]
             yield f"{rule}_right", ratios.count(1)
             yield f"{rule}_over", sum(ratio > 1 for ratio in ratios)
-            near = (10 * abs(batch - row.ran) <= row.ran for row, batch in self.predictions[rule])
-            yield f"{rule}_within_a_tenth", sum(near)
+            within_a_tenth = 0
+            for row, batch in self.predictions[rule]:
+                within_a_tenth += 10 * abs(batch - row.largest_batch) <= row.largest_batch
+            yield f"{rule}_within_a_tenth", within_a_tenth
             yield f"{rule}_least", min(ratios)
             yield f"{rule}_median", median(ratios)
             yield f"{rule}_most", max(ratios)
@@ -124,30 +139,38 @@ class RuleComparison:
                 pairs = zip(runs["count"], runs[search], strict=True)
                 yield f"{search}_faster", sum(count > other for count, other in pairs)
         if "line" in self._kind.rules:
-            yield from self._counts_of_line()
-        if self._kind.tables == subject.GPU:
+            yield from self._count_explained_lines().items()
+            yield from self._counts_in_groups()
+        if self._kind.tables == subject.GPU_TABLES:
+            # The number of networks in the table up to the last one with a limit on a GPU.
             yield "first", max(map([*self.baselines].index, limits), default=-1) + 1
-            yield "over_reserved", sum(row.reserved > row.limit for row in self.limits)
-            yield "three_quarters", sum(4 * row.ran > 3 * row.predicted for row in self.limits)
+            reserved = (row.reserved_bytes > row.limit_bytes for row in self.limits)
+            yield "over_reserved", sum(reserved)
+            three_quarters_ran = (
+                row.largest_batch > 3 / 4 * row.predicted_batch for row in self.limits
+            )
+            yield "three_quarters", sum(three_quarters_ran)
 
-    def gaps(self) -> dict[str, Quantity]:
-        """Return shares of GPU limits: the largest for workspaces, and the median left unused."""
-        workspaces = [(row.peak - row.least) / row.limit for row in self.limits]
-        unfilled = [1 - row.peak / row.limit for row in self.limits]
-        gaps = {"workspace_most": max(workspaces, default=0), "unfilled": median(unfilled or [0])}
-        return {f"gpu_{self._kind.mode}_{key}": self.number(key, gap) for key, gap in gaps.items()}
+    def shares_of_gpu_limits(self) -> dict[str, Quantity]:
+        """Return the largest share of a limit in workspaces, and the median share left unused."""
+        workspaces, unused = [], []
+        for row in self.limits:
+            workspaces.append((row.peak_bytes - row.least_bytes) / row.limit_bytes)
+            unused.append(1 - row.peak_bytes / row.limit_bytes)
+        shares = {"workspace_most": max(workspaces, default=0), "unfilled": median(unused or [0])}
+        prefix = f"gpu_{self._kind.mode}"
+        return {f"{prefix}_{name}": self.number(name, share) for name, share in shares.items()}
 
-    def _counts_of_line(self) -> Iterator[tuple[str, float]]:
-        """Yield the counts of ``_explain_line``, and right predictions by the count in groups."""
-        yield from self._explain_line().items()
-        seen = {f"timm:{name}" for name in subject.SURVEYED}
+    def _counts_in_groups(self) -> Iterator[tuple[str, float]]:
+        """Yield, for groups of limits, the size and under how many limits the count is right."""
+        seen = {f"timm:{name}" for name in subject.NETWORKS_SEEN_BEFORE}
         groups = {"unseen": [row for row in self.limits if row.network not in seen]}
         groups["with_own"] = self.limits + self.limits_of_our_networks
         for verdict in ("fits", "undecided"):
             groups[verdict] = [row for row in self.limits if row.verdict == verdict]
         for name, rows in groups.items():
             yield name, len(rows)
-            yield f"{name}_right", sum(row.ran == row.predicted for row in rows)
+            yield f"{name}_right", sum(row.largest_batch == row.predicted_batch for row in rows)
 
     def share_right(self, rule: BatchRule) -> Quantity:
         """Return the share of limits under which a rule predicts the largest batch that ran."""
@@ -161,21 +184,24 @@ class RuleComparison:
         """Return a number from the tables of these limits; absent without limits."""
         return _table_number(name, value, bool(self.limits), *self._kind.tables)
 
-    def worst_line(self) -> Prediction | None:
-        """Return the prediction of the line that most exceeds the batch that ran."""
-        predictions = [item for item in self.predictions["line"] if self.operators[item[0].network]]
-        return max(predictions, key=lambda item: item[1] / item[0].ran, default=None)
+    def highest_line_prediction(self) -> Prediction | None:
+        """Return the prediction by 2 and 4 images that most exceeds the largest batch that ran."""
+        predictions = [p for p in self.predictions["line"] if self.operators[p.row.network]]
+        return max(predictions, key=lambda p: p.batch / p.row.largest_batch, default=None)
 
 
-def repeated_same(inputs: Inputs) -> dict[str, Quantity]:
+def count_repeated_outcomes(inputs: Inputs) -> dict[str, Quantity]:
     """Count the limits on a CPU that had an equal outcome on another machine."""
-    limits: Sequence[LimitOfNetwork] = inputs.table(subject.AVX2.limits, LimitOfNetwork)
-    same = sum(row in limits for row in inputs.table(subject.REPEATED_TABLE, LimitOfNetwork))
-    return {"repeated_same": _table_number("repeated", same, same > 0, subject.REPEATED_TABLE)}
+    limits: Sequence[TableLimit] = inputs.table(subject.AVX2_TABLES.limits, TableLimit)
+    equal = sum(row in limits for row in inputs.table(subject.REPEATED_LIMITS, TableLimit))
+    return {"repeated_same": _table_number("repeated", equal, equal > 0, subject.REPEATED_LIMITS)}
 
 
 def held_out_residuals(run: Run) -> list[Quantity]:
-    """Return measured − predicted peaks (B) of float32 networks from which no rule was inferred."""
+    """Return measured − predicted peaks (B) in float32, of networks that no rule was inferred from.
+
+    Returns none on a GPU.
+    """
     if run.on_gpu:
         return []  # no workspaces are known on a GPU
     calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
@@ -190,27 +216,30 @@ def count_held_out(run: Run) -> Quantity:
 
 def alexnet_by_line(run: Run) -> Quantity:
     """Return the batch at which the line through AlexNet's peaks of 2 and 4 images is 384 MiB."""
-    peak_of_2, peak_of_4 = (run.peak(subject.whole_call("AlexNet", batch)) for batch in (2, 4))
+    peak_of_2, peak_of_4 = (run.peak(subject.untiled_call("AlexNet", batch)) for batch in (2, 4))
     return 2 + 2 * (exact_number("limit", "B", 384 * 2**20) - peak_of_2) / (peak_of_4 - peak_of_2)
 
 
 def count_limits(run: Run, extra_images: int | None = None) -> Quantity:
     """Count limits under which ``extra_images`` more ran than predicted, or all limits for None."""
-    count = sum(extra_images in (None, limit.ran - batch.largest) for limit, batch in run.limits)
+    count = 0
+    for limit, predicted in run.limits:
+        count += extra_images in (None, limit.largest_batch - predicted.largest)
     return exact_number("limits", "1", count, run.file)
 
 
 def limits_within(run: Run) -> Iterator[Statement]:
-    """State that predicted batches ran, and that larger ones need at most ``SLACK_BYTES`` more."""
+    """State that predicted batches ran, and larger batches only within ``SLACK_BYTES``."""
     for limit, predicted in run.limits:
-        yield exact_number("images off", "1", limit.ran - predicted.largest, run.file) > -1
-        if limit.ran > predicted.largest and limit.ran in predicted.sizes:
-            excess = predicted.sizes[limit.ran] - (limit.mebibytes << 20)
+        ran = limit.largest_batch
+        yield exact_number("images off", "1", ran - predicted.largest, run.file) > -1
+        if ran > predicted.largest and ran in predicted.sizes:
+            excess = predicted.sizes[ran] - (limit.mebibytes << 20)
             yield exact_number("excess", "B", excess, run.file) < subject.SLACK_BYTES + 1
 
 
 def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Quantity:
-    """Divide a quantity of a call by that of the plain call: whole contiguous maps in float32."""
+    """Divide a call's quantity by the plain call's: whole maps, contiguous, in float32."""
     plain = replace(call, execution="eager", tile=None, layout="contiguous", precision="float32")
     return quantity_of(call) / quantity_of(plain)
 
@@ -221,7 +250,7 @@ def exceeds_one(ratio: Quantity) -> bool:
 
 
 class MeasuredPeaks:
-    """Call on whole maps → its peaks (B) in the runs that measured it."""
+    """``peaks``: call on whole maps → its peaks (B), in each run that measured the call."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.peaks: dict[Call, list[Quantity]] = {}
@@ -235,6 +264,6 @@ class MeasuredPeaks:
         """Return the peak of a call (B) in the first run that measured it."""
         return self.peaks.get(call, [missing_number("bytes", "B", "no such call was measured")])[0]
 
-    def ratio(self, call: Call) -> Quantity:
+    def ratio_to_plain(self, call: Call) -> Quantity:
         """Divide the peak of a call by the peak of the contiguous call in float32."""
         return relative_to_plain(self.peak, call)

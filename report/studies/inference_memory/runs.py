@@ -1,4 +1,4 @@
-"""One record of inference_memory: peaks beside theory, and the batches that ran under limits."""
+"""One record of inference_memory: peaks, their predictions, and batches that ran under limits."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,8 +9,14 @@ from report.evidence import runs as any_study
 from report.evidence.cached import cached
 from report.quantity.expression import Quantity, exact_number, missing_number
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.subject import NETWORKS, Call, Limit, call_of, limit_of
-from report.theory.conditions import conditions_of
+from report.studies.inference_memory.subject import (
+    NETWORKS,
+    Call,
+    LimitOutcome,
+    call_of,
+    limit_outcome_of,
+)
+from report.theory.conditions import Layout, conditions_of
 from report.theory.network import SearchResult
 from report.theory.networks import Variant, load_capture
 from report.theory.peaks import peak_bytes
@@ -22,17 +28,21 @@ class Run(any_study.Run):
 
     @cached_property
     def calls(self) -> dict[Call, tuple[Layer, ...]]:
-        """Call → layers, also for failed calls, in the order of networks, then of batches."""
-        calls = {call: case.layers for case in self.stored.record.cases if (call := call_of(case))}
-        order = NETWORKS.index
-        return dict(sorted(calls.items(), key=lambda item: (order(item[0].network), item[0].batch)))
+        """Call → layers, sorted by network and batch; the calls include failed ones."""
+        layers = {call: case.layers for case in self.stored.record.cases if (call := call_of(case))}
+        calls = sorted(layers, key=lambda call: (NETWORKS.index(call.network), call.batch))
+        return {call: layers[call] for call in calls}
 
     def time(self, call: Call) -> Quantity:
         """Return the duration of a call (s)."""
         return self.series("time", call.factors)
 
     def peak(self, call: Call) -> Quantity:
-        """Return the peak of a call (B); on a GPU of requests, before the allocator rounds up."""
+        """Return the peak of a call (B).
+
+        On a GPU it is the peak of requested bytes, which the allocator rounds up, without
+        ``library_workspace``.
+        """
         if self.on_gpu:
             requested = self.fixed_quantity("requested_peak", call.factors)
             return requested - self.library_workspace(call)
@@ -43,8 +53,9 @@ class Run(any_study.Run):
         series = ("memory_events_before", "memory_events")
         first_events, second_call = (self.samples(name, call.factors) for name in series)
         if not (isinstance(first_events, Missing) or isinstance(second_call, Missing)):
-            # The first events are of building network and images, then of the first call, which
-            # begins like the second call and frees all its tensors; the rest is the workspace.
+            # Events come from building network and images, and then from the first call.  The first
+            # call begins like the second call and frees all its tensors, so that the sum of its
+            # events is the workspace.
             for start in range(len(first_events)):
                 if first_events[start : start + 2] == second_call[:2]:
                     return exact_number(
@@ -54,7 +65,7 @@ class Run(any_study.Run):
 
     @cached
     def residual(self, call: Call) -> Quantity:
-        """Subtract the predicted peak of a call from its measured peak (B)."""
+        """Subtract the predicted peak of a call from its measured peak (B); missing on a GPU."""
         variant = Variant(call.layout, call.precision)
         network = load_capture(call.network, call.image, variant, like=self.calls[call])
         if self.on_gpu or call.tile is not None or isinstance(network, Missing):
@@ -66,25 +77,28 @@ class Run(any_study.Run):
         return self.peak(call) - exact_number("predicted peak", "B", predicted)
 
     @cached_property
-    def limits(self) -> list[tuple[Limit, SearchResult]]:
+    def limits(self) -> list[tuple[LimitOutcome, SearchResult]]:
         """The outcomes under limits with predictions; outcomes of unchanged networks first."""
         conditions, rows = conditions_of(self.stored.record.environment), []
-        for limit in filter(None, map(limit_of, self.stored.record.cases)):
+        for limit in filter(None, map(limit_outcome_of, self.stored.record.cases)):
             predicted = theory.predict_batch(limit, conditions)
             if not isinstance(predicted, Missing):
                 rows.append((limit, predicted))
-        rows.sort(key=lambda row: (NETWORKS.index(row[0].network), row[0].layout, row[0].mebibytes))
-        return sorted(rows, key=lambda row: row[0].change != "")
 
-    def batch_ratios(self, change: str) -> dict[Limit, Quantity]:
-        """Divide, under each limit, the largest batch with a change by the batch without."""
-        ran = {
-            limit: exact_number("largest batch", "1", limit.ran, self.file)
-            for limit, _ in self.limits
-        }
-        unchanged = {limit.setting: batch for limit, batch in ran.items() if not limit.change}
-        ratios = {}
-        for limit, batch in ran.items():
-            if limit.change == change and limit.ran and limit.setting in unchanged:
+        def order(row: tuple[LimitOutcome, SearchResult]) -> tuple[bool, int, Layout, int]:
+            limit, _ = row
+            return limit.change != "", NETWORKS.index(limit.network), limit.layout, limit.mebibytes
+
+        return sorted(rows, key=order)
+
+    def batch_ratios(self, change: str) -> dict[LimitOutcome, Quantity]:
+        """Divide the largest batch with a change by the largest batch without it, per limit."""
+        batches, unchanged, ratios = {}, {}, {}
+        for limit, _ in self.limits:
+            batches[limit] = exact_number("largest batch", "1", limit.largest_batch, self.file)
+            if not limit.change:
+                unchanged[limit.setting] = batches[limit]
+        for limit, batch in batches.items():
+            if limit.change == change and limit.largest_batch and limit.setting in unchanged:
                 ratios[limit] = batch / unchanged[limit.setting]
         return ratios

@@ -1,8 +1,8 @@
-"""The source of inference_memory: our answer to each item."""
+"""Items of the source (the audited publication), and what we measured for each of them."""
 
 from typing import Final
 
-#: Item of the source, what we measured instead, and the result.
+#: Rows of a table: an item of the source, what we measured instead, and the result.
 ACCOUNT: Final = (
     ("Fig. 1, bottom; peak grows with the batch", "another GPU and cuDNN", "not in general"),
     ("Fig. 3, bottom; average memory in FP16", "peaks on a GPU", "saves or costs memory"),

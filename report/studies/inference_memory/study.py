@@ -1,11 +1,12 @@
 """Numbers, claims and tables of inference_memory; the template prints each by its function's name.
 
+- Rule: a way to predict the largest batch under a limit; the rules are in ``theory.RULES``.
 - Count: our rule; a peak is the largest sum of tensors and workspaces alive at one operator.
 - Line: extrapolates two peaks to the limit; the line near the limit uses the last two that fit.
 - Slack: bytes by which a call may exceed a limit of address space, which counts whole pages.
 - Nested stages: as in torchvision, the call of a stage holds the stage's input until it ends.
 - Tiles: parts into which maps are cut, so that only one part is in memory at a time.
-- Names of values begin with ``rule`` for AVX2, ``wide`` for AVX-512, ``gpu`` or ``training``.
+- Ids of values begin with ``rule`` for AVX2, ``wide`` for AVX-512, ``gpu`` or ``training``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,46 +24,58 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact_number, named
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
-from report.studies.inference_memory.results import KINDS, MeasuredPeaks, RuleComparison
+from report.studies.inference_memory.results import (
+    LIMIT_KINDS,
+    RATIO_MARGIN,
+    MeasuredPeaks,
+    RuleComparison,
+)
 from report.studies.inference_memory.runs import Run
-from report.studies.inference_memory.subject import BFLOAT16, CHANNELS_LAST, RESNET_20, whole_call
+from report.studies.inference_memory.subject import (
+    BFLOAT16,
+    CHANNELS_LAST,
+    CIFAR_NETWORK,
+    RESNET_20,
+    untiled_call,
+)
 from report.theory.conditions import Layout
 
 
 class Paper:
-    """Runs in their roles (None if missing), rules under limits, and peaks on GPUs."""
+    """Runs of the records that the paper shows (or None), rules under limits, and peaks on GPUs."""
 
     def __init__(self, inputs: Inputs) -> None:
         by_role = inputs.runs(Run)
         self.inputs, self.runs = inputs, tuple(by_role.values())
         on_cpus = {role: run for role, run in by_role.items() if not run.on_gpu}
-        self.cpu, self.second = on_cpus.get("cpu"), on_cpus.get("second")
-        self.gpu = next((run for run in self.runs if run.on_gpu), None)
+        self.cpu, self.second_cpu = on_cpus.get("cpu"), on_cpus.get("second")
+        self.first_gpu = next((run for run in self.runs if run.on_gpu), None)
         #: Run on a CPU whose calls combine layouts with precisions, or compute in tiles.
-        self.settings_run = self.second or self.cpu
+        self.run_of_settings = self.second_cpu or self.cpu
         #: First run that compares the largest batches with and without nested stages.
-        self.limits_run = next((run for run in self.runs if run.batch_ratios("nested")), None)
-        self.comparisons = {prefix: RuleComparison(inputs, kind) for prefix, kind in KINDS.items()}
+        self.run_of_changes = next((run for run in self.runs if run.batch_ratios("nested")), None)
+        self.comparisons: dict[str, RuleComparison] = {}
+        for prefix, kind in LIMIT_KINDS.items():
+            self.comparisons[prefix] = RuleComparison(inputs, kind)
         self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
-        self.on_gpus = MeasuredPeaks([run for run in self.runs if run.on_gpu])
+        self.gpu_peaks = MeasuredPeaks([run for run in self.runs if run.on_gpu])
 
 
 study = Study(Paper, subject.check_subject)
 findings = study.findings
-#: All data of the paper; our record of a CPU; our records with most settings and with limits.
 paper: Part[Paper] = study.part("", "source")
 cpu: Part[Run] = study.part("cpu")
-settings_run: Part[Run] = study.part("settings_run", "cpu")
-limits_run: Part[Run] = study.part("limits_run", "cpu")
-#: Rules under limits on tensor bytes: with AVX2, with AVX-512, of all kinds; and the tables.
+run_of_settings: Part[Run] = study.part("run_of_settings", "cpu")
+run_of_changes: Part[Run] = study.part("run_of_changes", "cpu")
+#: Rules under limits on tensor bytes: with AVX2, with AVX-512, and of all kinds.
 avx2: Part[RuleComparison] = study.part("avx2", "tables")
 avx512: Part[RuleComparison] = study.part("avx512", "tables")
 comparisons: Part[dict[str, RuleComparison]] = study.part("comparisons", "tables")
 tables: Part[Inputs] = study.part("inputs", "tables")
-#: Our record of another CPU, our first record of a GPU, and the peaks of all records of GPUs.
-second: Part[Run] = study.part("second", "pair")
-gpu: Part[Run] = study.part("gpu")
-on_gpus: Part[MeasuredPeaks] = study.part("on_gpus", "gpu")
+second_cpu: Part[Run] = study.part("second_cpu", "pair")
+first_gpu: Part[Run] = study.part("first_gpu", "gpu")
+#: The peaks of all records of GPUs.
+gpu_peaks: Part[MeasuredPeaks] = study.part("gpu_peaks", "gpu")
 
 study.values(
     shown_batch=exact_number("batch size", "1", subject.SHOWN_BATCH),
@@ -73,20 +86,20 @@ for _size in (*subject.ROOM_FOR_TENSORS, *subject.ROOM_ON_GPU):
 
 
 @paper.text()
-def source_setup(p: Paper) -> str:
-    return f"{markdown(p.inputs.reported.device)} and {markdown(p.inputs.reported.software)}"
+def source_setup(data: Paper) -> str:
+    return f"{markdown(data.inputs.reported.device)} and {markdown(data.inputs.reported.software)}"
 
 
 def device(run: Run) -> str:
-    """Return the device's name, on a GPU without the key of the machine."""
+    """Return the name of the device; for a GPU, leave out the machine's id in brackets."""
     return markdown(run.short_label.partition(" (")[0] if run.on_gpu else run.short_label)
 
 
 cpu.texts(cpu=device)
-second.texts(second=device)
-limits_run.texts(changed=device)
-gpu.texts(gpu=device)
-tables.mapping()(results.repeated_same)
+second_cpu.texts(second=device)
+run_of_changes.texts(changed=device)
+first_gpu.texts(gpu=device)
+tables.mapping()(results.count_repeated_outcomes)
 
 
 @comparisons.mapping()
@@ -104,7 +117,11 @@ def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     shares: dict[str, Quantity] = {}
     for prefix, rule in product(("rule", "wide"), theory.RULES):
         shares[f"{prefix}_{rule}_share"] = comparisons[prefix].share_right(rule)
-    return shares | comparisons["gpu"].gaps() | comparisons["gpu_training"].gaps()
+    return (
+        shares
+        | comparisons["gpu"].shares_of_gpu_limits()
+        | comparisons["gpu_training"].shares_of_gpu_limits()
+    )
 
 
 @avx2.claim(
@@ -112,7 +129,7 @@ def _shares(comparisons: dict[str, RuleComparison]) -> dict[str, Quantity]:
     numbers=("rule_count_right", "rule_count_share"),
 )
 def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
-    if differences := [row.ran - batch for row, batch in comparison.predictions["count"]]:
+    if differences := [row.largest_batch - batch for row, batch in comparison.predictions["count"]]:
         yield exact_number("images less", "1", min(differences)) > -2
         yield exact_number("images more", "1", max(differences)) < 1
         yield exact_number("share right", "1", differences.count(0) / len(differences)) > 5 / 6
@@ -143,7 +160,9 @@ def rules_wide(comparison: RuleComparison) -> Iterator[Statement]:
     numbers=("wide_smaller_share", "wide_smaller_right", "wide_limits"),
 )
 def rules_smaller(comparison: RuleComparison) -> Iterator[Statement]:
-    if differences := [batch - row.ran for row, batch in comparison.predictions["smaller"]]:
+    if differences := [
+        batch - row.largest_batch for row, batch in comparison.predictions["smaller"]
+    ]:
         yield exact_number("share right", "1", differences.count(0) / len(differences)) > 0.9
         yield exact_number("images less", "1", min(differences)) > -1
         yield exact_number("images more", "1", max(differences)) < 2
@@ -178,7 +197,7 @@ def rules_search(comparisons: dict[str, RuleComparison]) -> Iterator[Statement]:
 @comparisons.table("bounds", wide=True, digits={"Count ÷ run, most": 3})
 def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str, Content]]:
     missing = Missing("memory of small batches was not measured")
-    for key, kind in KINDS.items():
+    for key, kind in LIMIT_KINDS.items():
         counts, has_line = dict(comparisons[key].counts()), "line" in kind.rules
         if counts["limits"]:
             yield {
@@ -195,13 +214,15 @@ def bounds_table(comparisons: dict[str, RuleComparison]) -> Iterator[Mapping[str
 
 
 @study.table("rules", wide=True)
-def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
-    avx2, avx512 = dict(p.avx2.counts()), dict(p.avx512.counts())
+def rules_table(data: Paper) -> Iterator[Mapping[str, Content]]:
+    avx2, avx512 = dict(data.avx2.counts()), dict(data.avx512.counts())
     for rule, name in theory.RULES.items():
-        if ratios := p.avx2.ratios(rule):
+        if ratios := data.avx2.ratios(rule):
             yield {
                 "Rule": name,
-                "Runs": median(theory.runs_before(rule, row.ran) for row in p.avx2.limits),
+                "Runs": median(
+                    theory.runs_before(rule, row.largest_batch) for row in data.avx2.limits
+                ),
                 "Right": avx2[f"{rule}_right"],
                 "Within a tenth": avx2[f"{rule}_within_a_tenth"],
                 "Too high": avx2[f"{rule}_over"],
@@ -214,7 +235,7 @@ def rules_table(p: Paper) -> Iterator[Mapping[str, Content]]:
 avx2.figure(key=True, height=3.4, rows=2)(figures.rules)
 avx2.figure(height=2.1)(figures.crossing)
 cpu.values(held_exact=results.count_held_out, alexnet_line=results.alexnet_by_line)
-limits_run.values(
+run_of_changes.values(
     limits=results.count_limits,
     limits_met=partial(results.count_limits, extra_images=0),
     limits_more=partial(results.count_limits, extra_images=1),
@@ -226,82 +247,88 @@ def peaks_exact(run: Run) -> Iterator[Statement]:
     return (residual.exactly(0) for residual in results.held_out_residuals(run))
 
 
-limits_run.claim(
+run_of_changes.claim(
     "Under limits of address space predicted batches run, larger ones only by a slack of 128 KiB",
     numbers=("limits_met", "limits"),
 )(results.limits_within)
 
 
-@limits_run.claim("ReLU in place raises the largest batch only of AlexNet in channels last")
+@run_of_changes.claim("ReLU in place raises the largest batch only of AlexNet in channels last")
 def in_place(run: Run) -> Iterator[Statement]:
     for limit, ratio in run.batch_ratios("in_place").items():
-        grows = (limit.network, limit.layout) == ("AlexNet", CHANNELS_LAST)
-        yield ratio > 1 if grows else (ratio * limit.ran - limit.ran).near(0, 1)
+        if (limit.network, limit.layout) == ("AlexNet", CHANNELS_LAST):
+            yield ratio > 1
+        else:
+            yield (ratio * limit.largest_batch - limit.largest_batch).near(0, 1)
 
 
-@limits_run.claim("Nested stages cost a residual network a sixth to a quarter of its largest batch")
+@run_of_changes.claim(
+    "Nested stages cost a residual network a sixth to a quarter of its largest batch"
+)
 def nested_costs(run: Run) -> Iterator[Statement]:
     for ratio in run.batch_ratios("nested").values():
         yield 1 - ratio > 1 / 6
         yield 1 - ratio < 1 / 4
 
 
-@limits_run.table("changes", wide=True)
+@run_of_changes.table("changes", wide=True)
 def changes_of_networks(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Tabulate predicted and largest batches under each limit, by change of the network."""
+    """Tabulate predicted and largest batches, a row per limit, two columns per change."""
     rows: dict[tuple[str, Layout, int], dict[str, Content]] = {}
-    headings = product(("flat", *subject.CHANGES.values()), ("count", "ran"))
+    headings = product(("flat", *subject.CHANGE_HEADINGS.values()), ("count", "ran"))
     empty = dict.fromkeys(map(", ".join, headings), Missing("the network has no stages"))
     for limit, predicted in run.limits:
-        change = subject.CHANGES.get(limit.change, "flat")
+        change = subject.CHANGE_HEADINGS.get(limit.change, "flat")
         setting: dict[str, Content] = {
             "Network": limit.network,
             "Layout": limit.layout.replace("_", " "),
             "Limit, MiB": limit.mebibytes,
         }
         row = rows.setdefault(limit.setting, {**setting, **empty})
-        row |= {f"{change}, count": predicted.largest, f"{change}, ran": limit.ran}
+        row |= {f"{change}, count": predicted.largest, f"{change}, ran": limit.largest_batch}
     yield from rows.values()
 
 
-def saved(
+def saved_share(
     run: Run, network: str, precision: subject.InferencePrecision, layout: Layout = "contiguous"
 ) -> Quantity:
     """Return the share of a network's peak that a precision and a layout save."""
-    call = whole_call(network, subject.SHOWN_BATCH, precision, layout)
+    call = untiled_call(network, subject.SHOWN_BATCH, precision, layout)
     return 1 - results.relative_to_plain(run.peak, call)
 
 
-_saved_by_both = partial(saved, network=RESNET_20, precision=BFLOAT16, layout=CHANNELS_LAST)
-settings_run.values("percent", saved_by_both=_saved_by_both)
+@run_of_settings.value("percent")
+def saved_by_both(run: Run) -> Quantity:
+    return saved_share(run, RESNET_20, BFLOAT16, CHANNELS_LAST)
 
 
-@settings_run.value("percent")
+@run_of_settings.value("percent")
 def bfloat16_cost(run: Run) -> Quantity:
-    return results.relative_to_plain(run.peak, whole_call("AlexNet", 8, BFLOAT16)) - 1
+    return results.relative_to_plain(run.peak, untiled_call("AlexNet", 8, BFLOAT16)) - 1
 
 
-@settings_run.claim(
+@run_of_settings.claim(
     "On every residual network, layout and precision save over a tenth more together than alone"
 )
 def both_save(run: Run) -> Iterator[Statement]:
     for network in subject.RESNETS:
         name = f"{network} at {subject.SHOWN_BATCH} images: share saved by both"
-        by_both = named(name, saved(run, network, BFLOAT16, CHANNELS_LAST))
-        by_layout = named("share saved by layout", saved(run, network, "float32", CHANNELS_LAST))
-        by_precision = named("share saved by precision", saved(run, network, BFLOAT16))
-        yield by_both / by_layout > 1 + results.MARGIN
-        yield by_both / by_precision > 1 + results.MARGIN
+        by_both = named(name, saved_share(run, network, BFLOAT16, CHANNELS_LAST))
+        share = saved_share(run, network, "float32", CHANNELS_LAST)
+        by_layout = named("share saved by layout", share)
+        by_precision = named("share saved by precision", saved_share(run, network, BFLOAT16))
+        yield by_both / by_layout > 1 + RATIO_MARGIN
+        yield by_both / by_precision > 1 + RATIO_MARGIN
 
 
 def time_of_tiles(run: Run, tile: int) -> Quantity:
     return results.relative_to_plain(run.time, replace(subject.TILED_CALL, tile=tile))
 
 
-settings_run.values(**{f"tiles_{tile}": partial(time_of_tiles, tile=tile) for tile in (8, 64)})
+run_of_settings.values(**{f"tiles_{tile}": partial(time_of_tiles, tile=tile) for tile in (8, 64)})
 
 
-@settings_run.claim(
+@run_of_settings.claim(
     "Tiles through a stage save over a third of the peak, smaller ones more, and cost more time"
 )
 def tiles_save(run: Run) -> Iterator[Statement]:
@@ -312,67 +339,72 @@ def tiles_save(run: Run) -> Iterator[Statement]:
     yield run.time(small_tiles) / run.time(large_tiles) > 1
 
 
-_cifar_ratio = partial(MeasuredPeaks.ratio, call=whole_call(subject.CIFAR, 1024, "float16"))
-on_gpus.values(cifar_float16=_cifar_ratio)
+@gpu_peaks.value()
+def cifar_float16(peaks: MeasuredPeaks) -> Quantity:
+    return peaks.ratio_to_plain(untiled_call(CIFAR_NETWORK, 1024, "float16"))
 
 
-@on_gpus.claim("On a GPU half precision can cost memory")
+@gpu_peaks.claim("On a GPU half precision can cost memory")
 def precision_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
-    calls = (whole_call(RESNET_20, 128, precision) for precision in subject.PRECISIONS[1:])
-    return (peaks.ratio(call) > 1 + results.MARGIN for call in calls)
+    calls = (untiled_call(RESNET_20, 128, precision) for precision in subject.PRECISIONS[1:])
+    return (peaks.ratio_to_plain(call) > 1 + RATIO_MARGIN for call in calls)
 
 
-@on_gpus.claim("On a GPU float16 triples the peak of CIFAR at 1,024 images, bfloat16 halves it")
+@gpu_peaks.claim("On a GPU float16 triples the peak of CIFAR at 1,024 images, bfloat16 halves it")
 def float16_triples(peaks: MeasuredPeaks) -> Iterator[Statement]:
-    """Test bounds that were set when peaks still contained the workspace that cuBLAS keeps."""
-    yield peaks.ratio(whole_call(subject.CIFAR, 1024, "float16")).near(3, results.MARGIN)
-    yield peaks.ratio(whole_call(subject.CIFAR, 1024, BFLOAT16)).near(1 / 2, results.MARGIN)
+    """Compare with bounds that were set for peaks with the workspace that cuBLAS keeps.
+
+    The peaks no longer contain this workspace, so that the claim may be refuted.
+    """
+    yield cifar_float16(peaks).near(3, RATIO_MARGIN)
+    bfloat16_call = untiled_call(CIFAR_NETWORK, 1024, BFLOAT16)
+    yield peaks.ratio_to_plain(bfloat16_call).near(1 / 2, RATIO_MARGIN)
 
 
-@on_gpus.claim("On a GPU channels last can more than double ResNet-20's peak, and halve it")
+@gpu_peaks.claim("On a GPU channels last can more than double ResNet-20's peak, and halve it")
 def layout_costs(peaks: MeasuredPeaks) -> Iterator[Statement]:
     for batch in (128, 512, 1024):
-        yield peaks.ratio(whole_call(RESNET_20, batch, layout=CHANNELS_LAST)) > 2
-    yield 1 / peaks.ratio(whole_call(RESNET_20, 16_384, layout=CHANNELS_LAST)) > 2
+        yield peaks.ratio_to_plain(untiled_call(RESNET_20, batch, layout=CHANNELS_LAST)) > 2
+    yield 1 / peaks.ratio_to_plain(untiled_call(RESNET_20, 16_384, layout=CHANNELS_LAST)) > 2
 
 
-@on_gpus.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
+@gpu_peaks.claim("On a GPU ResNet-20 takes more memory for 256 images than for 512")
 def spikes(peaks: MeasuredPeaks) -> Statement:
-    return peaks.peak(whole_call(RESNET_20, 256)) / peaks.peak(whole_call(RESNET_20, 512)) > 1
+    return peaks.peak(untiled_call(RESNET_20, 256)) / peaks.peak(untiled_call(RESNET_20, 512)) > 1
 
 
-@on_gpus.claim("Three GPUs of one model request the same peaks, to the byte")
+@gpu_peaks.claim("Three GPUs of one model request the same peaks, to the byte")
 def peaks_repeat(peaks: MeasuredPeaks) -> Iterator[Statement]:
     for repeated in peaks.peaks.values():
         if len(repeated) > 1:
             yield (largest(*repeated) - smallest(*repeated)).exactly(0)
 
 
-@study.table(digits=dict.fromkeys(subject.SETTINGS, 3))
-def settings(p: Paper) -> Iterator[Mapping[str, Content]]:
-    on_cpu = MeasuredPeaks([p.settings_run] if p.settings_run else [])
-    for device, measured in (("CPU", on_cpu), ("GPU", p.on_gpus)):
+@study.table(digits=dict.fromkeys(subject.COMPARED_SETTINGS, 3))
+def settings(data: Paper) -> Iterator[Mapping[str, Content]]:
+    on_cpu = MeasuredPeaks([data.run_of_settings] if data.run_of_settings else [])
+    for device, measured in (("CPU", on_cpu), ("GPU", data.gpu_peaks)):
         for network, batch in sorted({(call.network, call.batch) for call in measured.peaks}):
             ratios = {}
-            for name, levels in subject.SETTINGS.items():
-                ratios[name] = measured.ratio(whole_call(network, batch, *levels))
+            for name, levels in subject.COMPARED_SETTINGS.items():
+                ratios[name] = measured.ratio_to_plain(untiled_call(network, batch, *levels))
             costs_memory = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
             if costs_memory or (network, batch) in subject.COMPARED_CALLS:
                 yield {"On": device, "Network": network, "Images": batch, **ratios}
 
 
 @study.table("source", wide=True)
-def account(p: Paper) -> Iterator[Mapping[str, Content]]:
+def account(data: Paper) -> Iterator[Mapping[str, Content]]:
     headings = ("In the source", "Here", "Result")
     return (dict(zip(headings, row, strict=True)) for row in source.ACCOUNT)
 
 
 @study.table()
-def machines(p: Paper) -> Table:
-    return setup([run for run in p.runs if not run.on_gpu] or p.runs)
+def machines(data: Paper) -> Table:
+    return setup([run for run in data.runs if not run.on_gpu] or data.runs)
 
 
 @study.table()
-def machines_with_gpu(p: Paper) -> Table | None:
-    on_gpus = [run for run in p.runs if run.on_gpu]
-    return replace(setup(on_gpus), id="tbl-gpus") if 0 < len(on_gpus) < len(p.runs) else None
+def machines_with_gpu(data: Paper) -> Table | None:
+    on_gpus = [run for run in data.runs if run.on_gpu]
+    return replace(setup(on_gpus), id="tbl-gpus") if 0 < len(on_gpus) < len(data.runs) else None

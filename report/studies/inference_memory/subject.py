@@ -1,6 +1,7 @@
 """Subjects of inference_memory: a call of a network, a limit of memory, and rows of tables.
 
-Programs in ``benchmarks`` write the tables: ``fits``, ``fits_cuda``, ``baselines``, ``operators``.
+The programs ``fits``, ``fits_cuda``, ``baselines`` and ``operators`` in ``benchmarks`` write the
+tables.
 """
 
 from dataclasses import dataclass
@@ -19,48 +20,56 @@ InferencePrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
 
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[InferencePrecision, ...]] = get_args(InferencePrecision)
-TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
-#: Changes of one allocation under a limit, in words.
-CHANGES: Final = {"in_place": "ReLU in place", "nested": "nested"}
-#: Precision and layout of the source's "AMP + AMC".
+#: Ways to execute a network in tiles, parts of its maps.
+TILED_EXECUTIONS: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
+#: Change of a network by which it allocates more or less → heading of a table.
+CHANGE_HEADINGS: Final = {"in_place": "ReLU in place", "nested": "nested"}
+#: Precision and layout that the source calls "AMP + AMC".
 BFLOAT16: Final[InferencePrecision] = "bfloat16"
 CHANNELS_LAST: Final[Layout] = "channels_last"
-#: The network and the batch size whose memory the prose describes.
+#: The network and the batch size whose memory the paper's text describes.
 RESNET_20: Final = "ResNet-20"
 SHOWN_BATCH: Final = 256
-#: A small network of cuda-convnet, without theory.
-CIFAR: Final = "CIFAR"
+#: A small network of cuda-convnet; its peaks are measured, but not predicted.
+CIFAR_NETWORK: Final = "CIFAR"
 #: Network and batch of calls whose peaks a table compares by layout and precision.
 COMPARED_CALLS: Final = (
-    (RESNET_20, 128), (RESNET_20, SHOWN_BATCH), (RESNET_20, 16_384), (CIFAR, 1024),
+    (RESNET_20, 128), (RESNET_20, SHOWN_BATCH), (RESNET_20, 16_384), (CIFAR_NETWORK, 1024),
     ("AlexNet", 1), ("AlexNet", 1024),
 )  # fmt: skip
-#: Name → precision and layout that a table compares with contiguous maps in float32.
-SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
+#: Heading → precision and layout that a table compares with contiguous maps in float32.
+COMPARED_SETTINGS: Final[dict[str, tuple[InferencePrecision, Layout]]] = {
     "bfloat16": (BFLOAT16, "contiguous"), "float16": ("float16", "contiguous"),
     "channels last": ("float32", CHANNELS_LAST), "both": (BFLOAT16, CHANNELS_LAST),
 }  # fmt: skip
-#: By depth: the networks whose batch size the source varies.
+#: The networks whose batch size the source varies, in the order of their depth.
 RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-110")
 #: Networks of this paper in the order of its tables.
-NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR)
-#: Networks from whose allocations, at batches up to 16, the rules of workspaces were inferred.
+NETWORKS: Final = ("LeNet-5", *RESNETS, "AlexNet", "VGG-16", CIFAR_NETWORK)
+#: Networks from whose allocations the rules of workspaces were inferred, at batches up to 16.
 RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
-#: Bytes by which a call may exceed a limit, since whole pages are allocated.
+#: Bytes by which a call may exceed a limit, because the system allocates whole pages.
 SLACK_BYTES: Final = 131_072
 
-_NETWORK: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
+_NETWORK_FACTORS: Final[dict[str, AllowedLevels]] = {
+    "network": str,
+    "image": int,
+    "layout": LAYOUTS,
+}
 #: Subject of a case → required factors.
 _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
-    "inference": {**_NETWORK, "batch": int, "precision": PRECISIONS, "execution": str},
-    "limit": {**_NETWORK, "memory_limit": int},
+    "inference": {**_NETWORK_FACTORS, "batch": int, "precision": PRECISIONS, "execution": str},
+    "limit": {**_NETWORK_FACTORS, "memory_limit": int},
     "accuracy": {},
 }
 
 
 @dataclass(frozen=True)
 class Call:
-    """One forward call; ``image`` and ``tile``: pixels on each side of an image and of a tile."""
+    """One forward call; ``image`` and ``tile`` are pixels on each side of an image and a tile.
+
+    A call without ``tile`` computes whole maps.
+    """
 
     network: str
     image: int
@@ -79,65 +88,74 @@ class Call:
         return factors
 
 
-def whole_call(
+def untiled_call(
     network: str,
     batch: int,
     precision: InferencePrecision = "float32",
     layout: Layout = "contiguous",
 ) -> Call:
-    """Return a call of whole maps on images of the network's own size."""
+    """Return a call that computes whole maps, on images of the network's own size."""
     image_side = 224 if network in ("AlexNet", "VGG-16") else 32
     return Call(network, image_side, batch, layout, precision)
 
 
-#: A call in the largest tiles, stage by stage.
+#: A call in the largest tiles; a tile is computed through a whole stage of layers.
 TILED_CALL: Final = Call(RESNET_20, 224, 2, execution="tiled_stages", tile=64)
 
 
-class Limit(NamedTuple):
-    """Outcome under a limit of ``mebibytes``; ``ran``: the largest batch that ran, or 0."""
+class LimitOutcome(NamedTuple):
+    """The largest batch (or 0) that ran under a limit of address space.
+
+    ``change`` is a key of ``CHANGE_HEADINGS``, or empty for the unchanged network.
+    """
 
     network: str
     image: int
     layout: Layout
     mebibytes: int
-    ran: int
+    largest_batch: int
     change: str = ""
 
     @property
     def setting(self) -> tuple[str, Layout, int]:
-        """Network, layout and limit, which a changed and an unchanged network have in common."""
+        """Network, layout and limit, which are equal for a changed and an unchanged network."""
         return self.network, self.layout, self.mebibytes
 
 
 def call_of(case: Case) -> Call | None:
     """Return the call of a checked case, or None for a case that this paper leaves out."""
     factors = {name: level for name, level in case.factors.items() if name != "subject"}
-    known = case.factors.get("execution") in ("eager", *TILED) and "memory_limit" not in factors
-    if case.factors.get("subject") != "inference" or not known:
+    if case.factors.get("subject") != "inference" or "memory_limit" in factors:
+        return None
+    if factors.get("execution") not in ("eager", *TILED_EXECUTIONS):
         return None
     return Call(**factors) if factors["network"] in NETWORKS else None  # type: ignore[arg-type]
 
 
-def limit_of(case: Case) -> Limit | None:
+def limit_outcome_of(case: Case) -> LimitOutcome | None:
     """Return the outcome of a case under a limit; None for other cases or if no batch failed."""
     ran_by_batch = dict(zip(case.samples("batch_tried"), case.samples("batch_ran"), strict=True))
     if case.factors.get("subject") != "limit" or 0 not in ran_by_batch.values():
         return None
-    ran = max((int(batch) for batch, ran in ran_by_batch.items() if ran), default=0)
-    levels = [case.factors[name] for name in (*_NETWORK, "memory_limit")]
-    return Limit(*levels, ran, str(case.factors.get("change", "")))  # type: ignore[arg-type,call-arg]
+    largest = max((int(batch) for batch, ran in ran_by_batch.items() if ran), default=0)
+    levels = [case.factors[name] for name in (*_NETWORK_FACTORS, "memory_limit")]
+    change = str(case.factors.get("change", ""))
+    return LimitOutcome(*levels, largest, change)  # type: ignore[arg-type,call-arg]
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or layers of other images than the factors say."""
-    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int, "change": CHANGES}
+    """Raise ``StudyError`` for factors that do not fit their subject or the recorded layers.
+
+    The first layer must have the batch and the image size, and only a tiled call has a ``tile``.
+    """
+    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int}
+    optional["change"] = CHANGE_HEADINGS
     check_factors(stored, _REQUIRED_FACTORS, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:
             expected = case.factors["batch"], case.factors["image"]
             shape = case.layers[0].input_shape
-            is_tiled = case.factors["execution"] in TILED
+            is_tiled = case.factors["execution"] in TILED_EXECUTIONS
             if (shape[0], shape[-1]) != expected or ("tile" in case.factors) != is_tiled:
                 raise StudyError(
                     f"data/{stored.file}: cases[{index}].layers: found images {shape}, expected "
@@ -151,10 +169,10 @@ IMAGE_SIDE: Final = 64
 ROOM_FOR_TENSORS: Final = (8_000_000, 24_000_000, 72_000_000)
 #: Limits on a GPU: bytes beyond the predicted peak of two images.
 ROOM_ON_GPU: Final = (1_000_000_000, 4_000_000_000)
-#: Prefix of networks of our studies; rules of workspaces were inferred from two of them.
+#: Prefix of the networks of our studies; the rules of workspaces were inferred from two of them.
 OUR_NETWORKS_PREFIX: Final = "study:"
 #: Networks of timm whose peaks were measured before the rules of workspaces were last corrected.
-SURVEYED: Final = (
+NETWORKS_SEEN_BEFORE: Final = (
     "edgenext_xx_small", "ghostnet_050", "hardcorenas_b", "hrnet_w18_small", "mobileone_s0"
 )  # fmt: skip
 
@@ -167,35 +185,48 @@ class LimitTables(NamedTuple):
     operators: str = "operators-avx2.csv"
 
 
-#: The machine of this table of limits was not recorded; ``REPEATED_TABLE`` repeats most limits.
-AVX2: Final = LimitTables("limits-cpu.csv")
-AVX512: Final = LimitTables(
+#: The machine of this table of limits was not recorded; ``REPEATED_LIMITS`` has most limits again.
+AVX2_TABLES: Final = LimitTables("limits-cpu.csv")
+AVX512_TABLES: Final = LimitTables(
     "limits-avx512.csv", "baselines-avx512-sample.csv", "operators-avx512.csv"
 )
-GPU: Final = LimitTables("limits-cuda.csv")
-REPEATED_TABLE: Final = "limits-avx2.csv"
+GPU_TABLES: Final = LimitTables("limits-cuda.csv")
+REPEATED_LIMITS: Final = "limits-avx2.csv"
+#: Field of a row → column of a table, if the names differ.
+_COLUMNS: Final = {
+    "limit_bytes": "limit", "predicted_batch": "predicted", "largest_batch": "ran",
+    "reserved_bytes": "reserved", "least_bytes": "least", "peak_bytes": "peak",
+    "torchinfo_fixed": "summed_fixed", "torchinfo_per_image": "summed_per_image",
+    "kitsune_fixed": "estimated_fixed", "kitsune_per_image": "estimated_per_image",
+    "total_fixed": "fixed", "total_per_image": "per_image",
+}  # fmt: skip
 
 
-class LimitOfNetwork(msgspec.Struct, frozen=True):
-    """A limit (B), the batch that the count predicts, and the largest batch that ran.
+class TableLimit(msgspec.Struct, frozen=True, rename=_COLUMNS):
+    """A limit, the batch that the count predicts, and the largest batch that ran.
 
-    On a GPU also bytes.  ``reserved``: by the allocator's model, for the tensors of the predicted
-    batch.  ``least``: tensors of the batch that ran.  ``peak``: measured for the batch that ran.
+    Three sizes are 0 on a CPU.  ``reserved_bytes`` for the predicted batch follow from a model of
+    PyTorch's allocator.  ``least_bytes`` are the tensors of the largest batch that ran, and
+    ``peak_bytes`` is its measured peak.
     """
 
     network: str
     mode: CallMode
-    limit: int
-    predicted: int
-    ran: int
+    limit_bytes: int
+    predicted_batch: int
+    largest_batch: int
     verdict: str = ""
-    reserved: int = 0
-    least: int = 0
-    peak: int = 0
+    reserved_bytes: int = 0
+    least_bytes: int = 0
+    peak_bytes: int = 0
 
 
-class Baseline(msgspec.Struct, frozen=True):
-    """Measured peaks of a network by batch (B), and two estimates; the second is 0 if missing."""
+class Baseline(msgspec.Struct, frozen=True, rename=_COLUMNS):
+    """Measured peaks of a network (B) at batches of 2 to 256 images, and estimates of two tools.
+
+    torchinfo and torch-kitsune each estimate fixed bytes and bytes per image; the bytes of
+    torch-kitsune are 0 if it has no estimate.
+    """
 
     network: str
     peak_of_2: int
@@ -206,26 +237,29 @@ class Baseline(msgspec.Struct, frozen=True):
     peak_of_64: int
     peak_of_128: int
     peak_of_256: int
-    summed_fixed: int
-    summed_per_image: int
-    estimated_fixed: int = 0
-    estimated_per_image: int = 0
+    torchinfo_fixed: int
+    torchinfo_per_image: int
+    kitsune_fixed: int = 0
+    kitsune_per_image: int = 0
 
     @property
     def peaks(self) -> dict[int, int]:
-        """Measured peak by batch."""
+        """Batch → measured peak (B)."""
         return {2**n: getattr(self, f"peak_of_{2**n}") for n in range(1, 9)}
 
 
-class OperatorBytes(msgspec.Struct, frozen=True):
-    """Bytes alive at an operator: a fixed part and a part per image; also without workspace."""
+class OperatorBytes(msgspec.Struct, frozen=True, rename=_COLUMNS):
+    """Bytes alive at an operator: fixed bytes and bytes per image.
+
+    The bytes of ``tensors`` leave out the operator's workspace, and the ``total`` bytes include it.
+    """
 
     network: str
     tensors_fixed: int
     tensors_per_image: int
-    fixed: int
-    per_image: int
+    total_fixed: int
+    total_per_image: int
 
     def total(self, batch: int) -> int:
         """Return the bytes of tensors and workspace at a batch."""
-        return self.fixed + batch * self.per_image
+        return self.total_fixed + batch * self.total_per_image
