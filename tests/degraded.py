@@ -12,7 +12,7 @@ import msgspec
 from report.core.missing import Missing
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, Record, Sample, SeriesByQuantity
+from report.core.records.record import Case, Policy, Record, Sample, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
 from report.engine.steps import ROOT
 from report.evaluation.gather import choose_records
@@ -127,15 +127,30 @@ def on_every_series(change: SeriesChange) -> Change:
     return on_every_case(lambda _, case: change_series(case, change))
 
 
-def change_series(case: Case, change: SeriesChange) -> Case:
-    """Change the series of a case, and the series of its rounds."""
+def change_series(case: Case, change: SeriesChange, policy: Policy | None = None) -> Case:
+    """Change the series of a case, or only those of rounds under a policy of the allocator."""
 
     def changed(series: SeriesByQuantity) -> SeriesByQuantity:
         new = {name: change(name, samples) for name, samples in series.items()}
         return {name: samples for name, samples in new.items() if samples is not None}
 
-    rounds = tuple(_with_fields(round_, series=changed(round_.series)) for round_ in case.rounds)
-    return _with_fields(case, series=changed(case.series), rounds=rounds)
+    rounds = list(case.rounds)
+    for index, round_ in enumerate(rounds):
+        if policy in (None, round_.policy):
+            rounds[index] = _with_fields(round_, series=changed(round_.series))
+    series = case.series if policy else changed(case.series)
+    return _with_fields(case, series=series, rounds=tuple(rounds))
+
+
+def slower_record(study: str, factor: float) -> Record:
+    """Return ``small_record(study)`` with longer times where freed memory is kept."""
+
+    def slower(name: str, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        return tuple(factor * sample for sample in samples) if name == "time" else samples
+
+    record = small_record(study)
+    cases = (change_series(case, slower, "retained") for case in record.cases)
+    return _with_fields(record, cases=tuple(cases))
 
 
 def altered_inputs(
@@ -146,13 +161,14 @@ def altered_inputs(
     *,
     whole: Callable[[tuple[Sample, ...]], tuple[Sample, ...]] = tuple,
     roles: Collection[Any] = (),
+    policy: Policy | None = None,
     **factors: Any,
 ) -> Inputs:
     """Return committed inputs with a changed series ``name`` in cases that have ``factors``.
 
     ``change`` is applied to each sample, then ``whole`` to the series.  ``roles`` restricts the
     change to the records that the paper shows under these names; by default, all records change,
-    also imported ones.
+    also imported ones.  ``policy`` restricts the change to rounds under it.
     """
     inputs = committed_inputs(study)
     files = {inputs.record_by_role[role].file for role in roles}
@@ -164,7 +180,7 @@ def altered_inputs(
 
     def change_case(index: int, case: Case) -> Case:
         if factors.items() <= case.factors.items():
-            return change_series(case, change_samples)
+            return change_series(case, change_samples, policy)
         return case
 
     changed_inputs = on_every_case(change_case)(inputs)

@@ -1,78 +1,21 @@
-"""backend_speedup: work, intervals and figures by hand, and both verdicts of every claim."""
+"""backend_speedup: both verdicts of every claim, and claims that a report on a CPU tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
-import pytest
 
-from report.core.records.record import Case, Record
-from report.core.statistics.estimates import Estimate
+from report.core.records.record import Case
 from report.paper.findings import Inputs
-from report.quantity.evaluation import estimate
-from report.studies.backend_speedup import results, subject
-from report.studies.backend_speedup.runs import Run
+from report.studies.backend_speedup import subject
 from report.studies.backend_speedup.study import study
 from report.studies.backend_speedup.subject import SOURCE_SIZE, Size
-from report.studies.backend_speedup.theory import work
-from tests import factory, papers
+from tests import papers
 from tests.degraded import altered_inputs, on_every_case
 
 STUDY = "backend_speedup"
-SMALL_SIZE, LARGE_SIZE = Size(10, 1_000), Size(128, 60_000)
-
-
-def test_the_work_of_an_iteration_by_hand() -> None:
-    """784 pixels, 10 neurons and 10 classes, forward and backward, for 60,000 images."""
-    assert papers.value_of(work(SOURCE_SIZE)) == 2 * 60_000 * (2 * 784 * 10 + 3 * 10 * 10)
-
-
-#: Library → size of network and data → time of an iteration (s) in three processes.
-LATER = {"numpy": {SMALL_SIZE: (2.0, 2.0, 2.1), SOURCE_SIZE: (60.0, 61.0, 63.0)},
-        "cupy": {SMALL_SIZE: (1.0, 1.0, 1.0), SOURCE_SIZE: (2.0, 2.0, 2.1)}}  # fmt: skip
-#: Times of an earlier session, which timed only the size that the source printed.
-EARLIER = {"numpy": {SOURCE_SIZE: (90.0, 90.0, 90.0)}, "cupy": {SOURCE_SIZE: (5.0, 4.5, 4.0)}}
-
-
-def session(times: Mapping[str, Mapping[Size, Sequence[float]]], day: int) -> Record:
-    """Return a record of a session on a GPU, with one time per process."""
-    cases = []
-    for library, by_size in times.items():
-        for size, seconds in by_size.items():
-            factors = {
-                "subject": "scaling", "dataset": "digits", "dtype": "float32", "backend": library,
-                "hidden": size.hidden, "samples": size.images,
-            }  # fmt: skip
-            rounds = factory.rounds([time] for time in seconds)
-            cases.append(Case(factors=factors, rounds=rounds))
-    machine = factory.environment(f"example-{day}", gpu=factory.GPU)
-    started = f"2026-11-0{day}T10:00:00Z"
-    return factory.record(cases, machine, study=STUDY, started=started)
-
-
-def test_ranges_of_speedups_span_the_processes_of_sessions() -> None:
-    """The low end divides the fastest process of NumPy by the slowest of CuPy.
-
-    The value divides their medians; the high end divides the slowest by the fastest.
-    """
-    earlier = Run(factory.stored(session(EARLIER, day=1)), "a")
-    later = Run(factory.stored(session(LATER, day=2)), "b")
-    in_earlier, in_later = (earlier, "time", SOURCE_SIZE), (later, "time", SOURCE_SIZE)
-    for quantity, expected in (
-        (results.gain(later, "cupy"), (60 / 2.1, 61 / 2, 63 / 2)),
-        (results.gain(earlier, "cupy"), (90 / 5, 90 / 4.5, 90 / 4)),
-        (results.ratio_of_gains(in_earlier, in_later, "cupy"),
-         (18 / 31.5, 20 / (61 / 2), 22.5 / (60 / 2.1))),
-        (results.gain(later, "cupy", SMALL_SIZE), (2, 2, 2.1)),
-        (results.ratio_of_gains(in_later, (later, "time", SMALL_SIZE), "cupy"),
-         (60 / 2.1 / 2.1, 61 / 4, 31.5 / 2)),
-        (results.growth_to(later, SOURCE_SIZE), (2, 2, 2.1)),
-    ):  # fmt: skip
-        result = estimate(quantity)
-        assert isinstance(result, Estimate)
-        assert (result.low, result.value, result.high) == pytest.approx(expected)
-    assert results.gain(earlier, "cupy", SMALL_SIZE).missing
+LARGE_SIZE = Size(128, 60_000)
 
 
 def scaled(

@@ -14,9 +14,8 @@ from report.evaluation.gather import compute
 from report.paper.findings import Findings, Inputs
 from report.paper.machines import MOST_DRAWN
 from tests import factory
-from tests.degraded import committed_inputs, small_record, thinned_inputs
+from tests.degraded import committed_inputs, slower_record, thinned_inputs
 from tests.papers import assert_whole, compose, rows
-from tests.test_conv_scaling import record as whole_record
 
 STUDY = "conv_scaling"
 
@@ -25,7 +24,7 @@ def machine(study: str, number: int) -> Record:
     """Return a small record of the machine «classroom laptop ``number``»."""
     name = f"classroom laptop {number}"
     return msgspec.structs.replace(
-        whole_record(slower=1 + number / 100) if study == STUDY else small_record(study),
+        slower_record(study, 1 + number / 100),
         started=f"2026-12-01T{number // 60:02}:{number % 60:02}:00Z",
         finished="2026-12-31T00:00:00Z",
         environment=factory.environment(name.replace(" ", "-"), name=name),

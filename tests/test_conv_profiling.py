@@ -3,7 +3,6 @@
 The study counts multiply-adds of a convolution; libraries pad channels to whole blocks.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -27,24 +26,10 @@ from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import macs
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
-from tests.factory import OUTPUT_BYTES
 from tests.papers import inputs_of
 
 STUDY = "conv_profiling"
 BUILD = f"built for tests with {LIBRARY}"
-
-
-#: Numbers of the source and of theory, which need no run.
-SOURCE_VALUES: Mapping[str, float] = {
-    "macs": 10_616_832, "source_workspace": 31_392 * 1024,
-    "source_allocated": 40_608 * 1024, "source_kept": 64 * OUTPUT_BYTES,
-    "source_measured_memory": 40_600_000, "differing": 1,
-    "copied": 42.67, "weights": 9 * 32 * 64, "partitions": 108 * 4, "counted_images": 80,
-}  # fmt: skip
-
-
-def test_values_of_the_source_need_no_run() -> None:
-    papers.assert_values(findings(inputs_of(STUDY)), SOURCE_VALUES, rel=1e-6)
 
 
 def test_the_most_padded_call_of_a_gpu_executes_the_products_of_its_tiles() -> None:

@@ -1,49 +1,39 @@
-"""conv_scaling on artificial records whose times, pages and thresholds are closed forms.
+"""conv_scaling: both verdicts of every claim, and pages and thresholds by hand.
 
 The study times one convolution layer on CPUs under settings (policies) of the memory allocator.
 By default freed memory is returned, and later calls map its pages anew, which takes time.  From a
 predicted batch size on, the start, some processes map pages; from another one, the end, all do.
 """
 
-import math
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
 from functools import partial
 from statistics import median
 from typing import Any
 
-import msgspec
 import pytest
 from pytest import approx
 
 from experiments.conv_scaling import FREED_FLOATS, LAYERS, SMALL_BLOCKS, SWEPT_NETWORK, cases
 from experiments.conv_scaling import STUDY as EXPERIMENT
 from experiments.harness import policies
-from report.core.records.record import Case, Policy, Record, Round
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
+from report.quantity.evaluation import point_estimate
 from report.studies.conv_scaling.runs import Run
 from report.theory import heap
 from report.theory.work import square_convolution
 from tests import factory, papers
 from tests.degraded import altered_inputs
 from tests.factory import OUTPUT_BYTES, PARAMETER_BYTES
-from tests.papers import findings_of, inputs_of, reported_with
+from tests.papers import inputs_of, reported_with
 from tests.test_documents import code_blocks, template_of
 
 STUDY = "conv_scaling"
 #: Of one image: multiply-adds and output elements.
 MACS, OUTPUTS = 10_616_832, 36_864
-INPUT_BYTES = 4 * 32 * 26 * 26
-#: Time to map a page, of a call without images, and per image.
-PAGE_S, CALL_S, IMAGE_S = 2e-6, 1e-4, 2e-4
-#: Batch → pages that a call maps, by hand.  Two outputs and an input have 93.125 pages an image, a
-#: copy of the weights has 18, and the allocator keeps a reserve of 32.  Blocks above 32 MiB have
-#: own pages and a header: at 256 images both outputs (72 pages an image), at 512 also the input.
-PAGES = {1: 0, 4: 0, 12: 1_086, 16: 1_476, 64: 5_946, 256: 18_434, 512: 47_683}
 #: Arguments of the paper's program, images and elements of a freed tensor → True if calls map
 #: pages.  The paper shows three of these runs.  By hand, mapping starts where the images' 381,440
 #: or 294,912 B each at the top of the heap reach twice the tensor's whole pages, less 128 KiB.
@@ -51,107 +41,11 @@ PROGRAM_RUNS = {
     "4 0": False, "16 0": True, "16 8000000": False, "167 8000000": False, "217 8000000": True,
     "20 1000000": False, "27 1000000": True,
 }  # fmt: skip
-#: Bytes of the largest mapped block that was freed before the first call.  glibc doubles this size
-#: to get the threshold above which it returns free memory.
-LARGEST_FREED = 1_000_000
-#: Times of a call under each policy, relative to retained memory, without mapping pages.
-SLOWER: Mapping[Policy, float] = {
-    "retained": 1, "default": 1, "mmap_threshold": 1.7, "trim_threshold": 2.6, "thresholds": 1.06,
-    "jemalloc": 0.87,
-}  # fmt: skip
 
 
-def time_of(batch: int, policy: Policy, slower: Mapping[Policy, float] = SLOWER) -> float:
-    """Return the time of a call (s), by default with the time of mapping pages."""
-    pages = PAGES[batch] if policy == "default" else 0
-    return (CALL_S + IMAGE_S * batch) * slower[policy] + pages * PAGE_S
-
-
-def layer_case(batch: int, slower: Mapping[Policy, float], largest_freed: int) -> Case:
-    """Return the case of a call in seven processes per policy, and in one that traced blocks."""
-    rounds: list[Round] = []
-    for policy in SLOWER:
-        medians = factory.scattered(time_of(batch, policy, slower), 4e-4, n=7)
-        times = [factory.scattered(time, 1e-4) for time in medians]
-        pages = [PAGES[batch] if policy == "default" else 0] * 15
-        rounds += factory.rounds(times, policy, page_faults=pages)
-    threshold = {"mmap_threshold": [max(batch * OUTPUT_BYTES, largest_freed)]}
-    rounds.append(factory.round_(1, threshold, policy="traced"))
-    return msgspec.structs.replace(factory.case(batch), rounds=tuple(rounds))
-
-
-def record(
-    slower: float = 1,
-    key: str = "example-2t",
-    largest_freed: int = LARGEST_FREED,
-    started: str = "2026-11-01T10:00:00Z",
-    **policies: float,
-) -> Record:
-    """Return a CPU run; ``slower`` (for retained memory) and ``policies`` multiply the times."""
-    speeds: Any = {**SLOWER, "retained": slower, **policies}
-    machine = factory.environment(key, name=f"CPU of {key}", memory_bytes=len(key) * 2**30)
-    layers = [layer_case(batch, speeds, largest_freed) for batch in PAGES]
-    return factory.record(layers, machine, started=started)
-
-
-def second(slower: float = 1.25) -> Record:
-    """Return an earlier run on another CPU; the newest run has the first role."""
-    return record(slower, key="other-4t", started="2026-01-01T10:00:00Z")
-
-
-def gain(policy: Policy = "default", slower: float = 1) -> float:
-    """Return the geometric mean of the times under ``policy`` over those of retained memory.
-
-    ``slower``: factor of the times with retained memory.
-    """
-    batches = (16, 64, 256, 512)  # powers of two whose calls map pages
-    ratios = [time_of(b, policy) / time_of(b, "retained") / slower for b in batches]
-    return math.prod(ratios) ** (1 / len(ratios))
-
-
-#: Values of the paper as closed forms of the constants above.
-VALUES: Mapping[str, float] = {
-    "start_freed": 168, "end_freed": 217, "network_to": 6, "reserve_pages": 32,
-    "macs": MACS, "parameters": 18_496, "outputs": OUTPUTS, "out_extent": 24, "adds": 1,
-    "multiplies": 1, "memory_gap": PARAMETER_BYTES, "threshold": 2 * LARGEST_FREED,
-    "gain": gain(), "second_gain": gain(slower=1.25),
-    "second_jemalloc": gain("jemalloc", 1.25), "mmap_alone": gain("mmap_threshold"),
-    "trim_alone": gain("trim_threshold"), "both_raised": 1.06,
-    "batch_gain": 512 * time_of(1, "retained") / time_of(512, "retained"),
-    "second_kept": time_of(512, "retained") / time_of(16, "retained") / 32,
-    "gpu_best": 1024, "gpu_gain": 6e-5 / (8e-4 / 1024),
-    "measurements": len(SLOWER) * 7 * len(PAGES),
-    # Start and end: the images whose blocks reach the threshold less the reserve of 128 KiB.
-    "from": math.ceil((2 * LARGEST_FREED - 2**17) / (2 * OUTPUT_BYTES + INPUT_BYTES)),
-    "always": math.ceil((2 * LARGEST_FREED - 2**17) / (2 * OUTPUT_BYTES)),
-}  # fmt: skip
-
-
-def test_values_equal_closed_forms() -> None:
-    calls = [factory.case(1, time=[6e-5] * 15), factory.case(1024, time=[8e-4] * 15)]
-    gpu = factory.record(calls, factory.environment("example-100", factory.GPU, name="example"))
-    findings = findings_of(STUDY, record(), second(), gpu)
-    papers.assert_values(findings, VALUES, rel=2e-3)
-    formula = findings.values["memory_gap"].formula
-    assert formula.startswith("the largest of parameters and output − ")
-
-
-def test_the_figure_of_the_rule_shows_start_and_end() -> None:
-    """A threshold of 2 MiB is reached at six images, or at seven without the input's copy.
-
-    The figure draws a copy that is not at the top of the heap to the left of zero.
-    """
-    *_, rule = findings_of(STUDY, record()).figures["fig-rule"].drawing.panels
-    rows = zip(*(bar.x for bar in rule.series), strict=True)
-    tops = [sum(max(0.0, x) for x in row) for row in rows]
-    assert [top >= rule.reference for top in tops] == [False, True, False, True]
-    assert tops[0] == approx((5 * (2 * OUTPUT_BYTES + INPUT_BYTES) + 2**17) / 1e6)
-    assert tops[3] == approx((7 * 2 * OUTPUT_BYTES + 2**17) / 1e6)
-
-
-def on(*records: Record, **source: float) -> Inputs:
-    """Return inputs with these records; ``_34=35`` replaces 34 in the source by 35."""
-    return inputs_of(STUDY, *records, source=reported_with(STUDY, **source))
+def on(**source: float) -> Inputs:
+    """Return inputs without records; ``_34=35`` replaces 34 in the source by 35."""
+    return inputs_of(STUDY, source=reported_with(STUDY, **source))
 
 
 def altered(quantity: str, change: Any, role: str, **factors: Any) -> Inputs:
@@ -161,7 +55,7 @@ def altered(quantity: str, change: Any, role: str, **factors: Any) -> Inputs:
 
 def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
     no, yes = "refuted", "supported"
-    slower = gain() / 1.09  # with it returned memory slows a call by less than a tenth
+    timed = partial(altered_inputs, STUDY, "time", roles=("cpu", "second"))
     with_pages = partial(altered, "page_faults", partial(max, 33))
     without_pages = partial(altered, "page_faults", partial(min, 0))
     papers.assert_other_verdicts(
@@ -175,13 +69,11 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         (no, on(_2359296=2_359_297), "gap-is-parameters"),
         (no, altered("ncu_fp32_additions", lambda n: n + 1, "gpu"), "device-work-explained"),
         (no, altered("lackey_multiply_adds", lambda n: n + 7, "cpu"), "executed-exactly"),
-        (no, on(record(), second(slower=slower)), "both-slower"),
-        (no, on(record(default=100)), "four-are-best"),
-        (no, on(record(slower=slower)), "slower"),
-        (no, on(record(mmap_threshold=1.09)), "one-threshold-fails"),
+        (no, timed(lambda time: time / 3, policy="default"), "slower", "both-slower"),
+        (no, timed(lambda time: 9 * time, policy="default", batch=4), "four-are-best"),
+        # Too few processes refute one of two comparisons.
+        ("undecided", timed(lambda time: time / 3, policy="mmap_threshold"), "one-threshold-fails"),
         (no, with_pages("cpu", subject="layer", batch=4), "cliff-predicted"),
-        # All pages end at a whole number of images: 7 of them reach the threshold exactly.
-        (yes, on(record(largest_freed=7 * OUTPUT_BYTES + 2**16)), "cliff-predicted"),
         (no, altered("page_faults", lambda n: n + 2, "cpu", batch=64), "pages-follow"),
         (no, with_pages("third", layer="3x3", threshold=32, batch=78), "starts-within-an-image"),
         (no, without_pages("third", layer="3x3", threshold=2, batch=6), "start-predicted"),
@@ -197,6 +89,11 @@ def test_changed_inputs_change_the_verdict_of_each_claim() -> None:
         (no, altered("time", lambda time: 2 * time, "ninth", freed=FREED_FLOATS),
          "fitting-network-gains"),
     )  # fmt: skip
+
+
+def test_every_call_maps_pages_from_a_batch_whose_outputs_just_reach_the_threshold() -> None:
+    inputs = altered("mmap_threshold", lambda _: 7 * OUTPUT_BYTES + 2**16, "cpu")
+    assert point_estimate(Run(inputs.record_by_role["cpu"], "CPU").predicted_end()) == 7
 
 
 #: Output elements and multiply-adds of a call on 64 images.
@@ -235,27 +132,6 @@ on_glibc = pytest.mark.skipif(
     platform.libc_ver()[0] != "glibc" or platform.machine() != "x86_64",
     reason="glibc keeps the heap's top, and oneDNN copies the input on x86-64",
 )
-#: A program that prints the free top of the heap (B) after five calls of six images each, under a
-#: threshold of 2 MiB.
-READ_TOP = """
-import torch
-from experiments.conv_scaling import SMALL_BLOCKS, free_bytes_at_top, prepare_heap
-torch.set_num_threads(1)
-prepare_heap({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
-layer, images = torch.nn.Conv2d(32, 64, 3), torch.randn(6, 32, 26, 26)
-with torch.no_grad():
-    print(*(free_bytes_at_top(layer(images)) for _ in range(5)))
-"""
-
-
-@on_glibc
-def test_the_top_of_the_heap_has_the_predicted_size() -> None:
-    command = [sys.executable, "-c", READ_TOP]
-    *_, top = map(int, subprocess.check_output(command, text=True, cwd=ROOT).split())
-    # In about one process of five, the copy of the input lies below other blocks.
-    with_copy, without_copy = 2 * OUTPUT_BYTES + INPUT_BYTES, 2 * OUTPUT_BYTES
-    predicted = [6 * size + 2**17 for size in (with_copy, without_copy)]
-    assert any(top == approx(size, abs=2 * 4096) for size in predicted)
 
 
 def test_the_printed_variables_set_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,11 +180,22 @@ def test_starts_of_mapping_are_predicted_and_batches_below_and_above_are_measure
     assert ends == approx([6.67, 22.72, 13.33, 491.52], abs=0.005)
 
 
-#: Runs a program once for each further argument, in forks, since importing torch takes seconds.
+#: A program that prints the free top of the heap (B) after five calls of six images each, under a
+#: threshold of 2 MiB.
+READ_TOP = """
+from experiments.conv_scaling import SMALL_BLOCKS, free_bytes_at_top, prepare_heap
+torch.set_num_threads(1)
+prepare_heap({"layer": "3x3", "threshold": 2, "small_blocks": SMALL_BLOCKS})
+layer, images = torch.nn.Conv2d(32, 64, 3), torch.randn(6, 32, 26, 26)
+with torch.no_grad():
+    print(*(free_bytes_at_top(layer(images)) for _ in range(5)))
+"""
+#: Runs two programs in forks, since importing torch takes seconds; the second program once for each
+#: further argument.
 RUN_IN_FORKS = """
 import os, sys, torch
-program, *runs = sys.argv[1:]
-for arguments in runs:
+first, second, *runs = sys.argv[1:]
+for program, arguments in [(first, ""), *((second, run) for run in runs)]:
     child = os.fork()
     if not child:
         sys.argv[1:] = arguments.split()
@@ -320,13 +207,18 @@ for arguments in runs:
 
 
 @on_glibc
-def test_the_program_of_the_paper_maps_the_stated_pages() -> None:
-    """The program prints the pages of nine calls; the first two differ from the others."""
+def test_the_top_of_the_heap_and_the_pages_of_the_papers_program_are_as_predicted() -> None:
+    """The paper's program prints the pages of nine calls; the first two differ from the others."""
     (program,) = code_blocks(template_of(STUDY), "python")
     environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
-    command = [sys.executable, "-c", RUN_IN_FORKS, program, *PROGRAM_RUNS]
-    output = subprocess.check_output(command, text=True, env=environment)
-    counts = [int(count) for count in output.split()]
+    command = [sys.executable, "-c", RUN_IN_FORKS, READ_TOP, program, *PROGRAM_RUNS]
+    output = subprocess.check_output(command, text=True, env=environment, cwd=ROOT)
+    tops, _, pages_of_runs = output.partition("\n")
+    top, counts = int(tops.split()[-1]), [int(count) for count in pages_of_runs.split()]
+    # In about one process of five, the copy of the input lies below other blocks.
+    with_copy, without_copy = 2 * OUTPUT_BYTES + 4 * 32 * 26**2, 2 * OUTPUT_BYTES
+    predicted = [6 * size + 2**17 for size in (with_copy, without_copy)]
+    assert any(top == approx(size, abs=2 * 4096) for size in predicted)
     assert len(counts) == 9 * len(PROGRAM_RUNS)
     for run, (arguments, maps) in enumerate(PROGRAM_RUNS.items()):
         pages = counts[9 * run + 2 : 9 * run + 9]

@@ -24,14 +24,6 @@ from report.paper.manuscript import Manuscript
 from report.paper.pins import moves, pins_of
 from report.studies import STUDIES
 from tests import degraded
-from tests.degraded import (
-    DEGRADED,
-    HOSTILE,
-    committed_inputs,
-    thinned_inputs,
-    with_noise,
-    without_attachments,
-)
 from tests.papers import assert_whole, render_paper, verdicts
 
 #: Studies with records of this project, and studies with any records; a new study has none.
@@ -56,8 +48,8 @@ DECIDED_WITHOUT_SAMPLES = {"right-in-bfloat16", "gains-as-predicted"}
 @cache
 def findings(study: str, fault: str | None = None) -> Findings:
     """Compute a study from a part of its committed records, with a fault of ``DEGRADED``."""
-    inputs = thinned_inputs(committed_inputs(study))
-    return compute(study, DEGRADED[fault](inputs) if fault else inputs)
+    inputs = degraded.thinned_inputs(degraded.committed_inputs(study))
+    return compute(study, degraded.DEGRADED[fault](inputs) if fault else inputs)
 
 
 @cache
@@ -125,7 +117,7 @@ def test_numbers_equal_the_pins(study: str) -> None:
 
 
 @every_measured_study
-@pytest.mark.parametrize("fault", [None, *(fault for fault in DEGRADED if fault != "no record")])
+@pytest.mark.parametrize("fault", [None, *degraded.DEGRADED])
 def test_a_paper_of_faulty_records_is_complete(study: str, fault: str | None) -> None:
     assert_described(study, fault)
     assert_whole(study, paper(study, fault))
@@ -133,7 +125,7 @@ def test_a_paper_of_faulty_records_is_complete(study: str, fault: str | None) ->
 
 @pytest.mark.parametrize("study", ["backend_speedup", "conv_profiling"])
 def test_papers_state_that_an_attachment_is_missing(study: str) -> None:
-    content = compute(study, without_attachments(committed_inputs(study)))
+    content = compute(study, degraded.without_attachments(degraded.committed_inputs(study)))
     text = f"{assert_whole(study, content)} {content.as_json(study, ())}"
     assert "a file is not beside the record" in text
 
@@ -157,7 +149,7 @@ def test_terms_explain_all_differences_and_all_tables_and_figures_are_printed(st
 @every_study_of_own_records
 def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
     """Factors describe a case, such as its batch size; their values are levels."""
-    inputs = thinned_inputs(committed_inputs(study))
+    inputs = degraded.thinned_inputs(degraded.committed_inputs(study))
     stored = inputs.records[0]
     cases = stored.record.cases
     first_cases = [cases[index] for index in degraded.first_of_each_subject(cases)]
@@ -182,7 +174,7 @@ def test_unknown_factors_and_levels_are_refused_or_harmless(study: str) -> None:
 
 @pytest.mark.parametrize("study", sorted({*WITH_OWN_RECORDS} - {"training_roofline"}))
 def test_a_case_whose_layers_contradict_its_factors_is_refused(study: str) -> None:
-    inputs = thinned_inputs(committed_inputs(study))
+    inputs = degraded.thinned_inputs(degraded.committed_inputs(study))
     stored = inputs.records[-1]
     case = next(case for case in stored.record.cases if case.layers)
     wrong = msgspec.structs.replace(case, layers=at_batch(case.layers, 7))
@@ -194,7 +186,7 @@ def test_a_case_whose_layers_contradict_its_factors_is_refused(study: str) -> No
 @every_study_of_own_records
 def test_a_paper_is_complete_with_one_record_and_without_the_first(study: str) -> None:
     """Of records with the same device and subjects, one is tested."""
-    inputs = committed_inputs(study)
+    inputs = degraded.committed_inputs(study)
     records = tuple(degraded.thinned(stored, 8) for stored in inputs.records)
     tested: dict[tuple[str, frozenset[object]], Stored] = {}
     for stored in records:
@@ -211,8 +203,8 @@ def test_markup_in_data_is_printed_as_text(study: str) -> None:
     unwrapped = ["--wrap=none", "--columns=10000"]
     shown = pypandoc.convert_text(text, "plain", format="markdown-smart", extra_args=unwrapped)
     shown = " ".join(shown.replace("\u00a0", " ").split())
-    assert HOSTILE in shown
-    assert shown.count("عربي") == shown.count(HOSTILE), "a text was split or changed"
+    assert degraded.HOSTILE in shown
+    assert shown.count("عربي") == shown.count(degraded.HOSTILE), "a text was split or changed"
 
 
 @every_study_of_own_records
@@ -223,8 +215,8 @@ def test_noise_decides_no_claim_twice(study: str) -> None:
         verdict_by_claim = verdicts(study, inputs, *findings(study).claims)
         return {id for id, verdict in verdict_by_claim.items() if verdict in VERDICTS}
 
-    inputs = committed_inputs(study)
-    without_time = decided_with(DEGRADED["no time"](inputs))
-    claims_by_seed = [decided_with(with_noise(inputs, seed)) for seed in (5, 6, 7, 8)]
+    inputs = degraded.committed_inputs(study)
+    without_time = decided_with(degraded.DEGRADED["no time"](inputs))
+    claims_by_seed = [decided_with(degraded.with_noise(inputs, seed)) for seed in (5, 6, 7, 8)]
     for first, second in combinations(claims_by_seed, 2):
         assert (first & second) - without_time <= DECIDED_WITHOUT_TIME

@@ -5,7 +5,7 @@ of all tensors and workspaces; lines and other rules predict from measured peaks
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from report.core.missing import Missing
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
 from report.studies.inference_memory import theory
-from report.studies.inference_memory.study import findings
 from report.studies.inference_memory.subject import (
     AVX2_TABLES,
     AVX512_TABLES,
@@ -35,7 +34,7 @@ from report.theory.conditions import Conditions
 from report.theory.networks import Variant, load_capture
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
-from tests.papers import inputs_of, reported, rows
+from tests.papers import inputs_of, reported
 
 STUDY = "inference_memory"
 
@@ -75,113 +74,29 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
             assert fits.largest == batch
 
 
-def tables(
-    cpu_ran: Mapping[str, Iterable[int]], *baselines: Baseline, gpu_ran: Mapping[str, Iterable[int]]
-) -> Mapping[str, Any]:
-    """Return tables in which a limit of 1,000 B is predicted to fit 10 images, 100 on a GPU.
+#: Baseline of a network whose peaks at 2, 4, 8, … 256 images are on a line.  Under 1,000 B every
+#: rule predicts 10 images, but the rule of tensors alone predicts 12.
+BASELINE = Baseline("net", *(100 + 90 * 2**n for n in range(1, 9)), 0, 100, 0, 100)
 
-    ``cpu_ran`` and ``gpu_ran``: the largest batches that ran, by network.
+
+def with_limits(cpu_ran: int, *gpu_ran: int) -> Inputs:
+    """Return inputs without records, with tables of predictions of one network.
+
+    A limit of 1,000 B is predicted to fit 10 images, 100 on a GPU.  ``cpu_ran`` and ``gpu_ran`` are
+    the largest batches that ran.
     """
-    limits, gpu_limits = [], []
-    for network, batches in cpu_ran.items():
-        for batch in batches:
-            limits.append(TableLimit(network, "inference", 1_000, 10, batch, "fits"))
-    for network, batches in gpu_ran.items():
-        for batch in batches:
-            limit = TableLimit(
-                network, "inference", limit_bytes=1_000, predicted_batch=100, largest_batch=batch
-            )
-            sizes = {"reserved_bytes": 1_100, "least_bytes": 900, "peak_bytes": 905}
-            gpu_limits.append(msgspec.structs.replace(limit, **sizes))
+    limit, gpu_limits = TableLimit("net", "inference", 1_000, 10, cpu_ran, "fits"), []
+    sizes = {"reserved_bytes": 1_100, "least_bytes": 900, "peak_bytes": 905}
+    for ran in gpu_ran:
+        on_gpu = TableLimit("net", "inference", 1_000, predicted_batch=100, largest_batch=ran)
+        gpu_limits.append(msgspec.structs.replace(on_gpu, **sizes))
     # Fixed bytes and bytes per image, of tensors alone and with workspaces.  The first operator
     # holds the peak of one or two images, the second one that of all larger batches.
-    lines = [OperatorBytes(row.network, 20, 40, 200, 40) for row in baselines]
-    lines += [OperatorBytes(row.network, 10, 80, 100, 90) for row in baselines]
-    return {
-        AVX2_TABLES.limits: (
-            *limits,
-            TableLimit("high", "training", 1_000, predicted_batch=10, largest_batch=1),
-        ),
-        REPEATED_LIMITS: (limits[0], msgspec.structs.replace(limits[0], largest_batch=5)),
-        GPU_TABLES.limits: gpu_limits,
-        AVX2_TABLES.baselines: baselines,
-        AVX2_TABLES.operators: lines,
-        AVX512_TABLES.limits: limits[:40],
-        AVX512_TABLES.baselines: baselines,
-        AVX512_TABLES.operators: lines,
-    }
-
-
-#: Peaks (B) at 2, 4, 8, … 256 images.
-LINEAR, FALLING = [100 + 90 * 2**n for n in range(1, 9)], [9, 5, 4, 3, 2, 1, 1, 1]
-STEEP = [200, 226, 400, *(800 * 2**n for n in range(5))]
-#: The numbers after the peaks are fixed bytes and bytes per image, of the sum of operators and of
-#: the estimator.  Predictions for ``HIGH`` under 1,000 B, by hand:
-#: - line through 2 and 4 images: 2 + (1,000 − 200) // 13 = 63;
-#: - line through 8 and 16 images, and the line near the limit: 8 + (1,000 − 400) // 50 = 20;
-#: - sum: (1,000 − 100) // 300 = 3; estimator: 1,000 // 50 = 20;
-#: - tensors alone, for every network: min((1,000 − 10) // 80, (1,000 − 20) // 40) = 12.
-HIGH = Baseline("high", *STEEP, 100, 300, 0, 50)
-#: Every rule predicts 10, but the rule of tensors alone predicts 12.
-GOOD = Baseline("good", *LINEAR, 0, 100, 0, 100)
-#: In ``high`` the count is right at 25 limits and over at 10.  The lines and the estimate of
-#: ``fair`` are right; ``bare`` has no estimate, and the peaks of ``falls`` fall.
-RULES = tables(
-    {
-        "high": [10] * 25 + [9] * 10, "fair": [10] * 33, "bare": [10] * 7, "falls": [10] * 3,
-        **{key: [10] for key in "abcde"}, "study:own": [10, 9],
-    },
-    HIGH, Baseline("fair", *LINEAR, 0, 400, 0, 100), Baseline("bare", *LINEAR, 0, 400),
-    Baseline("falls", *FALLING, 0, 500, 0, 90),
-    *(Baseline(name, *FALLING, 0, 500) for name in [*"abcde", *(f"net{n}" for n in range(31))]),
-    gpu_ran={"high": [80] * 40, **{f"net{n}": [97] for n in range(31)}},
-)  # fmt: skip
-
-
-def with_tables(rows_by_table: Mapping[str, Any]) -> Inputs:
-    """Return inputs without records, with these tables of predictions."""
-    return replace(inputs_of(STUDY), table=lambda name, row: rows_by_table[name])
-
-
-#: Values of the paper with ``RULES``, counted by hand; ``most`` is the largest over-estimate.
-RULE_NUMBERS: Mapping[str, float] = {
-    "rule_limits": 83, "rule_networks": 9, "rule_count_right": 73, "rule_count_over": 10,
-    "rule_line_right": 40, "rule_line_over": 35, "rule_line_most": 7,
-    "rule_smaller_right": 65, "rule_smaller_over": 10,
-    "rule_with_own": 85, "rule_with_own_right": 74,
-    "rule_explained_over": 0, "rule_changed_over": 0, "rule_explained_right": 40,
-    "rule_changed_right": 40, "rule_doubled_right": 40,
-    "rule_doubled_over": 35, "rule_doubled_most": 20 / 9, "rule_sum_most": 3 / 9,
-    "rule_estimator_over": 38, "rule_tensors_right": 0, "rule_tensors_over": 83,
-    "rule_tensors_most": 12 / 9, "rule_fits": 83, "rule_fits_right": 73, "rule_undecided": 0,
-    "rule_runs_bisection_median": 7,
-    "wide_limits": 40, "wide_networks": 2, "wide_count_right": 30, "wide_count_over": 10,
-    "rule_unseen": 83, "repeated_same": 1, "training_limits": 1, "training_count_most": 10,
-    "training_bisection_faster": 1, "wide_later_faster": 0,
-    "gpu_limits": 71, "gpu_networks": 32, "gpu_count_most": 1.25, "gpu_runs_count_median": 8,
-    "gpu_runs_bisection_median": 13, "gpu_estimator_median": 0.25, "wide_runs_count_median": 2,
-    "wide_runs_bisection_median": 7, "gpu_first": 40,
-    "gpu_over_reserved": 71, "gpu_three_quarters": 71,
-    "gpu_inference_workspace_most": 5 / 1_000, "gpu_inference_unfilled": 95 / 1_000,
-    "rule_count_within_a_tenth": 73, "wide_count_within_a_tenth": 30,
-    "gpu_count_median": 1.25, "rule_count_share": 73 / 83, "wide_line_share": 5 / 40,
-}  # fmt: skip
-
-
-def test_rules_are_compared_as_by_hand() -> None:
-    paper = findings(with_tables(RULES))
-    papers.assert_values(paper, RULE_NUMBERS)
-    # Runs before the prediction; limits predicted right, within a tenth, too high and too low; and
-    # with AVX-512 those predicted right and within a tenth.
-    table = {row["Rule"]: [*row.values()][1:] for row in rows(paper, "tbl-rules")}
-    assert table["Line, 2 and 4 images"] == [2, 40, 40, 35, 0, 5, 5]
-    assert table["Count"] == [0, 73, 73, 10, 0, 30, 30]
-    # Lines through falling peaks predict no batch, and neither does the smaller of two lines.
-    assert table["Smaller of these two (chosen afterwards)"] == [4, 65, 65, 10, 0, 30, 30]
-    bounds = {row["Limits on"]: [*row.values()][1:] for row in rows(paper, "tbl-bounds")}
-    assert bounds["AVX-512"] == [2, 9, 5, 7, 7, 40, 30, 10 / 9]
-    for kind, cells in ("AVX2, training", [4, 2, 1, 0, 10]), ("GPU", [8, 13, 71, 0, 1.25]):
-        assert [cell for cell in bounds[kind] if not isinstance(cell, Missing)] == cells
+    lines = [OperatorBytes("net", 20, 40, 200, 40), OperatorBytes("net", 10, 80, 100, 90)]
+    tables: dict[str, Any] = {GPU_TABLES.limits: gpu_limits, REPEATED_LIMITS: [limit]}
+    for cpu in (AVX2_TABLES, AVX512_TABLES):
+        tables |= {cpu.limits: [limit], cpu.baselines: [BASELINE], cpu.operators: lines}
+    return replace(inputs_of(STUDY), table=lambda name, row: tables[name])
 
 
 def test_the_supplement_names_the_networks_compared_in_order() -> None:
@@ -248,9 +163,15 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
     assert theory.batch_on_last_line({2: 200, 4: 240}, 220) is None
 
 
+def test_rules_without_an_answer_predict_no_batch() -> None:
+    """The peaks fall, no operator's tensors grow, and the network has no estimate."""
+    falling = Baseline("net", 9, 5, 4, 3, 2, 1, 1, 1, 0, 500)
+    constant = OperatorBytes("net", 10, 0, 10, 0)
+    assert theory.batches_by_rule(falling, [constant], 1_000, 7) == {"count": 7, "sum": 2}
+
+
 def test_changed_records_change_the_verdict_of_each_claim() -> None:
-    good = with_tables(tables({"good": [12]}, GOOD, gpu_ran={"good": [50, 120]}))
-    heavy = with_tables(tables({"good": [5]}, GOOD, gpu_ran={"good": [1]}))
+    good, heavy = with_limits(12, 50, 120), with_limits(5, 1)
     allocated = partial(altered_inputs, STUDY, "allocated_peak")
     requested = partial(altered_inputs, STUDY, "requested_peak")
     batch = partial(altered_inputs, STUDY, "batch_tried")

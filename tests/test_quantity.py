@@ -20,6 +20,7 @@ from report.core.statistics.estimates import (
     least_squares_slope,
     median_interval,
 )
+from report.quantity import operations
 from report.quantity.evaluation import estimate, printed_number, sample_count, to_digits
 from report.quantity.expression import (
     EstimatedNumber,
@@ -33,15 +34,6 @@ from report.quantity.expression import (
     reported_number,
 )
 from report.quantity.intervals import Process, interval_of_calls, variance_inflation
-from report.quantity.operations import (
-    common_value,
-    counted_in,
-    flops,
-    geometric_mean,
-    largest,
-    range_over,
-    smallest,
-)
 from report.quantity.units import unit
 from report.quantity.verdicts import joint_verdict, verdict_of
 
@@ -76,8 +68,8 @@ def test_units_are_read_written_and_combined() -> None:
 @pytest.mark.parametrize(("call", "message"), [
     (lambda: WORK + BYTES, r"test_quantity\.py:.*the sum of work \(FLOP\) and bytes \(B\)"),
     (lambda: WORK - TIME, r"the difference of work \(FLOP\) and time \(s\)"),
-    (lambda: smallest(WORK, BYTES), r"the smallest of work \(FLOP\) and bytes \(B\)"),
-    (lambda: geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
+    (lambda: operations.smallest(WORK, BYTES), r"the smallest of work \(FLOP\) and bytes \(B\)"),
+    (lambda: operations.geometric_mean(WORK, WORK), "a mean of ratios needs ratios"),
     (lambda: unit("furlong"), "is not made of FLOP"),
     (lambda: TIME.near(1, 0), "positive margin, found 0"),
     (lambda: median_interval([]), "at least 1 value, found 0"),
@@ -96,15 +88,15 @@ def test_meaningless_quantities_are_refused(call: Callable[[], object], message:
     ((TIME - TIME) / TIME, "(time − time) / time"),
     (TIME - (TIME - TIME), "time − (time − time)"),
     (2 * WORK / BYTES, "2 · work / bytes"),
-    (smallest(TIME), "time"),
-    (largest(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
-    (geometric_mean(*[TIME / TIME] * 2), "geometric mean of time / time (2 times)"),
-    (common_value(TIME), "time"),
-    (common_value(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
+    (operations.smallest(TIME), "time"),
+    (operations.largest(*[TIME] * 3, 2 * TIME), "the largest of time, …, 2 · time"),
+    (operations.geometric_mean(*[TIME / TIME] * 2), "geometric mean of time / time (2 times)"),
+    (operations.common_value(TIME), "time"),
+    (operations.common_value(TIME, 2 * TIME), "time, 2 · time, the same in each row"),
     (named("cost", TIME * 2) / TIME, "cost / time"),
     (WORK / (BYTES / TIME), "work / (bytes / time)"),
     (TIME - TIME * 2, "time − time · 2"),
-    (flops(exact_number("M", "MAC", 4)), "2 · M"),
+    (operations.flops(exact_number("M", "MAC", 4)), "2 · M"),
 ])  # fmt: skip
 def test_formulas_are_derived(quantity: Quantity, formula: str) -> None:
     assert quantity.formula == formula
@@ -131,13 +123,14 @@ TWO_POINT_ZERO, FOUR_POINT_ZERO = printed("sharp", 2, decimals=1), printed("four
     (TWO / MINUS_THREE, -2 / 3, -1, -1.5 / 3.5),
     (1 - TWO, -1, -1.5, -0.5),
     (3 / TWO, 1.5, 3 / 2.5, 2),
-    (smallest(TWO, TWO_POINT_ZERO), 2, 1.5, 2.05),
-    (largest(TWO, TWO_POINT_ZERO), 2, 1.95, 2.5),
-    (largest(TWO, FOUR_POINT_ZERO), 4, 3.95, 4.05),
-    (range_over(TWO_POINT_ZERO, TWO), 2, 1.5, 2.5),
-    (common_value(TWO, TWO_POINT_ZERO), 2, 1.95, 2.05),
-    (geometric_mean(TWO, FOUR_POINT_ZERO), 8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
-    (counted_in("image", TWO), 2, 1.5, 2.5),
+    (operations.smallest(TWO, TWO_POINT_ZERO), 2, 1.5, 2.05),
+    (operations.largest(TWO, TWO_POINT_ZERO), 2, 1.95, 2.5),
+    (operations.largest(TWO, FOUR_POINT_ZERO), 4, 3.95, 4.05),
+    (operations.range_over(TWO_POINT_ZERO, TWO), 2, 1.5, 2.5),
+    (operations.common_value(TWO, TWO_POINT_ZERO), 2, 1.95, 2.05),
+    (operations.geometric_mean(TWO, FOUR_POINT_ZERO),
+     8**0.5, (1.5 * 3.95) ** 0.5, (2.5 * 4.05) ** 0.5),
+    (operations.counted_in("image", TWO), 2, 1.5, 2.5),
     (2 * exact_number("x", "1", 5), 10, 10, 10),
 ])  # fmt: skip
 def test_bounds_of_printed_numbers_by_interval_arithmetic(
@@ -151,8 +144,9 @@ def test_bounds_of_printed_numbers_by_interval_arithmetic(
 @pytest.mark.parametrize(("quantity", "reason"), [
     (TWO / printed("nothing", 0), "the interval of the divisor holds 0"),
     (TWO / printed("half", 0.5), "the interval of the divisor holds 0"),
-    (common_value(TWO, FOUR_POINT_ZERO), "differs between rows, from 2 to 4"),
-    (common_value(exact_number("a", "1", 1), exact_number("b", "1", 10**6)), "from 1 to 1e+06"),
+    (operations.common_value(TWO, FOUR_POINT_ZERO), "differs between rows, from 2 to 4"),
+    (operations.common_value(exact_number("a", "1", 1), exact_number("b", "1", 10**6)),
+     "from 1 to 1e+06"),
     (TWO + missing_number("rate", "1", "out of memory"), "out of memory"),
 ])  # fmt: skip
 def test_missing_results_have_a_reason(quantity: Quantity, reason: str) -> None:
@@ -306,7 +300,7 @@ CALLS = measured_series(
 @pytest.mark.parametrize(("quantity", "expected"), [
     # A ratio within processes cancels the drift that both series share.
     (BASE / NEW, (2, 2, 2, 6, 0.95)),
-    (largest(BASE, NEW) / largest(BASE), (1, 1, 1, 6, 0.95)),
+    (operations.largest(BASE, NEW) / operations.largest(BASE), (1, 1, 1, 6, 0.95)),
     # A ratio uses only processes that both series have.
     (BASE / PAIR, (2, 2, 2, 2, 0.5)),
     (PAIR / BASE, (0.5, 0.5, 0.5, 2, 0.5)),

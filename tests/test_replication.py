@@ -22,14 +22,8 @@ from report.core.records.record import Record
 from report.core.statistics.estimates import next_effect, student_quantile
 from report.engine.steps import ROOT, commit_of_program
 from report.engine.writing import render_document
+from report.evaluation import replicate
 from report.evaluation.gather import compute_usable
-from report.evaluation.replicate import (
-    atlas_of,
-    choose_for_report,
-    distinct_labels,
-    read_original,
-    replicas_of,
-)
 from report.instruments.gates import CopyDetector
 from report.paper.claims import judge, on_common_cases
 from report.paper.findings import Findings, Inputs
@@ -55,19 +49,19 @@ from tests import factory
 MEASURED_STUDIES = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
 every_study = pytest.mark.parametrize("study", MEASURED_STUDIES)
 
-original = cache(read_original)
+original = cache(replicate.read_original)
 
 
 @cache
 def inputs_of(study: str) -> Inputs:
     """Return the inputs of a report on all committed records of a study."""
-    return choose_for_report(study, ROOT / "data").inputs
+    return replicate.choose_for_report(study, ROOT / "data").inputs
 
 
 @cache
 def replicas(study: str) -> list[Replica]:
     """Return the replicas of all committed records of a study."""
-    compared, refused = replicas_of(study, inputs_of(study))
+    compared, refused = replicate.replicas_of(study, inputs_of(study))
     assert refused == {}
     return compared
 
@@ -431,9 +425,9 @@ def test_labels_of_machines_with_equal_names_contain_the_digest_of_the_record() 
     first = replicas("conv_scaling")[0].stored
     second = replace(first, file=f"{first.file[:-13]}12345678.json")
     label, digest = first.record.environment.label, first.file[-13:-5]
-    assert distinct_labels([first]) == [label]
+    assert replicate.distinct_labels([first]) == [label]
     labels = [f"{label}, record {digest}", f"{label}, record 12345678"]
-    assert distinct_labels([first, second]) == labels
+    assert replicate.distinct_labels([first, second]) == labels
 
 
 def test_copied_records_count_once() -> None:
@@ -479,7 +473,7 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     *roles, (_, file) = chosen.inputs.roles.items()
     assert file.endswith("893e6327.json")
     chosen = replace(chosen, inputs=replace(chosen.inputs, roles=dict(roles)))
-    atlas = atlas_of("training_roofline", ROOT / "data", chosen, findings)
+    atlas = replicate.atlas_of("training_roofline", ROOT / "data", chosen, findings)
     line = "Measured on 1 further machine. 0 of 1 claims that a record of a GPU"
     assert atlas["line"].startswith(line)
     letters = set[str]()

@@ -29,10 +29,9 @@ from report.engine.cache import DIGESTS, digest_lines
 from report.engine.steps import ROOT, BuildRequest
 from report.studies import STUDIES
 from tests import factory, tiny
-from tests.degraded import small_record
+from tests.degraded import slower_record, small_record
 from tests.render.conftest import needs_latex
 from tests.test_class import machine
-from tests.test_conv_scaling import record as whole_record
 
 SCALING = "conv_scaling"
 #: A build script that writes the value of a Python expression and a copy of the data.
@@ -186,8 +185,10 @@ def show_no_progress(words: str, share: float, why: str) -> None:
 
 def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path) -> None:
     """One study has its first record, one has another record, and one has the same records."""
-    old = factory.data_folder(tmp_path / "old", whole_record())
-    slower = msgspec.structs.replace(whole_record(slower=1.2), started="2026-12-01T10:00:00Z")
+    old = factory.data_folder(tmp_path / "old", small_record(SCALING))
+    slower = msgspec.structs.replace(
+        slower_record(SCALING, 1.2), started="2026-12-01T10:00:00Z", finished="2026-12-02T10:00:00Z"
+    )
     first = small_record("tuning_tips")
     data, out = factory.data_folder(tmp_path / "new", slower, first), tmp_path / "out"
     request = BuildRequest((SCALING, "conv_profiling", "tuning_tips"), ("html",), out, data=data)

@@ -10,33 +10,10 @@ from hypothesis import strategies as st
 from report.core.errors import StudyError
 from report.core.records import layers as kinds
 from report.core.records.layers import BatchNorm, Convolution, Layer, Linear, PaddedShortcut
+from report.theory import terms, work
 from report.theory.networks import layers_of
 from report.theory.reconciliation import Reconciliation, Term
 from report.theory.roofline import Load, load, total_load, update_load
-from report.theory.terms import (
-    as_flops,
-    bias_kernel,
-    for_each_output,
-    padded_channels,
-    theory_macs,
-    tile_epilogue,
-    tile_padding,
-)
-from report.theory.work import (
-    PASSES,
-    check_shapes,
-    compulsory_traffic,
-    elements,
-    flops,
-    forward_macs,
-    macs,
-    mnist_conv2,
-    output_shape,
-    parameter_count,
-    training_macs,
-    training_passes,
-    valid_tap_macs,
-)
 from tests.networks import Chain, convolution, mnist_example
 
 #: Network → layers, and published numbers of parameters, multiply-adds, and outputs of products.
@@ -53,22 +30,22 @@ NETWORKS = {
 def test_published_figures_of_known_networks(name: str) -> None:
     layers, parameters, multiply_adds, outputs = NETWORKS[name]
     products = [layer for layer in layers if isinstance(layer, Convolution | Linear)]
-    assert sum(map(parameter_count, layers)) == parameters
-    assert forward_macs(layers) == multiply_adds
-    assert sum(elements(layer.output_shape) for layer in products) == outputs
+    assert sum(map(work.parameter_count, layers)) == parameters
+    assert work.forward_macs(layers) == multiply_adds
+    assert sum(work.elements(layer.output_shape) for layer in products) == outputs
     for layer in layers:
-        check_shapes(layer)
-        assert output_shape(layer) == layer.output_shape
+        work.check_shapes(layer)
+        assert work.output_shape(layer) == layer.output_shape
 
 
 def test_a_training_step_is_three_forward_passes_less_one_product_of_the_first_layer() -> None:
     """The first layer with parameters needs no gradient of its input."""
     layers = layers_of("ResNet-50", 224)
-    assert round(flops(training_macs(layers)) / 1e9, 3) == 24.299
-    assert training_macs(layers) == 3 * forward_macs(layers) - macs(layers[0])
-    assert flops(training_macs(layers_of("MobileNetV2", 224))) == 1_782_969_600
+    assert round(work.flops(work.training_macs(layers)) / 1e9, 3) == 24.299
+    assert work.training_macs(layers) == 3 * work.forward_macs(layers) - work.macs(layers[0])
+    assert work.flops(work.training_macs(layers_of("MobileNetV2", 224))) == 1_782_969_600
     beginning_with_norm = Chain(1, 3, 8, 8).then(BatchNorm, affine=True).conv(4, 3).layers
-    assert training_macs(beginning_with_norm) == 3 * forward_macs(beginning_with_norm)
+    assert work.training_macs(beginning_with_norm) == 3 * work.forward_macs(beginning_with_norm)
 
 
 def with_fields(layer: Layer, **changes: object) -> Layer:
@@ -79,13 +56,13 @@ TRANSPOSED = convolution((1, 2, 4, 4), 2, (3, 3), stride=(2, 2), transposed=True
 
 
 @pytest.mark.parametrize(("layer", "fault"), [
-    (with_fields(mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
-    (with_fields(mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
-    (with_fields(mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
-    (with_fields(mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
-    (with_fields(mnist_conv2(1), groups=3), "groups do not divide"),
-    (with_fields(mnist_conv2(1), groups=64), "groups do not divide"),
-    (with_fields(mnist_conv2(1), kernel=(27, 3)), "does not fit"),
+    (with_fields(work.mnist_conv2(1), output_shape=(1, 64, 26, 26)), "(1, 64, 24, 24)"),
+    (with_fields(work.mnist_conv2(1), output_shape=(1, 64, 24)), "four axes"),
+    (with_fields(work.mnist_conv2(1), input_shape=(32, 26, 26)), "four axes"),
+    (with_fields(work.mnist_conv2(1), output_shape=(2, 64, 24, 24)), "(1, 64, 24, 24)"),
+    (with_fields(work.mnist_conv2(1), groups=3), "groups do not divide"),
+    (with_fields(work.mnist_conv2(1), groups=64), "groups do not divide"),
+    (with_fields(work.mnist_conv2(1), kernel=(27, 3)), "does not fit"),
     (with_fields(TRANSPOSED, output_shape=(1, 2, 11, 9)), "(1, 2, 9, 9)"),
     (with_fields(TRANSPOSED, output_shape=(1, 2, 8, 9)), "(1, 2, 9, 9)"),
     (with_fields(Chain(2, 8).linear(4).only, output_shape=(3, 4)), "(2, 4)"),
@@ -95,7 +72,7 @@ TRANSPOSED = convolution((1, 2, 4, 4), 2, (3, 3), stride=(2, 2), transposed=True
 ])  # fmt: skip
 def test_layers_with_contradicting_shapes_are_refused(layer: Layer, fault: str) -> None:
     with pytest.raises(StudyError) as caught:
-        check_shapes(layer)
+        work.check_shapes(layer)
     message = str(caught.value)
     assert layer.name in message and fault in message
     assert message.endswith("run the experiment again.")
@@ -126,9 +103,9 @@ NORM = Chain(1, 2, 4, 6).then(BatchNorm, affine=True).only
 def test_compulsory_traffic(
     layer: Layer, forward: int, weight_gradient: int, input_gradient: int
 ) -> None:
-    assert compulsory_traffic(layer) == forward
-    assert compulsory_traffic(layer, "weight_gradient") == weight_gradient
-    assert compulsory_traffic(layer, "input_gradient") == input_gradient
+    assert work.compulsory_traffic(layer) == forward
+    assert work.compulsory_traffic(layer, "weight_gradient") == weight_gradient
+    assert work.compulsory_traffic(layer, "input_gradient") == input_gradient
 
 
 @st.composite
@@ -159,15 +136,15 @@ def test_shapes_parameters_and_taps_equal_torch(layer: Convolution) -> None:
     module_type = torch.nn.Conv2d
     if layer.transposed:
         module_type = torch.nn.ConvTranspose2d
-        extents = zip(layer.output_shape[2:], output_shape(layer)[2:], strict=True)
+        extents = zip(layer.output_shape[2:], work.output_shape(layer)[2:], strict=True)
         options["output_padding"] = tuple(extent - smallest for extent, smallest in extents)
     channels = (layer.input_shape[1], layer.output_shape[1])
     window = (layer.kernel, layer.stride, layer.padding)
     module = module_type(*channels, *window, **options, device="meta")
     shape = tuple(module(torch.empty(layer.input_shape, device="meta")).shape)
     assert shape == layer.output_shape
-    assert layer.transposed or shape == output_shape(layer)
-    assert sum(p.numel() for p in module.parameters()) == parameter_count(layer)
+    assert layer.transposed or shape == work.output_shape(layer)
+    assert sum(p.numel() for p in module.parameters()) == work.parameter_count(layer)
 
 
 @settings(max_examples=60, deadline=None)
@@ -179,7 +156,7 @@ def test_products_without_padding_equal_a_sum_by_torch(layer: Convolution) -> No
     geometry = (layer.stride, layer.padding, layer.dilation, layer.groups)
     ones = torch.ones(layer.input_shape, dtype=torch.float64)
     weights = torch.ones((*channels, *layer.kernel), dtype=torch.float64)
-    assert int(torch.conv2d(ones, weights, None, *geometry).sum()) == valid_tap_macs(layer)
+    assert int(torch.conv2d(ones, weights, None, *geometry).sum()) == work.valid_tap_macs(layer)
 
 
 #: 2 images, 3 input and 4 output channels, a kernel of 3 × 3, and maps of 5 × 5.
@@ -187,21 +164,21 @@ PLAIN = convolution((2, 3, 5, 5), 4, (3, 3))
 
 
 @pytest.mark.parametrize(("term", "amount"), [
-    (theory_macs(PLAIN), 2 * 9 * 4 * 27),
-    (as_flops(theory_macs(PLAIN)), 2 * 2 * 9 * 4 * 27),
-    (as_flops(theory_macs(Chain(2, 5).linear(3).only)), 2 * 30),
-    (for_each_output("scaling", PLAIN), 72),
-    (for_each_output("additions", PLAIN), 72),
-    (bias_kernel(PLAIN, ""), 144),
-    (bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
+    (terms.theory_macs(PLAIN), 2 * 9 * 4 * 27),
+    (terms.as_flops(terms.theory_macs(PLAIN)), 2 * 2 * 9 * 4 * 27),
+    (terms.as_flops(terms.theory_macs(Chain(2, 5).linear(3).only)), 2 * 30),
+    (terms.for_each_output("scaling", PLAIN), 72),
+    (terms.for_each_output("additions", PLAIN), 72),
+    (terms.bias_kernel(PLAIN, ""), 144),
+    (terms.bias_kernel(convolution((2, 3, 5, 5), 4, (3, 3), bias=False), ""), 0),
     # 18 positions, 4 channels and 27 taps in tiles of 16, 8 and 32; then two groups of channels.
-    (tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
-    (tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
-    (tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
-    (tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
+    (terms.tile_padding(PLAIN, (16, 8, 32), ""), 32 * 8 * 32 - 1944),
+    (terms.tile_epilogue(PLAIN, (16, 8, 32), ""), 2 * 32 * 8),
+    (terms.tile_epilogue(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 1), ""), 2 * 72),
+    (terms.tile_padding(convolution((2, 6, 5, 5), 4, (3, 3), groups=2), (9, 2, 28), ""), 2 * 36),
     # Channels are padded per group, or together in depthwise convolutions.
-    (padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
-    (padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),
+    (terms.padded_channels(convolution((1, 4, 3, 3), 6, (3, 3), groups=2), 8, ""), 5 * 18 * 6 // 3),
+    (terms.padded_channels(convolution((1, 6, 3, 3), 6, (3, 3), groups=6), 8, ""), 2 * 9),
 ])  # fmt: skip
 def test_amounts_of_terms(term: Term, amount: int) -> None:
     assert term.amount == amount
@@ -220,7 +197,7 @@ FORWARD = 4 * (10 + 60 + 20)
     # The update reads and writes five times the 240 B of 60 parameters.
     (update_load(SMALL), 0, 5 * 240),
     # The input gradient of an activation reads the saved input and the output gradient.
-    (load(SMALL[1], PASSES), 0, 4 * 40 + 4 * 60),
+    (load(SMALL[1], work.PASSES), 0, 4 * 40 + 4 * 60),
     (total_load([Load(1, 2), Load(3, 5)]), 4, 7),
 ])  # fmt: skip
 def test_work_and_traffic(one_load: Load, flop: int, moved_bytes: int) -> None:
@@ -230,9 +207,9 @@ def test_work_and_traffic(one_load: Load, flop: int, moved_bytes: int) -> None:
 
 def test_the_first_layer_with_parameters_needs_no_input_gradient() -> None:
     layers = Chain(2, 3, 8, 8).act().conv(4, 3, 1, 1).act().flatten().linear(2).layers
-    gradients = [passes[-1] == "input_gradient" for passes in training_passes(layers)]
+    gradients = [passes[-1] == "input_gradient" for passes in work.training_passes(layers)]
     assert gradients == [False, False, True, True, True]
-    assert all(passes[0] == "forward" for passes in training_passes(layers))
+    assert all(passes[0] == "forward" for passes in work.training_passes(layers))
 
 
 def term(name: str, amount: int) -> Term:
@@ -241,9 +218,9 @@ def term(name: str, amount: int) -> Term:
 
 def reconciliation(start: int, amounts: list[int], measured: int) -> Reconciliation:
     """Return an explanation of a measured number as a sum of theory and further terms."""
-    terms = tuple(term(f"Term {number}", amount) for number, amount in enumerate(amounts))
+    further = tuple(term(f"Term {number}", amount) for number, amount in enumerate(amounts))
     counted = term("Counted", measured)
-    return Reconciliation("example", "an example", "FLOP", term("Theory", start), terms, counted)
+    return Reconciliation("example", "an example", "FLOP", term("Theory", start), further, counted)
 
 
 @given(st.integers(), st.lists(st.integers(), max_size=6), st.integers())

@@ -16,13 +16,7 @@ from pypdf import PdfReader
 from report.core.errors import RenderError
 from report.core.system.programs import run
 from report.engine.steps import ROOT
-from report.render.quarto import (
-    find_quarto,
-    quarto_version,
-    render_paper,
-    write_project,
-    write_settings,
-)
+from report.render import quarto
 from report.render.source import read_source
 from tests import factory
 from tests.render.conftest import LACKING, WritePaper
@@ -48,11 +42,11 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     monkeypatch.setenv("QUARTO_PATH", str(path))
 
     def make(version: str = "1.11.0", behaviour: str = RENDERS) -> Path:
-        quarto_version.cache_clear()
+        quarto.quarto_version.cache_clear()
         return factory.write_program(path, STAND_IN.format(version=version, behaviour=behaviour))
 
     yield make
-    quarto_version.cache_clear()
+    quarto.quarto_version.cache_clear()
 
 
 def build(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -65,11 +59,11 @@ def build(folder: Path, *arguments: str) -> tuple[int, str]:
 def test_quarto_must_be_recent(stand_in: Callable[..., Path]) -> None:
     for version in ("1.4", "99.9.9"):
         stand_in(version)
-        assert quarto_version() == version
+        assert quarto.quarto_version() == version
     for version in ("1.3.450", "none"):
         path = stand_in(version)
         with pytest.raises(RenderError, match=f"{path}: found version '{version}'; install .* 1.4"):
-            quarto_version()
+            quarto.quarto_version()
 
 
 def test_quarto_is_found_on_the_path_or_in_its_python_package(
@@ -78,11 +72,11 @@ def test_quarto_is_found_on_the_path_or_in_its_python_package(
     path = stand_in()
     monkeypatch.delenv("QUARTO_PATH")
     monkeypatch.setenv("PATH", str(path.parent))
-    assert find_quarto() == path
+    assert quarto.find_quarto() == path
     monkeypatch.setenv("PATH", "/nowhere")
     package = shutil.copytree(path.parent, path.parent / "quarto_cli" / "bin")
     monkeypatch.syspath_prepend(path.parent)
-    assert find_quarto() == package / "quarto"
+    assert quarto.find_quarto() == package / "quarto"
 
 
 def test_a_quarto_path_without_a_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +98,9 @@ def test_errors_of_quarto_name_the_line(
 ) -> None:
     stand_in(behaviour=behaviour)
     paper = read_source(write("One.\n\nIt has #x(1) and \\nothing.\n"), "p")
-    write_settings(paper)
+    quarto.write_settings(paper)
     with pytest.raises(RenderError, match=message) as caught:
-        render_paper(paper, "typst")
+        quarto.render_paper(paper, "typst")
     assert "\n" not in str(caught.value)
 
 
@@ -132,9 +126,9 @@ def test_failed_builds_keep_earlier_output(stand_in: Callable[..., Path], projec
 
 def test_the_project_contains_settings_of_each_paper(write: WritePaper, tmp_path: Path) -> None:
     folder = write("Words.\n")
-    write_settings(read_source(folder, "p"))
+    quarto.write_settings(read_source(folder, "p"))
     entries = {"p": {"title": "A paper", "abstract": "Why?"}}
-    project = write_project({"p": folder}, tmp_path / "quarto", entries)
+    project = quarto.write_project({"p": folder}, tmp_path / "quarto", entries)
     settings = [project, folder / "_quarto.yml", project.with_name("p") / "_metadata.yml"]
     shared, alone, in_project = (yaml.safe_load(path.read_text("utf-8")) for path in settings)
     assert shared["project"]["render"] == ["index.qmd", "p/p.qmd"]
@@ -155,7 +149,7 @@ _MARKED = re.compile(r"Q(\d+)Q([^Q]*)Q")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a paper with Quarto; return the folder of outputs.  Skip the test without Quarto."""
     try:
-        quarto_version()
+        quarto.quarto_version()
     except RenderError as error:
         pytest.skip(str(error))
     out = tmp_path_factory.mktemp("real") / "out"
@@ -213,7 +207,7 @@ def test_quarto_prints_every_value_and_figure(out: Path, tmp_path: Path, to: str
     document = folder / (PAPER if to == "all" else "") / f"{PAPER}.qmd"
     values = number_values(document)
     arguments = ["."] if to == "all" else [document.name, "--to", to, "-M", "keep-typ:true"]
-    ended = run([find_quarto(), "render", *arguments], folder, 600)
+    ended = run([quarto.find_quarto(), "render", *arguments], folder, 600)
     assert ended.returncode == 0 and "WARN" not in ended.stderr, ended.stderr
     for ending in FORMATS[to]:
         file = (folder / "_site" / PAPER if to == "all" else folder) / f"{PAPER}.{ending}"
