@@ -35,10 +35,10 @@ local function parse(text)
 end
 
 --- The document with everything in it that the writer of pandoc does not know.
-local function filtered(doc, format, writer)
+local function filtered(doc, bibliography, writer)
   doc = doc:walk(callouts.filter(writer))
   local found = floats.collect(doc, writer)
-  doc = found.doc:walk(references.filter(found.targets, pandoc.utils.references(doc), writer))
+  doc = found.doc:walk(references.filter(found.targets, bibliography, writer))
   doc = writer.finish(metadata.add(doc, writer))
   problems.stop()
   return doc
@@ -50,11 +50,12 @@ local function written(output)
   local doc = visibility.only_shown(parse(text), text, format)
   doc.meta.bibliography = output.bibliography
   local writer = require("filter." .. format)
-  doc = filtered(doc, format, writer)
+  doc = filtered(doc, output.bibliography, writer)
   if output.cites then
     doc.meta.csl = output.csl
     doc.meta["link-citations"] = true
-    doc = pandoc.utils.citeproc(doc):walk(writer.in_references or {})
+    doc = pandoc.utils.citeproc(doc)
+    doc = writer.in_references and doc:walk(writer.in_references) or doc
   end
   local options = output.options
   if format == "docx" then

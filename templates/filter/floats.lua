@@ -276,10 +276,11 @@ end
 
 --- Splits a paragraph at its numbered equations; the writer joins the pieces again.
 function Collector:paragraph(para)
-  local content = para.content
-  if not content:find_if(is_display) then
+  -- Text alone is looked at first, since a visit of every word takes long.
+  if not pandoc.utils.stringify(para):find("{#eq-", 1, true) then
     return nil
   end
+  local content = para.content
   local pieces, text, found = {}, pandoc.Inlines({}), false
   local i = 1
   while i <= #content do

@@ -1,6 +1,7 @@
 --- Heads of columns broken into lines, so that a table whose heads are longer than its numbers still
 --- fits into the text.
 
+local tabular = require("filter.tabular")
 local heads = {}
 
 --- Characters of a head that are never broken.
@@ -8,33 +9,26 @@ local shortest = 12
 --- Characters of a cell that is never broken.
 local longest_short = 22
 
-local function width_of(cell)
-  return utf8.len(pandoc.utils.stringify(cell.contents))
-end
-
 --- The widest cell below each head; the sum of the widths of all cells below it, and their number.
 local function body_widths(tbl)
-  local widths, totals, rows = {}, {}, 0
+  local widths, totals, rows = {}, {}, tabular.texts(tbl).body
   for i = 1, #tbl.colspecs do
     widths[i], totals[i] = shortest, 0
   end
-  for _, body in ipairs(tbl.bodies) do
-    for _, row in ipairs(body.body) do
-      rows = rows + 1
-      for i, cell in ipairs(row.cells) do
-        local width = width_of(cell)
-        widths[i], totals[i] = math.max(widths[i], width), totals[i] + width
-      end
+  for _, row in ipairs(rows) do
+    for i, text in ipairs(row) do
+      local width = utf8.len(text)
+      widths[i], totals[i] = math.max(widths[i], width), totals[i] + width
     end
   end
-  return widths, totals, rows
+  return widths, totals, #rows
 end
 
 local function fits(tbl, widths, line)
   local total = 0
-  for _, row in ipairs(tbl.head.rows) do
-    for i, cell in ipairs(row.cells) do
-      total = total + math.max(widths[i], width_of(cell)) + 2
+  for _, row in ipairs(tabular.texts(tbl).head) do
+    for i, text in ipairs(row) do
+      total = total + math.max(widths[i], utf8.len(text)) + 2
     end
   end
   return total <= line

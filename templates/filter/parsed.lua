@@ -33,7 +33,6 @@ local function raw(element)
 end
 
 local inline = {
-  Str = function(x) return x.text end,
   RawInline = raw,
   Quoted = function(x)
     local single = x.quotetype == "SingleQuote"
@@ -56,11 +55,21 @@ local inline = {
   end,
 }
 
+--- Words and spaces, which are most of a text, have no attributes.
 function words(inlines)
-  return table.concat(inlines:map(function(x)
-    add_attributes(x)
-    return SPACES[x.t] and " " or (inline[x.t] or function() return words(x.content) end)(x)
-  end))
+  local parts = {}
+  for i, x in ipairs(inlines) do
+    local kind = x.t
+    if kind == "Str" then
+      parts[i] = x.text
+    elseif SPACES[kind] then
+      parts[i] = " "
+    else
+      add_attributes(x)
+      parts[i] = inline[kind] and inline[kind](x) or words(x.content)
+    end
+  end
+  return table.concat(parts)
 end
 
 visit = {

@@ -1,6 +1,7 @@
 --- Resolves `@fig-x` and its like, checks citations, and treats links to values and downloads.
 
 local downloads = require("filter.downloads")
+local files = require("filter.files")
 local problems = require("filter.problems")
 local references = {}
 
@@ -99,12 +100,25 @@ local function resolve(cite, targets, entries, writer)
   end))
 end
 
---- `targets` from floats.collect, `bibliography` from pandoc.utils.references.
-function references.filter(targets, bibliography, writer)
-  local entries = {}
-  for _, entry in ipairs(bibliography) do
-    entries[entry.id] = entry
+--- The entries of bibliographies by their key; most formats have the same bibliography.
+local known = {}
+local function entries_of(file)
+  local text = files.content(file)
+  if not known[text] then
+    known[text] = {}
+    -- pandoc returns only entries that a document names.
+    local all = pandoc.Pandoc({}, { bibliography = file, nocite = pandoc.Inlines({ pandoc.Cite({},
+      { pandoc.Citation("*", "NormalCitation") }) }) })
+    for _, entry in ipairs(pandoc.utils.references(all)) do
+      known[text][entry.id] = entry
+    end
   end
+  return known[text]
+end
+
+--- `targets` from floats.collect, `bibliography`: the name of the file.
+function references.filter(targets, bibliography, writer)
+  local entries = entries_of(bibliography)
   return {
     Cite = function(cite)
       return resolve(cite, targets, entries, writer)

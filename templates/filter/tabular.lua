@@ -20,30 +20,51 @@ end
 --- how much wider a table may be that is made smaller rather than broken within cells.
 local most_rows, further, line_width, shrunk = 20, 0.7, 99, 4 / 3
 
-local function each_row(tbl, act)
-  for _, body in ipairs(tbl.bodies) do
-    for _, row in ipairs(body.body) do
-      act(row)
+--- Copies of the tables whose texts are known; most tables are the same in every format.
+local known = {}
+
+local function texts_of(rows)
+  local texts = {}
+  for i, row in ipairs(rows) do
+    texts[i] = row.cells:map(function(cell)
+      return pandoc.utils.stringify(cell.contents)
+    end)
+  end
+  return texts
+end
+
+--- The texts of the cells of a table: rows of its `head` and of its `body`. They are read from a
+--- copy, since pandoc takes long to convert a table back after Lua has read its cells.
+function tabular.texts(tbl)
+  for _, entry in ipairs(known) do
+    if entry.table == tbl then
+      return entry.texts
     end
   end
+  local copy, body = tbl:clone(), {}
+  for _, part in ipairs(copy.bodies) do
+    table.move(texts_of(part.body), 1, #part.body, #body + 1, body)
+  end
+  known[#known + 1] = { table = tbl:clone(), texts = { head = texts_of(copy.head.rows), body = body } }
+  return known[#known].texts
 end
 
 --- Characters of a line after which a word without spaces can break.
 local longest_word = 20
 
-local function width_of(cell)
-  return utf8.len(pandoc.utils.stringify(cell.contents)) + 2
+local function width_of(text)
+  return utf8.len(text) + 2
 end
 
 --- The characters that each column holds, at least `least` if that is given: narrow columns what they
 --- need, the others equal parts of the rest.
 function tabular.column_widths(tbl, least)
   local needed, total = {}, 0
-  each_row(tbl, function(row)
-    for i, cell in ipairs(row.cells) do
-      needed[i] = math.max(needed[i] or least or 0, width_of(cell))
+  for _, row in ipairs(tabular.texts(tbl).body) do
+    for i, text in ipairs(row) do
+      needed[i] = math.max(needed[i] or least or 0, width_of(text))
     end
-  end)
+  end
   local order, widths = {}, {}
   for i, width in ipairs(needed) do
     order[i], total = i, total + width
@@ -61,16 +82,15 @@ end
 --- the number of characters that do.
 function tabular.sticks_out(tbl, line)
   local widest, total = {}, 0
-  local function measure(row)
-    for i, cell in ipairs(row.cells) do
-      for word in pandoc.utils.stringify(cell.contents):gmatch("%S+") do
-        widest[i] = math.max(widest[i] or 0, math.min(utf8.len(word), longest_word) + 2)
+  local texts = tabular.texts(tbl)
+  for _, rows in ipairs({ texts.head, texts.body }) do
+    for _, row in ipairs(rows) do
+      for i, text in ipairs(row) do
+        for word in text:gmatch("%S+") do
+          widest[i] = math.max(widest[i] or 0, math.min(utf8.len(word), longest_word) + 2)
+        end
       end
     end
-  end
-  each_row(tbl, measure)
-  for _, row in ipairs(tbl.head.rows) do
-    measure(row)
   end
   for i = 1, #tbl.colspecs do
     total = total + (widest[i] or 0)
@@ -80,20 +100,18 @@ end
 
 --- Is the table too long to be kept on one page of text in one column?
 function tabular.is_long(tbl, most)
-  local rows, most_rows = 0, most or most_rows
-  each_row(tbl, function() rows = rows + 1 end)
-  if rows > most_rows then
+  local body, rows, most_rows = tabular.texts(tbl).body, 0, most or most_rows
+  if #body > most_rows then
     return true
   end
   local widths = tabular.column_widths(tbl)
-  rows = 0
-  each_row(tbl, function(row)
+  for _, row in ipairs(body) do
     local lines = 1
-    for i, cell in ipairs(row.cells) do
-      lines = math.max(lines, math.ceil(width_of(cell) / widths[i]))
+    for i, text in ipairs(row) do
+      lines = math.max(lines, math.ceil(width_of(text) / widths[i]))
     end
     rows = rows + 1 + further * (lines - 1)
-  end)
+  end
   return rows > most_rows
 end
 

@@ -119,7 +119,8 @@ end
 
 function typst.table(float)
   local inlines = pandoc.Inlines({ raw((float.long and "long-table" or "noted-table") .. "(") })
-  inlines:extend(table_call(heads.fit(float.table, float.line), float.long, heads.columns(float.table, float.line)))
+  local columns = heads.columns(float.table, float.line)
+  inlines:extend(table_call(heads.fit(float.table, float.line), float.long, columns))
   if #float.notes > 0 then
     local notes = pandoc.utils.blocks_to_inlines(float.notes, { pandoc.LineBreak() })
     inlines:extend(bracketed(", notes: ", notes, ""))

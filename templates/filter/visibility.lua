@@ -28,17 +28,9 @@ local function holds(format, attributes, id)
     and not (unless and names[format][unless])
 end
 
---- The document, which was made from `text`, without what the format does not show.
+--- The document, which was made from `text`, without what the format does not show. Elements are
+--- visited only if the text has some to decide on: a paper has a thousand spans.
 function visibility.only_shown(doc, text, format)
-  -- Only pages link to the sentence of a claim.
-  if format ~= "html" and text:find("%[%]{#claim%-") then
-    doc = doc:walk({ Span = function(span)
-      return span.identifier:match("^claim%-") and {} or nil
-    end })
-  end
-  if not text:find("content%-") then
-    return doc
-  end
   local function decide(element)
     local visible = element.classes:includes("content-visible")
     local hidden = element.classes:includes("content-hidden")
@@ -50,8 +42,19 @@ function visibility.only_shown(doc, text, format)
     end
     return {}
   end
-  -- A paper has a thousand spans, and hardly ever one that is not for all formats.
-  return doc:walk({ Div = decide, Span = text:find("%]{[^}]*content%-") and decide or nil })
+  -- Only pages link to the sentence of a claim.
+  local drops_claims = format ~= "html" and text:find("%[%]{#claim%-")
+  local has_hidden_spans = text:find("%]{[^}]*content%-")
+  local function decide_span(span)
+    if drops_claims and span.identifier:match("^claim%-") then
+      return {}
+    end
+    return has_hidden_spans and decide(span) or nil
+  end
+  return doc:walk({
+    Div = text:find("content%-") and decide or nil,
+    Span = (drops_claims or has_hidden_spans) and decide_span or nil,
+  })
 end
 
 return visibility
