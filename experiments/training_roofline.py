@@ -18,9 +18,9 @@ images of the smallest size, one network is trained at all batches, and every ne
 precision and each layout at one batch.  On a GPU all networks are trained at all batches, and their
 memory is measured.
 
-With ``loading``, one core plays the part of a GPU that trains, and the loader's four workers share
-the other cores.  The images are so small, and most files so large, that the core is about as fast
-relative to the loader as a GPU would be.  The network ``none`` is the loader alone.
+With ``loading``, one core trains in place of a GPU, and the loader's four workers share the other
+cores.  Images are so small, and most files so large, that the ratio of the core's speed to the
+loader's is about that of a GPU.  The network ``none`` does nothing, so that the loader is alone.
 
 On one thread PyTorch computes 1×1 convolutions without oneDNN if a batch has fewer than 16 images
 (``use_mkldnn`` in Convolution.cpp), so profiles have 16 images.
@@ -53,16 +53,15 @@ NETWORKS: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
 #: The network that a CPU trains at all batches.
 SWEPT_NETWORK: Final = "ResNet-50"
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
-#: Batch of profiles and of steps on loaded images.
+#: Batch size of profiles and of steps on loaded images.
 PROFILE_BATCH: Final = 16
-#: Batch at which precision and layout vary, by device.
+#: Device → batch size at which precision and layout vary.
 REFERENCE_BATCH: Final = {"cpu": 32, "cuda": 128}
 #: Timed steps of training on loaded images.
 LOADED_STEPS: Final = 20
 #: Warm-up steps before the timed steps on loaded images.
 LOADED_WARMUP: Final = 8
-#: Network, pixels per side of an image, and files (see the module's docstring) of each case with
-#: the subject ``loading``.
+#: Cases with the subject ``loading``, as (network, pixels per side of an image, files).
 LOADED: Final = (
     ("none", 32, "320"), ("none", 32, "1080"), ("none", 224, "320"), ("ResNet-18", 32, "none"),
     ("ResNet-18", 32, "320"), ("ResNet-18", 32, "1080"), ("ResNet-50", 32, "none"),
@@ -73,15 +72,15 @@ LOADED: Final = (
 def cases(levels: study.Levels, swept: tuple[str, ...], reference: int) -> tuple[Factors, ...]:
     """List the cases of all subjects in ``levels``.
 
-    ``swept`` are the networks that are trained at all batches; if ``levels`` contains none of
-    these, all networks are.  Precision and layout vary at the batch nearest to ``reference``.
+    The networks ``swept`` are trained at all batch sizes, or all networks if ``levels`` contains
+    none of ``swept``.  Precision and layout vary at the batch size nearest to ``reference``.
     """
     images = tuple(map(int, levels["image"]))
     batches = tuple(map(int, levels["batch"]))
     layouts, precisions = levels["layout"], levels["precision"]
     reference = _nearest(reference, batches)
     profile_batch = _nearest(PROFILE_BATCH, batches)
-    # Keys are the values of the factors ``names``; a dictionary keeps each case once, in order.
+    # Keys are the values of the factors ``names``.  A dictionary drops duplicates, but keeps order.
     names = ("subject", "network", "image", "batch", "precision", "layout")
     distinct: dict[tuple[Level, ...], None] = {}
     for network in levels["network"]:
@@ -104,7 +103,7 @@ def cases(levels: study.Levels, swept: tuple[str, ...], reference: int) -> tuple
 
 
 def _nearest(wanted: int, levels: tuple[int, ...]) -> int:
-    """Return the level nearest to ``wanted``; of two equally near levels, the smaller."""
+    """Return the level nearest to ``wanted``; the smaller level if two levels are equally near."""
     return min(levels, key=lambda level: (abs(level - wanted), level))
 
 
@@ -126,7 +125,7 @@ def subject(factors: Factors) -> study.Subject:
 
 
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Time steps of training in this process: whole, layer by layer, or on loaded images."""
+    """Time training steps in this process: whole, layer by layer, or on loaded images."""
     if factors["subject"] == "training":
         return measure.measure_time(STUDY, factors, session)
     if factors["subject"] == "loading":
@@ -137,7 +136,7 @@ def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
 def time_loading(factors: Factors, session: study.Session) -> SeriesByQuantity:
     """Time successive steps and their wait for images, as PyTorch's ImageNet example does.
 
-    A step lasts from the end of the previous step to its own end, and copies a loaded batch.
+    A step begins at the end of the previous step; it waits for a batch, copies it, and trains.
     """
     built = measure.build_subject(STUDY, factors, session.device)
     if callable(built.mode):  # the network ``none``
@@ -145,7 +144,7 @@ def time_loading(factors: Factors, session: study.Session) -> SeriesByQuantity:
     else:
         _, train = measure.training_step(built, session.device)
     steps = LOADED_WARMUP + LOADED_STEPS
-    # Enough batches that all workers have work until the last timed step.
+    # So many batches that all workers have work until the last timed step.
     count = steps + 2 * image_loader.WORKERS * image_loader.AHEAD
     with ExitStack() as stack:
         batches: Iterator[torch.Tensor] = repeat(built.inputs)
@@ -198,11 +197,11 @@ def time_layers(factors: Factors, session: study.Session) -> SeriesByQuantity:
 def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict[str, list[float]]]:
     """Add hooks that append each layer's forward and backward durations (s) to the returned lists.
 
-    The lists are by direction (``forward``, ``backward``) and layer.  Hooks surround the forward
-    call of each layer, and the autograd node of the layer's result.  So each time is measured at
-    the layer, not inferred from the order or shapes of operators.  A layer's forward time includes
-    the conversion of its weights to another precision, its backward time does not.  Sums of
-    gradients at branches, and autograd's work between nodes, belong to no layer.
+    The result maps direction (``forward``, ``backward``) → layer → list.  Hooks surround each
+    layer's forward call and the autograd node of its result, so that no time is inferred from
+    the order or shapes of operators.  A layer's forward time includes the conversion of its weights
+    to another precision; its backward time does not.  Sums of gradients at branches, and autograd's
+    work between nodes, belong to no layer.
     """
     starts: dict[str, int] = {}
     forward, backward = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
@@ -227,11 +226,11 @@ def _add_timing_hooks(module: nn.Module, names: Iterable[str]) -> dict[str, dict
 
 
 def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Return no series: this function replaces the measurement of memory on a CPU."""
+    """Return no series, because memory is not measured on a CPU."""
     return {}
 
 
-# A step takes up to seconds; few steps per process allow more processes.
+# A step can take seconds, so that each process times few steps, which allows more processes.
 _FULL: Final = msgspec.structs.replace(
     study.FULL,
     warmup_calls=1,

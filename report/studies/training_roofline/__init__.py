@@ -1,1 +1,1 @@
-"""training_roofline: how much of a paradox of efficiencies is arithmetic, and what is left."""
+"""training_roofline: does an older data-centre GPU train more efficiently than a laptop's?"""

@@ -18,13 +18,13 @@ class Run(any_study.Run):
     """One record of this study."""
 
     def _factors(self, step: subject.Step) -> dict[str, Level]:
-        """Return the factors of a step in the record, or factors that no case has."""
+        """Return the recorded factors of a step, or factors that match no case."""
         for case in self.stored.record.cases:
             if case.factors.get("subject") == "training" and subject.step_of(case) == step:
                 return dict(case.factors)
         return {"subject": "training", **step._asdict()}
 
-    def peak(
+    def peak_memory(
         self,
         size: str = "allocated",
         network: str = subject.RESNET50,
@@ -32,19 +32,26 @@ class Run(any_study.Run):
         precision: subject.TrainingPrecision = "tfloat32",
         layout: Layout = "contiguous",
     ) -> Quantity:
-        """Return the peak (B) of a training step; ``size``: ``allocated`` or ``reserved``."""
+        """Return a step's peak memory (B); ``size`` is ``allocated`` or ``reserved``."""
         step = subject.Step(network, subject.IMAGE_SIDE, batch, precision, layout)
         return self.fixed_quantity(f"{size}_peak", self._factors(step))
 
     def loaded_step(self, network: str = "none", files: str = "none") -> Quantity:
-        """Return the mean time (s) of a step on ``files`` or in memory, or the loader's alone."""
-        return self._of_steps(network, files, fmean, "s", "mean step")
+        """Return the mean time (s) of a step.
+
+        ``files`` is the side of the loaded files, or "none" for images in memory.  The ``network``
+        "none" does nothing, so that its step is the loader's time alone.
+        """
+        return self._statistic_of_steps(network, files, fmean, "s", "mean step")
 
     def excess(self, network: str, files: str) -> Quantity:
-        """Divide the mean throughput of single steps by their total throughput, less 1."""
-        return self._of_steps(network, files, mean_over_total, "1", "mean over total rate") - 1
+        """Return (mean throughput of single steps ÷ throughput of all steps together) − 1."""
+        return (
+            self._statistic_of_steps(network, files, mean_over_total, "1", "mean over total rate")
+            - 1
+        )
 
-    def _of_steps(
+    def _statistic_of_steps(
         self, network: str, files: str, statistic: Callable[..., float], unit: str, name: str
     ) -> Quantity:
         """Apply a statistic to the times (s) of the steps of each process."""

@@ -1,13 +1,13 @@
-"""Numbers, claims and tables of training_roofline; the template prints each by its function's name.
+"""Declarations of training_roofline: templates print a function's result by the function's name.
 
-- Ratio: the T4's efficiency divided by the laptop's.  The source's mean ratio is a paradox: the
-  weaker GPU seems more efficient.
-- Speeds of a case: the printed throughput, and the one that the printed efficiency implies.
+- Ratio: the T4's efficiency divided by the laptop's.  The source calls its mean ratio a paradox,
+  because the weaker GPU seems more efficient.
+- Speeds of a case: the printed throughput, and the throughput that the printed efficiency implies.
 - Collapsed run: the laptop's ResNet-50 at batch 128, whose throughput is below half of the best.
 - Rated clocks: the range from which the chip's maker lets a laptop's maker choose.
-- Roofs of a layer: peak and bandwidth.  The nearer roof, with the longer time, limits the layer.
+- Roofs of a layer: peak and bandwidth.  The nearer roof, which takes longer, limits the layer.
 - Excess: mean of the steps' throughputs divided by the throughput of all steps together, minus 1.
-- In names: small is ResNet-18, heavy is ResNet-50, light is MobileNetV2.
+- In names, small is ResNet-18, heavy is ResNet-50, and light is MobileNetV2.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,9 +28,14 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact_number
 from report.quantity.operations import largest, range_over
 from report.studies.training_roofline import figures, results, subject, theory
-from report.studies.training_roofline.results import AVERAGED, share_of_roofs
+from report.studies.training_roofline.results import (
+    AVERAGED,
+    efficiency_ratio,
+    share_of_peak,
+    share_of_roofs,
+)
 from report.studies.training_roofline.runs import Run
-from report.studies.training_roofline.source import CLOCKS, GPUS, RTX, T4, T4_CLOCK, Source, audit
+from report.studies.training_roofline.source import CLOCKS, GPUS, LAPTOP, T4, Source, audit
 from report.studies.training_roofline.subject import MARGIN, MOBILENET, NETWORKS, RESNET18, RESNET50
 
 
@@ -45,20 +50,20 @@ class Paper:
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of the source's numbers; computed on demand, since few claims need them."""
+        """The checks of the source's numbers."""
         return audit(self.source)
 
 
 study = Study(Paper, subject.check_subject, audits=attrgetter("checks"))
 findings = study.findings
-#: What is said of the source, but computed from all data of the paper.
+#: Results about the source that are computed from all data of the paper.
 printed: Part[Paper] = study.part("", "source")
-#: The source's numbers alone, then our record of a CPU and our record of a GPU.
+#: Results from the source's numbers, from our record of a CPU, and from our record of a GPU.
 source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
 gpu: Part[Run] = study.part("gpu")
-#: Our record of another GPU of the same model, also with maps in channels last.  The kind ``pair``
-#: keeps its numbers out of a report on one record, whose GPU is the subject of ``gpu``.
+#: Results from our record of another GPU of this model, with channels last too.  The kind ``pair``
+#: keeps them out of a report on a single record.
 other_gpu: Part[Run] = study.part("other_gpu", "pair")
 
 
@@ -86,7 +91,7 @@ study.values(
     loaded_image=exact_number("side of a loaded image", "1", subject.LOADED_SIDE),
     loaded_batch=exact_number("batch", "1", subject.LOADED_BATCH),
     loaded_steps=exact_number("timed steps", "1", subject.LOADED_STEPS),
-    t4_top=exact_number("clock", "1", T4_CLOCK),
+    t4_top=exact_number("clock", "1", subject.T4_CLOCK),
 )
 study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
 
@@ -105,73 +110,81 @@ def _audited(paper: Paper) -> dict[str, Quantity]:
 
 
 @source.mapping()
-def _counts(s: Source) -> dict[str, Quantity]:
-    return {f"{name}_clock": s.first_cell("cores", name) for name in CLOCKS} | {
-        "paradox_printed": s.value("paradox"),
-        "lead_least": s.value("range_low"),
-        "lead_most": s.value("range_high"),
-        "half_batch": exact_number("batch", "1", s.largest_steady_case(RTX, RESNET50).batch),
-        "laptop_cores": s.first_cell("cores", "cores"),
-        "t4_arithmetic": to_digits(T4_CLOCK * results.share_of_peak(s, T4, RESNET18), 3),
-        "t4_roofs": to_digits(exact_number("clock", "1", results.clock_by_roofs(s), s.file), 3),
-        "even_small": to_digits(results.equal_clock(s, results.ratio(s, RESNET18)), 3),
-        "even_heavy": to_digits(results.equal_clock(s, results.ratio(s, RESNET50)), 3),
-        "printed_clock": to_digits(results.printed_clock(s), 3),
+def _counts(source: Source) -> dict[str, Quantity]:
+    half_batch = source.largest_steady_case(LAPTOP, RESNET50).batch
+    lowest_t4_clock = exact_number("clock", "1", results.lowest_clock_by_roofs(source), source.file)
+    equality_clock = partial(results.clock_for_equality, source)
+    return {f"{name}_clock": source.first_cell("cores", name) for name in CLOCKS} | {
+        "paradox_printed": source.value("paradox"),
+        "lead_least": source.value("range_low"),
+        "lead_most": source.value("range_high"),
+        "half_batch": exact_number("batch", "1", half_batch),
+        "laptop_cores": source.first_cell("cores", "cores"),
+        "t4_arithmetic": to_digits(subject.T4_CLOCK * share_of_peak(source, T4, RESNET18), 3),
+        "t4_roofs": to_digits(lowest_t4_clock, 3),
+        "even_small": to_digits(equality_clock(efficiency_ratio(source, RESNET18)), 3),
+        "even_heavy": to_digits(equality_clock(efficiency_ratio(source, RESNET50)), 3),
+        "printed_clock": to_digits(results.printed_clock(source), 3),
     }
 
 
 @source.mapping("measured")
-def _measured(s: Source) -> dict[str, Quantity]:
-    batch_64, batch_128 = s.cases_of(RTX, RESNET50)[1:]
+def _measured(source: Source) -> dict[str, Quantity]:
+    batch_64, batch_128 = source.cases_of(LAPTOP, RESNET50)[1:]
     names = ("mean_step", "deviation", "fastest_step", "slowest_step")
-    printed_peak = s.device_cell(RTX, "peak").quantity("FLOP/s", s.file, subject.TERA)
-    small_ratio = results.ratio(s, RESNET18, speed="throughput")
-    heavy_ratio = results.ratio(s, RESNET50, clocks=["low"])
-    fixed_time, _ = results.fixed_time(s, T4)
-    return dict(zip(names, results.collapsed_steps(s), strict=True)) | {
-        "peak_factor": range_over(*(printed_peak / s.peak(RTX, clock) for clock in CLOCKS)),
-        "run_factor": to_digits(results.run_factor(s), 2),
-        "paradox_kept": results.ratio(s, *AVERAGED, collapsed=True),
-        "small_at_roofs": small_ratio / share_of_roofs(s, T4, RESNET18),
-        "heavy_by_roofs": to_digits(heavy_ratio * T4_CLOCK / results.clock_by_roofs(s), 2),
-        "heavy_by_arithmetic": to_digits(heavy_ratio / results.share_of_peak(s, T4, RESNET18), 2),
-        "rtx_peak": s.printed_peak(RTX),
-        "laptop_peak": to_digits(s.peak(RTX), 3),
-        "laptop_bandwidth": s.bandwidth(RTX),
-        "t4_bandwidth": s.bandwidth(T4),
-        "t4_peak": s.peak(T4),
-        "t4_ridge": s.peak(T4) / s.bandwidth(T4),
-        # A printed gigabyte is taken as a binary one.
-        "laptop_memory": to_digits(s.exact(s.device_cell(RTX, "memory"), "B", 2**30), 3),
+    printed_peak = source.device_cell(LAPTOP, "peak").quantity("FLOP/s", source.file, subject.TERA)
+    small_ratio = efficiency_ratio(source, RESNET18, speed="throughput")
+    heavy_ratio = efficiency_ratio(source, RESNET50, clocks=["low"])
+    fixed_time, _ = results.fixed_time(source, T4)
+    highest_clock = source.first_cell("cores", "high")
+    lowest_t4_clock = results.lowest_clock_by_roofs(source)
+    laptop_memory = source.device_cell(LAPTOP, "memory")
+    return dict(zip(names, results.collapsed_steps(source), strict=True)) | {
+        "peak_factor": range_over(*(printed_peak / source.peak(LAPTOP, clock) for clock in CLOCKS)),
+        "run_factor": to_digits(results.collapsed_run_factor(source), 2),
+        "paradox_kept": efficiency_ratio(source, *AVERAGED, with_collapsed_run=True),
+        "small_at_roofs": small_ratio / share_of_roofs(source, T4, RESNET18),
+        "heavy_by_roofs": to_digits(heavy_ratio * subject.T4_CLOCK / lowest_t4_clock, 2),
+        "heavy_by_arithmetic": to_digits(heavy_ratio / share_of_peak(source, T4, RESNET18), 2),
+        "rtx_peak": source.printed_peak(LAPTOP),
+        "laptop_peak": to_digits(source.peak(LAPTOP), 3),
+        "laptop_bandwidth": source.bandwidth(LAPTOP),
+        "t4_bandwidth": source.bandwidth(T4),
+        "t4_peak": source.peak(T4),
+        "t4_ridge": source.peak(T4) / source.bandwidth(T4),
+        # We assume that the source prints memory in binary gigabytes (GiB).
+        "laptop_memory": to_digits(source.exact_value(laptop_memory, "B", 2**30), 3),
         "slower_by_throughput": to_digits(batch_64.throughput / batch_128.throughput, 2),
         "slower_by_efficiency": to_digits(batch_64.implied / batch_128.implied, 2),
         "usual_step": subject.SOURCE_BATCH / batch_64.throughput,
-        # Heat alone scales the speed with the clock, from at most the highest rated one.
-        "heat_mean": s.first_cell("cores", "high") / batch_64.throughput * batch_128.throughput,
+        # If heat alone lowered the speed, speed and clock would fall from the highest rated clock
+        # by the same factor.
+        "heat_mean": highest_clock / batch_64.throughput * batch_128.throughput,
         "step_cost": fixed_time,
     }
 
 
 @source.mapping("percent")
-def _shares(s: Source) -> dict[str, Quantity]:
-    least_excess, largest_excess, excess_if_waiting = results.collapsed_excess(s)
-    (_, t4_share), (_, rtx_share) = results.fixed_time(s, T4), results.fixed_time(s, RTX)
+def _shares(source: Source) -> dict[str, Quantity]:
+    least_excess, largest_excess, excess_if_waiting = results.collapsed_excess(source)
+    _, t4_share = results.fixed_time(source, T4)
+    _, laptop_share = results.fixed_time(source, LAPTOP)
     return {
-        "collapse_efficiency": s.value("collapse_efficiency", "1", 0.01),
-        "collapsed_gap": to_digits(s.cases_of(RTX, RESNET50)[-1].gap, 2),
+        "collapse_efficiency": source.value("collapse_efficiency", "1", 0.01),
+        "collapsed_gap": to_digits(source.cases_of(LAPTOP, RESNET50)[-1].gap, 2),
         "excess_any": range_over(least_excess, largest_excess),
         "excess_waiting": to_digits(excess_if_waiting, 1),
-        "laptop_of_peak": to_digits(results.share_of_peak(s, RTX, RESNET18), 2),
-        "t4_of_peak": to_digits(results.share_of_peak(s, T4, RESNET18), 2),
-        "t4_small_by_throughput": to_digits(share_of_roofs(s, T4, RESNET18), 3),
+        "laptop_of_peak": to_digits(share_of_peak(source, LAPTOP, RESNET18), 2),
+        "t4_of_peak": to_digits(share_of_peak(source, T4, RESNET18), 2),
+        "t4_small_by_throughput": to_digits(share_of_roofs(source, T4, RESNET18), 3),
         "t4_fixed": t4_share,
-        "rtx_fixed": rtx_share,
+        "rtx_fixed": laptop_share,
     }
 
 
 def _peak(run: Run, **case: Any) -> Quantity:
-    """Round the peak of memory in a step to three digits; ``case`` are arguments of ``peak``."""
-    return to_digits(run.peak(**case), 3)
+    """Round a step's peak memory to three digits; ``case``: arguments of ``peak_memory``."""
+    return to_digits(run.peak_memory(**case), 3)
 
 
 gpu.values(
@@ -189,7 +202,7 @@ other_gpu.values(
 
 
 def _predicted_excess(run: Run) -> Quantity:
-    """Predict the excess from the times of the step and of the loader, each alone."""
+    """Predict the excess from the time of the step alone and the time of the loader alone."""
     network, files = subject.WAITING_CASE
     return theory.excess(run.loaded_step(files=files), run.loaded_step(network))
 
@@ -199,9 +212,10 @@ cpu.values("percent", excess=_excess, excess_predicted=_predicted_excess)
 
 
 @source.claim("The laptop trains more than a tenth faster where neither GPU collapsed")
-def hardware(s: Source) -> Iterator[Statement]:
+def hardware(source: Source) -> Iterator[Statement]:
     for network in NETWORKS:
-        for laptop, t4 in zip(*(s.steady_cases(device, network) for device in GPUS), strict=True):
+        laptop_cases, t4_cases = (source.steady_cases(device, network) for device in (LAPTOP, T4))
+        for laptop, t4 in zip(laptop_cases, t4_cases, strict=True):
             yield laptop.throughput / t4.throughput > 1 + MARGIN
 
 
@@ -209,10 +223,10 @@ def hardware(s: Source) -> Iterator[Statement]:
     "If no cache keeps a tensor, the laptop reaches a tenth more of its layers' roofs than the T4 "
     "on ResNet-50 and MobileNetV2, at every clock at which the T4 can reach its speed"
 )
-def laptop_ahead(s: Source) -> Iterator[Statement]:
-    yield results.roofs_ratio(s, RESNET50, "throughput") > 1 + MARGIN
-    yield results.roofs_ratio(s, RESNET50, "efficiency") > 1 + MARGIN
-    yield results.roofs_ratio(s, MOBILENET, "throughput") > 1 + MARGIN
+def laptop_ahead(source: Source) -> Iterator[Statement]:
+    yield results.ratio_of_roof_shares(source, RESNET50, "throughput") > 1 + MARGIN
+    yield results.ratio_of_roof_shares(source, RESNET50, "efficiency") > 1 + MARGIN
+    yield results.ratio_of_roof_shares(source, MOBILENET, "throughput") > 1 + MARGIN
 
 
 @source.claim(
@@ -220,9 +234,9 @@ def laptop_ahead(s: Source) -> Iterator[Statement]:
     "its printed mean, standard deviation and range, and above that of one waiting step in four",
     numbers=("collapsed_gap", "excess_any", "excess_waiting"),
 )
-def averaging_fits(s: Source) -> Iterator[Statement]:
-    *_, collapsed = s.cases_of(RTX, RESNET50)
-    least_excess, largest_excess, excess_if_waiting = results.collapsed_excess(s)
+def averaging_fits(source: Source) -> Iterator[Statement]:
+    *_, collapsed = source.cases_of(LAPTOP, RESNET50)
+    least_excess, largest_excess, excess_if_waiting = results.collapsed_excess(source)
     yield largest_excess - collapsed.gap > 0
     yield collapsed.gap - least_excess > 0
     yield collapsed.gap - excess_if_waiting > 0
@@ -250,8 +264,9 @@ def bunches_predict(run: Run) -> Iterator[Statement]:
 @gpu.claim("ResNet-50 at batch 128 needs a tenth more memory than smaller steps")
 def needs_most(run: Run) -> Iterator[Statement]:
     for size, network in product(("allocated", "reserved"), (MOBILENET, RESNET18)):
-        yield run.peak(size) / run.peak(size, network) > 1 + MARGIN
-    yield run.peak() / run.peak(batch=subject.SOURCE_BATCH // 2, precision="float32") > 1 + MARGIN
+        yield run.peak_memory(size) / run.peak_memory(size, network) > 1 + MARGIN
+    half_batch = run.peak_memory(batch=subject.SOURCE_BATCH // 2, precision="float32")
+    yield run.peak_memory() / half_batch > 1 + MARGIN
 
 
 @source.claim(
@@ -259,12 +274,12 @@ def needs_most(run: Run) -> Iterator[Statement]:
     "collapsed run inflates the source's mean ratio 1.2 times, to two digits",
     numbers=("paradox_printed", "peak_factor", "run_factor"),
 )
-def inflated(s: Source) -> Iterator[Statement]:
-    # Bounds are half a unit of the second digit away from the numbers in the title.
+def inflated(source: Source) -> Iterator[Statement]:
+    # The bounds are 1.4, 2.4 and 1.2 minus or plus half a unit of the second digit.
     for clock in CLOCKS:
-        yield s.printed_peak(RTX) / s.peak(RTX, clock) > 1.35
-        yield s.printed_peak(RTX) / s.peak(RTX, clock) < 2.45
-    yield results.run_factor(s).near(1.2, 0.05)
+        yield source.printed_peak(LAPTOP) / source.peak(LAPTOP, clock) > 1.35
+        yield source.printed_peak(LAPTOP) / source.peak(LAPTOP, clock) < 2.45
+    yield results.collapsed_run_factor(source).near(1.2, 0.05)
 
 
 @source.claim(
@@ -274,14 +289,16 @@ def inflated(s: Source) -> Iterator[Statement]:
     "these clocks; by efficiencies and without the run, the mean ratio rises from below to above 1",
     numbers=("paradox_kept", "even_heavy"),
 )
-def clock_decides(s: Source) -> Iterator[Statement]:
-    # The ratio rises with the laptop's clock, so the lowest and the highest clock suffice.
-    yield results.ratio(s, *AVERAGED, clocks=["low"]) < 1
-    yield results.ratio(s, *AVERAGED, clocks=["high"]) > 1
+def clock_decides(source: Source) -> Iterator[Statement]:
+    # The ratio rises with the laptop's clock, so the lowest and the highest clock are sufficient.
+    yield efficiency_ratio(source, *AVERAGED, clocks=["low"]) < 1
+    yield efficiency_ratio(source, *AVERAGED, clocks=["high"]) > 1
     for speed in get_args(results.Speed):
-        yield results.ratio(s, RESNET50, clocks=["low"], speed=speed) < 1 - MARGIN
-        yield results.ratio(s, RESNET50, clocks=["high"], speed=speed) > 1 + MARGIN
-        ratio_with_run = partial(results.ratio, s, clocks=["low"], collapsed=True, speed=speed)
+        yield efficiency_ratio(source, RESNET50, clocks=["low"], speed=speed) < 1 - MARGIN
+        yield efficiency_ratio(source, RESNET50, clocks=["high"], speed=speed) > 1 + MARGIN
+        ratio_with_run = partial(
+            efficiency_ratio, source, clocks=["low"], with_collapsed_run=True, speed=speed
+        )
         yield ratio_with_run(*AVERAGED) > 1 + MARGIN
         yield ratio_with_run(RESNET50) > 1
 
@@ -290,9 +307,9 @@ def clock_decides(s: Source) -> Iterator[Statement]:
     "Without the collapsed run, and with the T4 at its highest clock, the laptop leads in the mean "
     "of efficiencies by less than a tenth, and in that of throughputs at no rated clock"
 )
-def mean_ties(s: Source) -> Iterator[Statement]:
-    yield results.ratio(s, *AVERAGED, clocks=["low"]) > 1 - MARGIN
-    yield results.ratio(s, *AVERAGED, clocks=["low"], speed="throughput") > 1
+def mean_ties(source: Source) -> Iterator[Statement]:
+    yield efficiency_ratio(source, *AVERAGED, clocks=["low"]) > 1 - MARGIN
+    yield efficiency_ratio(source, *AVERAGED, clocks=["low"], speed="throughput") > 1
 
 
 @source.claim(
@@ -300,17 +317,18 @@ def mean_ties(s: Source) -> Iterator[Statement]:
     "clock of the laptop, by both speeds, and with its throughput lowered to its roofs",
     numbers=("small_at_roofs",),
 )
-def small_leads(s: Source) -> Iterator[Statement]:
-    by_throughput = results.ratio(s, RESNET18, clocks=["low"], speed="throughput")
-    at_roofs = by_throughput / share_of_roofs(s, T4, RESNET18)
-    for ratio in (results.ratio(s, RESNET18, clocks=["low"]), by_throughput, at_roofs):
+def small_leads(source: Source) -> Iterator[Statement]:
+    by_throughput = efficiency_ratio(source, RESNET18, clocks=["low"], speed="throughput")
+    at_roofs = by_throughput / share_of_roofs(source, T4, RESNET18)
+    by_efficiency = efficiency_ratio(source, RESNET18, clocks=["low"])
+    for ratio in (by_efficiency, by_throughput, at_roofs):
         yield ratio > 1.25
 
 
 @source.claim("By throughputs the T4 leads on MobileNetV2, or ties, at every rated clock")
-def light_ties(s: Source) -> Iterator[Statement]:
-    yield results.ratio(s, MOBILENET, clocks=["low"]) > 1 - MARGIN
-    yield results.ratio(s, MOBILENET, clocks=["nominal"]) > 1 + MARGIN
+def light_ties(source: Source) -> Iterator[Statement]:
+    yield efficiency_ratio(source, MOBILENET, clocks=["low"]) > 1 - MARGIN
+    yield efficiency_ratio(source, MOBILENET, clocks=["nominal"]) > 1 + MARGIN
 
 
 @source.claim(
@@ -318,25 +336,25 @@ def light_ties(s: Source) -> Iterator[Statement]:
     "clocks memory is the nearer roof in over half of its least time on both GPUs, and of "
     "ResNet-50's on the laptop alone"
 )
-def nearer_roof(s: Source) -> Iterator[Statement]:
-    yield theory.intensity(MOBILENET) * s.bandwidth(T4) / s.peak(T4) < 0.5
-    yield results.memory_share(s, RTX, RESNET50) > 0.5
-    yield results.memory_share(s, T4, RESNET50) < 0.5
+def nearer_roof(source: Source) -> Iterator[Statement]:
+    yield theory.intensity(MOBILENET) * source.bandwidth(T4) / source.peak(T4) < 0.5
+    yield results.memory_share(source, LAPTOP, RESNET50) > 0.5
+    yield results.memory_share(source, T4, RESNET50) < 0.5
     for device in GPUS:
-        yield results.memory_share(s, device, MOBILENET) > 0.5
+        yield results.memory_share(source, device, MOBILENET) > 0.5
 
 
 source.figure(key=True, height=3.0)(figures.clocks)
 
 
 @source.table(wide=True)
-def ratios(s: Source) -> Iterator[Mapping[str, Content]]:
-    for name, (networks, collapsed) in results.CASES.items():
-        compute = partial(results.ratio, s, *networks, collapsed=collapsed)
-        equal = results.equal_clock(s, compute())
+def ratios(source: Source) -> Iterator[Mapping[str, Content]]:
+    for name, (networks, collapsed) in results.RATIO_CASES.items():
+        compute = partial(efficiency_ratio, source, *networks, with_collapsed_run=collapsed)
+        equal = results.clock_for_equality(source, compute())
         yield {
             "Case": name,
-            "Printed peak": to_digits(results.printed_clock(s) / equal, 3),
+            "Printed peak": to_digits(results.printed_clock(source) / equal, 3),
             "By efficiencies": compute(speed="efficiency"),
             "By throughputs": compute(speed="throughput"),
             "Equal at": to_digits(equal, 3),
@@ -344,45 +362,47 @@ def ratios(s: Source) -> Iterator[Mapping[str, Content]]:
 
 
 @source.table()
-def leaders(s: Source) -> Iterator[Mapping[str, Content]]:
+def leaders(source: Source) -> Iterator[Mapping[str, Content]]:
     for network in NETWORKS:
-        compute = partial(results.ratio, s, network)
-        roofs: Content = results.leader(1 / results.roofs_ratio(s, network, "throughput"))
-        if theory.value_of(share_of_roofs(s, T4, network)) > 1:
+        compute = partial(efficiency_ratio, source, network)
+        laptop_to_t4 = results.ratio_of_roof_shares(source, network, "throughput")
+        roofs: Content = results.leading_gpu(1 / laptop_to_t4)
+        if theory.value_of(share_of_roofs(source, T4, network)) > 1:
             roofs = Missing("the T4's throughput exceeds its roofs")
         yield {
             "Network": network,
-            "Efficiency": results.leader(compute(speed="efficiency")),
-            "Throughput": results.leader(compute(speed="throughput")),
+            "Efficiency": results.leading_gpu(compute(speed="efficiency")),
+            "Throughput": results.leading_gpu(compute(speed="throughput")),
             "Roofs": roofs,
         }
 
 
 @source.table()
-def gaps(s: Source) -> Iterator[Mapping[str, Content]]:
+def gaps(source: Source) -> Iterator[Mapping[str, Content]]:
     for network in AVERAGED:
-        for t4, laptop in zip(*(s.cases_of(gpu, network) for gpu in (T4, RTX)), strict=True):
+        t4_cases, laptop_cases = (source.cases_of(gpu, network) for gpu in (T4, LAPTOP))
+        for t4, laptop in zip(t4_cases, laptop_cases, strict=True):
             gaps = {"T4 (%)": to_digits(t4.gap, 2), "Laptop (%)": to_digits(laptop.gap, 2)}
             yield {"Network": network, "Batch": str(t4.batch), **gaps}
 
 
 @source.table()
-def by_network(s: Source) -> Iterator[Mapping[str, Content]]:
+def by_network(source: Source) -> Iterator[Mapping[str, Content]]:
     for network in NETWORKS:
-        laptop, t4 = (share_of_roofs(s, gpu, network) for gpu in GPUS)
+        laptop, t4 = (share_of_roofs(source, gpu, network) for gpu in GPUS)
         yield {"Network": network, "T4 (%)": to_digits(t4, 3), "Laptop (%)": laptop}
 
 
 @source.table(digits=dict.fromkeys(("Layer by layer", "T4 (%)", "Laptop (%)"), 2))
-def intensity(s: Source) -> Iterator[Mapping[str, Content]]:
-    for row in s.rows("bound"):
+def intensity(source: Source) -> Iterator[Mapping[str, Content]]:
+    for row in source.rows("bound"):
         network = row.cell("network")
         yield {
             "Network": network,
-            "Printed": s.exact(row.printed("intensity"), "FLOP/B"),
+            "Printed": source.exact_value(row.printed("intensity"), "FLOP/B"),
             "Layer by layer": theory.intensity(network),
-            "T4 (%)": results.memory_share(s, T4, network),
-            "Laptop (%)": results.memory_share(s, RTX, network),
+            "T4 (%)": results.memory_share(source, T4, network),
+            "Laptop (%)": results.memory_share(source, LAPTOP, network),
         }
 
 
@@ -391,7 +411,7 @@ def machines(paper: Paper) -> Table:
     return setup(tuple(run for run in (paper.cpu, paper.gpu) if run))
 
 
-#: Formula of the audit → reason of a difference.
+#: Formula in the audit → probable reason why the recomputed number differs.
 _REASONS: Final = {
     "data sheet": "NVIDIA prints both",
     "2 · cores · clock / 1000000": "desktop card",
@@ -421,7 +441,7 @@ def audit_table(paper: Paper) -> Iterator[Mapping[str, Content]]:
             }
 
 
-#: Items of the source, with how they are treated and decided.
+#: Items of the source, as (item, how it was decided, result).
 _ITEMS: Final = (
     ("Peaks, rates, averages, speed-ups", "audited", "some differ, for few reasons"),
     ("H2: all lie right of both ridges", "traffic layer by layer", "fails without a cache"),

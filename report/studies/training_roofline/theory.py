@@ -21,7 +21,7 @@ def shapes(network: str, batch: int = 1) -> tuple[Layer, ...]:
 
 
 def layer_loads(layers: Sequence[Layer]) -> Iterator[Load]:
-    """Yield each layer's work and traffic in a training step, without products of padded zeros."""
+    """Yield each layer's work and traffic in a training step, without products with padding."""
     for layer, passes in zip(layers, theory.training_passes(layers), strict=True):
         flops = round(2 * theory.valid_tap_macs(layer) * len(passes))
         yield Load(flops, load(layer, passes).bytes)
@@ -41,13 +41,16 @@ def work(network: str) -> Quantity:
 
 
 def intensity(network: str) -> Quantity:
-    """Divide work by the bytes that layers move (FLOP/B), at the source's batch."""
+    """Return the intensity (FLOP/B): work divided by the bytes that layers move.
+
+    The batch size is the source's.
+    """
     moved = total_load(loads(network, SOURCE_BATCH)).bytes
     return SOURCE_BATCH * work(network) / exact_number(f"traffic of {network}", "B", moved)
 
 
 def value_of(quantity: Quantity) -> float:
-    """Return the value of a quantity of the source or of theory, without an interval."""
+    """Return the value of a quantity of the source or of theory, which is never missing."""
     value = point_estimate(quantity)
     assert not isinstance(value, Missing), value.reason
     return float(value)
@@ -58,7 +61,7 @@ def least_time(
 ) -> tuple[Quantity, float]:
     """Return the least time (s) of a training step, and the share in which memory limits it.
 
-    Each layer takes the longer of its times at the peak (FLOP/s) and at the bandwidth (B/s).
+    The time of a layer is the longer of work ÷ ``peak`` (FLOP/s) and traffic ÷ ``bandwidth`` (B/s).
     """
     peak_rate, bandwidth_rate = value_of(peak), value_of(bandwidth)
     seconds, memory_seconds = 0.0, 0.0
@@ -71,7 +74,7 @@ def least_time(
 
 
 def two_point_excess(mean: Quantity, deviation: Quantity, step: Quantity) -> Quantity:
-    """Return the excess (see ``excess``) of steps that have two lengths (s), one of them ``step``.
+    """Return the excess (see ``excess``) of steps with two durations (s), one of them ``step``.
 
     Among distributions with this mean and standard deviation, the excess is largest if ``step`` is
     the shortest step, and smallest if it is the longest; the paper's supplement proves it.
@@ -81,11 +84,11 @@ def two_point_excess(mean: Quantity, deviation: Quantity, step: Quantity) -> Qua
 
 
 def excess(loader: Quantity, step: Quantity) -> Quantity:
-    """Predict the mean throughput of single steps over their total throughput, less 1.
+    """Predict the excess: mean throughput of steps ÷ throughput of all steps together, minus 1.
 
     ``loader``: time (s) per batch of all workers together.  ``step``: time (s) of a step on images
-    in memory.  If the loader is slower, workers that share a core finish together: one step waits
-    for them, and the other steps find their batches ready.
+    in memory.  If the loader is slower, workers that share a core finish together.  One step then
+    waits for the workers, and the other steps find their batches ready.
     """
     waiting_step = largest(WORKERS * loader - (WORKERS - 1) * step, step)
     waiting = waiting_step - step
