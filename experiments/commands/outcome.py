@@ -59,7 +59,7 @@ def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tupl
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
     """Return the command that builds the paper if it uses the record, else the record's report."""
-    if study == comparison.NAME:
+    if study == comparison.RECORD_NAME:
         return ("python", "build.py", "--comparison", os.fspath(path))
     # File names begin with the time, so the largest name is the newest record.
     newest = max(path.parent.glob(f"[0-9]*{ENDING}")).name == path.name

@@ -30,7 +30,7 @@ from report.core.errors import UsageError
 from report.core.records.record import FEWEST_PROCESSES, Factors, Level, SeriesByQuantity
 from report.core.records.store import Stored, digest, read_attachments
 from report.instruments import case_operators, comparison
-from report.instruments.comparison import NAME
+from report.instruments.comparison import RECORD_NAME
 
 #: Name of the environment variable with the folder of the compared files.  Records do not contain
 #: the folder, so the variable passes it to the measuring processes.
@@ -98,7 +98,9 @@ def request_of(options: Namespace) -> Request:
     pairs, and if no function is named.
     """
     if not worker.can_fork(options.device):
-        raise UsageError(f"--device {options.device}: {NAME} measures on CPUs alone, under Linux.")
+        raise UsageError(
+            f"--device {options.device}: {RECORD_NAME} measures on CPUs alone, under Linux."
+        )
     if options.pairs is not None and options.pairs < FEWEST_PROCESSES:
         raise UsageError(f"--pairs {options.pairs}: fewer than {FEWEST_PROCESSES} decide nothing.")
     functions = list(options.functions)
@@ -125,14 +127,14 @@ def request_of(options: Namespace) -> Request:
     compared = dict.fromkeys(functions)  # without duplicates
     compared.pop(against, None)
     levels: dict[str, tuple[Level, ...]] = {"function": (*compared, against)}
-    words = [NAME, *compared]
+    words = [RECORD_NAME, *compared]
     for name, level in conditions.items():
         levels[name] = (level,)
         if level is not False:
             words += [f"--{name}"] if level is True else [f"--{name}", str(level)]
     common_options = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
     return Request(
-        study=NAME,
+        study=RECORD_NAME,
         levels=levels,
         words=tuple(words),
         typed=dict(zip(names, typed_names, strict=True)),
@@ -144,7 +146,9 @@ def request_of(options: Namespace) -> Request:
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """Return a case for each function, with hashes of its file and of the baseline's file."""
     if not levels:  # the study has no functions of its own
-        raise UsageError(f"{NAME} needs functions; use: python -m experiments {NAME} --help")
+        raise UsageError(
+            f"{RECORD_NAME} needs functions; use: python -m experiments {RECORD_NAME} --help"
+        )
     selected = all_combinations(levels)
     for case in selected:
         for digest_factor, factor in (("source", "function"), ("against_source", "against")):
@@ -201,7 +205,7 @@ STUDY: Final = Experiment(
     factors=(),
     cases=cases,
     case_name=lambda factors: str(factors["function"]),
-    name=NAME,
+    name=RECORD_NAME,
     question="Which function is faster, and by how much?",
     plan=Plan(
         full=_FULL, quick=_QUICK, is_counted=False, times=_times, files=files_of, imports=_imports

@@ -57,8 +57,8 @@ def read_kineto(source: ImportSource) -> Imported:
     series = {name: values for name, values in samples.items() if values}
     if not series:
         raise source.error("found no kernel and no memory of a GPU; import a trace of a GPU")
-    if len(trace.used) > 1:
-        used = ", ".join(sorted(trace.used))
+    if len(trace.used_gpus) > 1:
+        used = ", ".join(sorted(trace.used_gpus))
         raise source.error(f"it has work of the GPUs {used}; import a trace of one")
     if 0 in series.get("kernel_time", ()):
         raise source.error("a kernel took 0 µs, so that its time is lost; profile again")

@@ -10,7 +10,7 @@ from report.core.records.store import Stored, read_attachments, read_record
 from report.engine.place import only_build, put_folder
 from report.instruments import case_operators
 from report.instruments.comparison import (
-    NAME,
+    RECORD_NAME,
     disturbance_warning,
     explanations,
     groups,
@@ -27,8 +27,10 @@ def comparison(options: Namespace) -> int:
     """
     path: Path = options.comparison.resolve()
     stored: Stored = read_record(path, path.parents[1])
-    if stored.record.study != NAME:
-        raise RecordError(f"{path.name}: is a record of {stored.record.study}; name one of {NAME}.")
+    if stored.record.study != RECORD_NAME:
+        raise RecordError(
+            f"{path.name}: is a record of {stored.record.study}; name one of {RECORD_NAME}."
+        )
     files = read_attachments(stored, (case_operators.PATTERN,), path.parents[1])
     results = verdicts(stored.record)
     *candidates, self_comparison = results
@@ -47,10 +49,10 @@ def comparison(options: Namespace) -> int:
     )
     text = "".join(f"- {line}\n" for line in report_lines(stored.record, files))
     with only_build(request.out, announcer(quiet=True)) as stage:
-        write_assets(stage / NAME)
-        (stage / NAME / "index.html").write_text(page, "utf-8", newline="\n")
+        write_assets(stage / RECORD_NAME)
+        (stage / RECORD_NAME / "index.html").write_text(page, "utf-8", newline="\n")
         report = f"# Functions beside {self_comparison.function}\n\n{text}"
-        (stage / NAME / "report.md").write_text(report, "utf-8", newline="\n")
-        put_folder(NAME, request.out, stage)
-    say(f"Wrote {short_path(request.out / NAME / 'index.html')} and report.md")
+        (stage / RECORD_NAME / "report.md").write_text(report, "utf-8", newline="\n")
+        put_folder(RECORD_NAME, request.out, stage)
+    say(f"Wrote {short_path(request.out / RECORD_NAME / 'index.html')} and report.md")
     return 0

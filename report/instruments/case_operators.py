@@ -1,4 +1,4 @@
-"""The file beside a record with the operators of a case, for cases without described layers.
+"""The file beside a record with the operators of a case, for a case whose record lists no layers.
 
 The operators of one call are captured on tensors that have shapes but no memory.  The file contains
 each distinct operator once, with shapes and number of calls, then all calls in order with their
@@ -31,7 +31,7 @@ _REMEDY: Final = "restore the file with git, or measure again"
 
 
 class CaseOperators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Operators of a case's call, captured by PyTorch ``torch``, or a ``reason`` for their lack."""
+    """Operators of a case's call, or a ``reason`` why there are none; ``torch``: its version."""
 
     factors: dict[str, Level]
     torch: str
@@ -53,7 +53,11 @@ class _DistinctOperator(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class _Call(msgspec.Struct, frozen=True, array_like=True):
-    """A call: index of the operator, module, and numbers of storages used, allocated and freed."""
+    """A call: index of the operator, calling module, and numbers of storages.
+
+    ``storages``: storage of each tensor read, then of each tensor written.  ``allocated``,
+    ``freed``: storages that the call allocates, and that are freed before the call.
+    """
 
     operator: int
     module: str
@@ -121,7 +125,7 @@ def _restore_call(distinct: _DistinctOperator, call: _Call) -> Operator:
 
 
 def _with_storages(operator: Operator, storages: Iterable[int]) -> Operator:
-    """Return the operator without module; its read, then its written tensors get ``storages``."""
+    """Remove the module, and assign ``storages`` to the tensors read, then to those written."""
     remaining = iter(storages)
 
     def renumber(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:

@@ -2,8 +2,9 @@
 
 A pair of processes times the function and the baseline by turns, so that drifts of the machine
 cancel.  In records a pair is one ``Round`` of a case, and a case compares one function.  A verdict
-follows from the interval of the median ratio; pairs are independent, unlike calls within one
-process.  All pairs run under the memory policy ``retained``: the allocator keeps freed memory.
+follows from the interval of the median ratio over pairs, because pairs are independent, unlike
+calls within one process.  Under the memory policy of all pairs, ``retained``, the allocator keeps
+freed memory.
 """
 
 import math
@@ -28,14 +29,14 @@ from report.core.text.format import first_names
 from report.instruments import case_operators, gates
 
 #: Name that records of comparisons have in place of the name of a study.
-NAME: Final = "compare"
+RECORD_NAME: Final = "compare"
 #: Verdict on a function, compared with the baseline.
 VerdictWord: TypeAlias = Literal[
     "faster", "slower", "no difference", "undecided", "wrong", "impossible", "not measured"
 ]
-#: Reasons of failures begin with these words if the function is at fault.
+#: If the function is at fault, the reason of a failure begins with one of these texts.
 _FUNCTION_FAULTS: Final = ("wrong result", "failed", "too many threads")
-#: Share of comparisons in which a gain must be shown, with an interval above 1 (statistical power).
+#: Share of comparisons whose interval must be above 1 for a true gain (statistical power).
 _POWER: Final = 0.8
 #: Largest number of pairs that messages suggest.
 MOST_PAIRS: Final = 200
@@ -47,8 +48,8 @@ class ComparisonVerdict:
 
     ``ratio`` is the baseline's time divided by the function's time.  ``margin`` is the relative
     difference up to which times count as equal.  ``time`` is the median over processes of the
-    median call (s).  ``pairs`` counts the pairs of processes, ``disturbed`` the pairs that ran
-    beside other programs.
+    median call (s).  ``pairs`` is the number of pairs of processes, and ``disturbed`` the number of
+    pairs during which other programs ran.
     """
 
     function: str
@@ -62,7 +63,7 @@ class ComparisonVerdict:
 
     @property
     def sentence(self) -> str:
-        """The reason if there is one, else the verdict, with ratio and interval if measured."""
+        """The reason if there is one, else the verdict with ratio and interval."""
         if self.ratio is None or self.reason:
             return self.reason or self.word
         beyond = f" beyond {100 * self.margin:g} %" if self.word == "no difference" else ""
@@ -71,7 +72,7 @@ class ComparisonVerdict:
 
 
 def verdict_word(ratio: Estimate, margin: float) -> VerdictWord:
-    """Return the verdict that follows from the interval of the ratio baseline / function."""
+    """Return the verdict that follows from the interval of baseline time / function time."""
     if ratio.confidence < CONFIDENCE:
         return "undecided"
     if 1 / (1 + margin) <= ratio.low and ratio.high <= 1 + margin:
@@ -82,25 +83,25 @@ def verdict_word(ratio: Estimate, margin: float) -> VerdictWord:
 
 
 def speed_ratio(round_: Round) -> float:
-    """Return the ratio of median times in a pair of processes, baseline over function."""
+    """Return baseline time / function time of a pair of processes, from the median calls."""
     return median(round_.samples("baseline_time")) / median(round_.samples("time"))
 
 
 def _median_pages(rounds: Iterable[Round], series: str) -> float:
-    """Return the median over processes of the pages mapped in the median call."""
+    """Return the median over processes of the pages that the median call maps."""
     return median(median(round_.samples(series)) for round_ in rounds)
 
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
-    """Return the verdicts on all functions; the last case compares the baseline with itself."""
+    """Return the verdict on each case's function; the last function is the baseline itself."""
     return tuple(decide(record, case, float(case.factors["margin"])) for case in record.cases)
 
 
 def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     """Return the verdict on the function of a case, with a relative ``margin`` for equal times.
 
-    After a fault in any process the verdict is ``wrong`` if the function is at fault, else ``not
-    measured``.
+    If a process failed, the verdict is ``wrong`` if the function is at fault, else ``not
+    measured``.  It is ``impossible`` if bytes moved faster than the measured bandwidth allows.
     """
     function = str(case.factors.get("function", ""))
     for fault in (*(round_.reason for round_ in case.rounds), case.reason):
@@ -137,7 +138,8 @@ def _timed_pairs(case: Case) -> list[Round]:
 def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
     """Describe the first pair whose bytes moved faster than the highest measured bandwidth allows.
 
-    Up to ``PEAK_SCATTER`` times this bandwidth is allowed.  Returns None if no such pair is known.
+    Up to ``PEAK_SCATTER`` times this bandwidth is allowed.  Returns None if all pairs are possible,
+    or if no bandwidth was measured.
     """
     ceilings = [item for item in record.ceilings if item.work_unit == "B" and item.samples]
     if not ceilings:
@@ -159,8 +161,8 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
     """Group the correct functions, fastest first; members do not differ from their group's first.
 
     Two functions differ if the interval of their ratio within common processes excludes 1, at a
-    confidence corrected for all pairs of functions.  Functions without common processes, or with
-    too few for this confidence, have shown no difference.
+    confidence corrected for all pairs of functions.  Functions with no common process, or too few
+    common processes for this confidence, do not differ.
     """
     compared: list[tuple[float, ComparisonVerdict, dict[int, float]]] = []
     for result, case in zip(verdicts(record), record.cases, strict=True):
@@ -186,7 +188,10 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 
 def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield lines with verdicts, groups, explanations and counts; ``files``: name → attachment."""
+    """Yield lines with verdicts, groups, explanations and counts.
+
+    ``files``: name of an attachment → its content, or the reason why it is missing.
+    """
     results = verdicts(record)
     *candidates, control = results
     for result in candidates:
@@ -204,7 +209,7 @@ def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
-    """Name the functions whose pairs were all disturbed; return None if there is none."""
+    """Name the functions whose pairs were all disturbed; return None without such functions."""
     disturbed = [item.function for item in results if item.pairs and item.disturbed == item.pairs]
     if not disturbed:
         return None
@@ -213,7 +218,7 @@ def disturbance_warning(results: Iterable[ComparisonVerdict]) -> str | None:
 
 
 def explanations(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield explanations of speeds: pages that functions map, and shares of the peak rates."""
+    """Yield explanations of speeds: pages that functions map, work, and shares of peak rates."""
     for case in record.cases:
         retained = case.rounds_under("retained")
         rounds = [round_ for round_ in retained if round_.samples("page_faults")]
@@ -258,14 +263,14 @@ def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | 
 
 
 def scatter(ratios: Iterable[float]) -> float:
-    """Estimate the standard deviation of logarithms of ratios whose true value is 1."""
+    """Estimate the standard deviation of the logarithms of ratios whose true value is 1."""
     return math.sqrt(fmean(math.log(value) ** 2 for value in ratios))
 
 
 def decidable_gain(deviation: float, pairs: int) -> float:
     """Return the smallest relative gain that ``pairs`` show in four of five comparisons.
 
-    The logarithms of ratios are assumed to be normally distributed, with standard ``deviation``.
+    The logarithms of ratios are assumed to be normal with the standard deviation ``deviation``.
     """
     quantile = NormalDist().inv_cdf(_needed_probability(pairs))
     return math.exp(deviation * quantile) - 1
@@ -293,7 +298,10 @@ def _needed_probability(pairs: int) -> float:
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
-    """Return the smallest number of pairs that show a gain; return None above ``MOST_PAIRS``."""
+    """Return the smallest number of pairs that show a relative ``gain``; None if above the limit.
+
+    The limit is ``MOST_PAIRS``.
+    """
     for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
         if decidable_gain(deviation, pairs) <= gain:
             return pairs

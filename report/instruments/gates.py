@@ -1,8 +1,8 @@
 """Checks that measurements must pass before papers print or pool them, and ceilings of a record.
 
-A case is one combination of factors.  Pooled runs are runs whose times count as one sample.  A
-ceiling is a measured peak rate of arithmetic or memory.  The checks are the same at the end of a
-run, in the command ``check`` and in papers.
+A case is one combination of factors.  Runs are pooled if their times count as one sample.  A
+ceiling is a measured peak rate of arithmetic or memory.  The end of a run, the command ``check``
+and papers all use these checks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,26 +25,26 @@ from report.core.records.record import (
 )
 from report.theory.work import flops, forward_macs
 
-#: Medians of processes more than this many times apart are from different states of the machine.
+#: If the ratio of two medians of processes is larger, the machine was in two states.
 BIMODAL_RATIO: Final = 1.25
-#: Smallest count, such as page faults, that belongs to another state of the machine than 0.
+#: If one process counts 0 (page faults) and another at least this, the machine was in two states.
 BIMODAL_COUNT: Final = 100
 #: Largest ratio of the medians of two runs that may be pooled.
 AGREEMENT_RATIO: Final = 1.2
 #: Smallest number of series that can show that times were copied or scaled.
 _FEWEST_SERIES: Final = 5
 #: Relative tolerance within which ratios of medians count as equal.
-_SAME_RATIO: Final = 1e-4
+_RATIO_TOLERANCE: Final = 1e-4
 #: A working set of at least this many times the last-level cache is read from memory.
 BEYOND_CACHES: Final = 4
-#: A case may be this many times faster than the measured peak, since peaks scatter.
+#: The rate of a case may be this many times the measured peak, since measured peaks scatter.
 PEAK_SCATTER: Final = 1.25
 #: Timer resolution (s) of perf_counter_ns and of CUDA events.
 RESOLUTION_S: Final = {"cpu": 1e-7, "cuda": 5e-7}
 #: Highest clock of any processor (Hz); records do not contain the clock under load.
 FASTEST_HZ: Final = 6.2e9
-#: Vector extension → most float32 FLOP per core and cycle: two vector units of 16, 8 or 4 numbers;
-#: since AVX2 each computes fused multiply-adds (2 FLOP).
+#: Vector extension → most float32 FLOP per core and cycle.  A core has two vector units of 16, 8 or
+#: 4 numbers; from AVX2 on, a unit computes fused multiply-adds (2 FLOP per number).
 _FLOP_PER_CYCLE: Final = {"avx512f": 2 * 2 * 16, "avx2": 2 * 2 * 8, "avx": 2 * 8, "sse2": 2 * 4}
 #: Type of numbers in which ceilings of arithmetic are measured unless another type is named.
 FLOAT32: Final = "float32"
@@ -54,7 +54,8 @@ SLOW_GOVERNORS: Final = frozenset({"powersave", "ondemand", "conservative"})
 _ARITHMETIC: Final[tuple[PeakOperation, ...]] = ("matrix_product", "convolution")
 #: Operations whose rate is measured in B/s.
 _BANDWIDTH: Final[tuple[PeakOperation, ...]] = ("copy", "read", "triad")
-#: Operation → measured operations whose best rate is its ceiling; by default only itself.
+#: Operation → measured operations whose best rate is the operation's ceiling.  The default is the
+#: operation alone.
 _BOUNDING_OPERATIONS: Final[dict[str, tuple[PeakOperation, ...]]] = {
     "matrix_product": _ARITHMETIC,
     "copy": _BANDWIDTH,
@@ -71,11 +72,12 @@ ProcessTimes: TypeAlias = dict[tuple[frozenset[tuple[str, Level]], Policy], tupl
 
 
 def is_bimodal(medians: Iterable[float]) -> bool:
-    """Return whether the medians of processes form two groups.
+    """Tell whether the medians of processes form two groups.
 
-    Groups are more than ``BIMODAL_RATIO`` times apart, or one ends at 0 and the other begins at
-    ``BIMODAL_COUNT`` or more.  A group has at least a fifth of the processes.  With four or more
-    processes, a group has at least two, so that a single slow process is not a group.
+    The ratio of the second group's smallest to the first group's largest median is more than
+    ``BIMODAL_RATIO``, or the first group ends at 0 and the second begins at ``BIMODAL_COUNT`` or
+    more.  A group has at least a fifth of the processes.  With four or more processes, a group has
+    at least two, so that a single slow process is not a group.
     """
     ordered = sorted(medians)
     smallest_group = max(1 if len(ordered) < 4 else 2, len(ordered) // 5)
@@ -89,7 +91,7 @@ def is_bimodal(medians: Iterable[float]) -> bool:
 
 
 def runs_agree(one: Iterable[float], other: Iterable[float]) -> bool:
-    """Return whether two runs may be pooled, given the medians of their processes."""
+    """Tell whether two runs may be pooled, given the medians of their processes."""
     low, high = sorted((median(one), median(other)))
     return high <= AGREEMENT_RATIO * low
 
@@ -106,7 +108,7 @@ def policies(case: Case) -> tuple[Policy, ...]:
 
 
 def bimodal_times(case: Case) -> Iterator[tuple[Policy, float, float]]:
-    """Yield policies under which times are bimodal, with the extreme medians of processes (s)."""
+    """Yield (policy, smallest, largest median of a process in s) where times are bimodal."""
     for policy in policies(case):
         medians = process_medians(case, "time", policy)
         if is_bimodal(medians):
@@ -134,10 +136,10 @@ def count_disagreeing(one: ProcessTimes, other: ProcessTimes) -> int:
 
 
 def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
-    """Count disturbed measurements and monitored measurements; return None if none was monitored.
+    """Return the numbers of disturbed and of monitored measurements; None if none was monitored.
 
-    A measurement is disturbed if other programs ran.  Records of old formats, which state no memory
-    policy, and of systems without /proc were not monitored.
+    A measurement is disturbed if other programs ran.  Measurements were not monitored if their
+    record has an old format without memory policies, or is from a system without /proc.
     """
     monitored: list[Round] = []
     for record in records:
@@ -154,12 +156,13 @@ def count_disturbed(records: Iterable[Record]) -> tuple[int, int] | None:
 class CopyDetector:
     """Detector of copied and invented records.
 
-    A record is refused if
+    A record is refused in four cases:
 
     - its commit or its hash of the measuring code consists of zeros;
-    - all samples of its times equal those of an earlier record;
+    - all samples of its times equal the samples of an earlier record;
     - all samples of its ceilings, or its end time, equal those of another machine's earlier record;
-    - or most of at least ``_FEWEST_SERIES`` median times have one ratio to an earlier record's.
+    - at least ``_FEWEST_SERIES`` median times can be compared with an earlier record, and most of
+      them have the same ratio to the earlier median times.
     """
 
     def __init__(self) -> None:
@@ -186,7 +189,7 @@ class CopyDetector:
 
 
 def _unique_content(record: Record) -> dict[str, bytes]:
-    """Return content that two machines never share: times, ceilings, and the end of the run."""
+    """Return content that two records never share: times, ceilings, and the end of the run."""
     content = {"end time": record.finished.encode()}
     all_series = chain.from_iterable(case.all_series for case in record.cases)
     times = [series["time"] for series in all_series if "time" in series]
@@ -198,7 +201,7 @@ def _unique_content(record: Record) -> dict[str, bytes]:
 
 
 def _median_times(record: Record) -> dict[object, float]:
-    """Return the median of every series of times above 0, by case and number of the series."""
+    """Map (factors of the case, number of the series) to the median time, if it is above 0."""
     medians: dict[object, float] = {}
     for case in record.cases:
         factors = frozenset(case.factors.items())
@@ -210,17 +213,17 @@ def _median_times(record: Record) -> dict[object, float]:
 
 
 def _proportional(one: Mapping[object, float], other: Mapping[object, float]) -> bool:
-    """Return whether most of at least ``_FEWEST_SERIES`` shared medians have one ratio."""
+    """Tell whether most of at least ``_FEWEST_SERIES`` shared medians have the same ratio."""
     ratios = [other[key] / time for key, time in one.items() if key in other]
     if len(ratios) < _FEWEST_SERIES:
         return False
     median_ratio = median(ratios)
-    equal = sum(abs(ratio - median_ratio) <= _SAME_RATIO * median_ratio for ratio in ratios)
+    equal = sum(abs(ratio - median_ratio) <= _RATIO_TOLERANCE * median_ratio for ratio in ratios)
     return 2 * equal > len(ratios)
 
 
 def impossible_rate(record: Record) -> str | None:
-    """Explain why the peak or a case's rate is impossible; return None if no fault is known."""
+    """Explain why the peak or the rate of a case is impossible; None if both are possible."""
     best = best_arithmetic_rate(record.ceilings)
     if best is None:
         return None
@@ -248,10 +251,10 @@ def impossible_rate(record: Record) -> str | None:
 def bounding_ceilings(record: Record, operation: str, dtype: str) -> tuple[Ceiling, ...]:
     """Return the ceilings whose best rate limits the rate of ``operation``.
 
-    ``matrix_product`` is limited by all arithmetic in ``dtype``, ``copy`` by all operations that
-    move bytes from or to memory, every other operation by itself.  On a GPU only products limit
-    arithmetic: libraries compute convolutions with fewer multiplications than the direct form, so
-    that the rate of a convolution can exceed the device's peak.
+    All arithmetic in ``dtype`` limits ``matrix_product``.  All operations that move bytes from or
+    to memory limit ``copy``.  Every other operation is limited by its own ceilings.  On a GPU only
+    products limit ``matrix_product``, because libraries compute convolutions with fewer
+    multiplications than the direct form: the rate of a convolution can exceed the device's peak.
     """
     operations = _BOUNDING_OPERATIONS.get(operation, (operation,))
     if record.environment.device == "cuda" and operation in _ARITHMETIC:
@@ -267,8 +270,8 @@ def bounding_ceilings(record: Record, operation: str, dtype: str) -> tuple[Ceili
 def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tuple[Ceiling, ...]:
     """Return the ceilings of bandwidth whose working set is in memory, not in caches.
 
-    If the caches are unknown (old record, GPU), return ceilings with at least half of the largest
-    working set; if no working set is known, return all ceilings.
+    If the caches are unknown (old record, GPU), the ceilings with at least half of the largest
+    working set are returned.  If no working set is known, all ceilings are returned.
     """
     candidates = tuple(ceilings)
     host = environment.host if environment.device == "cpu" else None
@@ -281,10 +284,10 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
 
 
 def rate(ceiling: Ceiling) -> float:
-    """Return work divided by time (FLOP/s, B/s or pages/s).
+    """Return the work of a ceiling divided by its time (FLOP/s, B/s or pages/s).
 
-    If the ceiling names its instrument, the time is the shortest, as in STREAM (McCalpin 1995),
-    else the median.
+    If the ceiling names an instrument, the time is the shortest time, as in STREAM (McCalpin 1995).
+    Otherwise it is the median time.
     """
     times = [float(sample) for sample in ceiling.samples]
     time = median(times) if ceiling.instrument is None else min(times)
@@ -292,7 +295,7 @@ def rate(ceiling: Ceiling) -> float:
 
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
-    """Return the best rate of the ceilings that bound ``operation``, or None if there are none."""
+    """Return the best rate of the ceilings that limit ``operation``; None without such ceilings."""
     rates = [rate(ceiling) for ceiling in bounding_ceilings(record, operation, dtype)]
     return max(rates, default=None)
 
@@ -313,7 +316,7 @@ def state_notes(environment: Environment) -> Iterator[str]:
 
 
 def best_arithmetic_rate(ceilings: Iterable[Ceiling]) -> float | None:
-    """Return the best float32 rate among ceilings (FLOP/s), or None if no ceiling has one."""
+    """Return the best float32 rate of ``ceilings`` (FLOP/s), or None if there is no such rate."""
     rates: list[float] = []
     for ceiling in ceilings:
         is_float32 = ceiling.dtype == FLOAT32 and ceiling.work_unit == "FLOP"
@@ -335,8 +338,8 @@ def highest_possible_rate(environment: Environment) -> float | None:
 def forward_rate(case: Case) -> float:
     """Return a case's forward work divided by the shortest time (FLOP/s).
 
-    Returns 0 if the case failed, has no times or a time of 0, or uses other types than float32.  A
-    call does at least the forward work, so that the true rate is not lower.
+    Returns 0 if the case failed, has no times or a time of 0, or uses another type than float32.  A
+    call executes at least the forward work, so that the true rate is not lower.
     """
     is_float32 = case.factors.get("precision", FLOAT32) == FLOAT32
     is_float32 = is_float32 and all(layer.dtype == FLOAT32 for layer in case.layers)

@@ -1,7 +1,4 @@
-"""Decide whether papers can use a record.
-
-This one rule serves experiments, builds of papers, and the commands ``check`` and ``list``.
-"""
+"""Decide whether papers can use a record, for experiments, builds, and ``check`` and ``list``."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +17,7 @@ from report.theory.work import check_shapes
 class Judgement:
     """Whether papers can use a record (``usable``), and whether the next build uses it (``used``).
 
-    ``explanation`` states the role of the record, or the reason why it is not used.
+    ``explanation`` states the role of the record in the paper, or why the record is not used.
     """
 
     usable: bool
@@ -40,7 +37,7 @@ def reason_unusable(record: Record) -> str | None:
 
 
 def require_usable(stored: Stored) -> Stored:
-    """Return the same record; raise ``RecordError`` if no paper can use the record."""
+    """Return ``stored`` unchanged; raise ``RecordError`` if no paper can use the record."""
     if reason := reason_unusable(stored.record):
         raise RecordError(f"data/{stored.file}: {reason}")
     return stored

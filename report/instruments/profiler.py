@@ -8,8 +8,8 @@ counters of kernels in place of times.
 ``export_memory_timeline`` with a name that ends in ``.raw.json.gz`` writes a list of events
 ``[time in ns, action, bytes, category]`` (``torch/profiler/_memory_profiler.py``,
 ``MemoryProfileTimeline._coalesce_timeline``).  Tensors from before the profile have the time -1.
-The action determines the sign of the bytes.  A tensor that changes category is subtracted from the
-old category and added to the new category.
+The action determines the sign of the bytes.  If a tensor changes its category, its bytes are
+subtracted from the old category and added to the new category.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from report.core.records import strict
 from report.core.records.files import unpacked
 from report.core.records.quantities import LARGEST
 
-#: Limit of possible times (µs): about 2⁶³ ns, the largest number of ns in 64 bits.
+#: Limit of possible times (µs): about 2⁶³ ns, the largest signed number in 64 bits.
 _LATEST_US: Final = 2**53
 #: Name of events that allocate or free memory.
 _MEMORY: Final = "[memory]"
@@ -39,7 +39,7 @@ _COUNTED_RANGE: Final = "cuda_profiler_range"
 
 
 class TraceDevice(msgspec.Struct, frozen=True):
-    """GPU as named in the trace, with the bytes of its memory, or None if they are unknown."""
+    """GPU as named in the trace, and the size of its memory (B), None if the size is unknown."""
 
     name: str
     memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
@@ -52,7 +52,8 @@ class Trace(NamedTuple):
     - ``kernel_times``: durations of kernels (s), without copies and fills;
     - ``additions``, ``multiplications``, ``multiply_adds``: float32 instructions that the threads
       of a kernel executed, for each kernel that CUPTI's range profiler counted;
-    - ``devices``: the GPUs of the machine; ``used``: numbers of the GPUs that worked.
+    - ``devices``: the GPUs of the machine;
+    - ``used_gpus``: numbers of the GPUs that ran kernels, copies or fills.
     """
 
     memory_changes: tuple[int, ...]
@@ -61,7 +62,7 @@ class Trace(NamedTuple):
     multiplications: tuple[int, ...]
     multiply_adds: tuple[int, ...]
     devices: tuple[TraceDevice, ...]
-    used: frozenset[str]
+    used_gpus: frozenset[str]
 
 
 #: Metric of Nsight Compute: thread instructions that were executed and not masked out.
@@ -99,7 +100,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct, frozen=True):
-    """The fields of a trace that are read."""
+    """The fields of a trace that this module reads."""
 
     events: tuple[_Event, ...] = msgspec.field(name="traceEvents")
     devices: tuple[TraceDevice, ...] = msgspec.field(default=(), name="deviceProperties")
@@ -173,12 +174,12 @@ def _trace(file: _File) -> Trace:
     events = sorted(file.events, key=lambda event: event.ts or 0)
     memory_changes: list[int] = []
     kernel_times: list[float] = []
-    used = set[str]()
+    used_gpus = set[str]()
     for event in events:
         if event.name == _MEMORY and event.args.device_type not in (None, 0):  # 0: the host
             memory_changes.append(event.args.bytes)
         if _is_gpu_work(event) and event.args.device is not None:
-            used.add(str(event.args.device))
+            used_gpus.add(str(event.args.device))
         if _is_gpu_work(event) and event.cat == _KERNEL:
             kernel_times.append(round(1000 * (event.dur or 0)) / 1e9)
     counted = [event.args for event in events if event.cat == _COUNTED_RANGE]
@@ -189,11 +190,11 @@ def _trace(file: _File) -> Trace:
         multiplications=tuple(args.fmul for args in counted),
         multiply_adds=tuple(args.ffma for args in counted),
         devices=file.devices,
-        used=frozenset(used),
+        used_gpus=frozenset(used_gpus),
     )
 
 
-#: Names of torch's ``Category`` by number; the last is for tensors without a category.
+#: Names of torch's ``Category`` by number; the last name is for tensors without a category.
 CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary",
     "activation", "gradient", "autograd detail", "unknown",
@@ -201,7 +202,7 @@ CATEGORIES: Final = (
 #: Actions on a tensor, by torch's ``_ACTION_TO_INDEX``.  Action 3, a new version of a tensor,
 #: changes sizes only if the tensor changes its category.
 _EXISTING, _CREATE, _DESTROY = 1, 2, 4
-#: Moment of tensors from before the profile.
+#: Moment (ns) of tensors from before the profile.
 _BEFORE_START: Final = -1
 _EXPORT_REMEDY: Final = "give a file that export_memory_timeline wrote with a name in .raw.json.gz"
 

@@ -154,7 +154,7 @@ def _ranges_text(statements: Sequence[Statement]) -> str:
 def disturbance(claim: Claim) -> str:
     """Say whether all or some series of a claim have disturbed processes only; "" if none has."""
     disturbed = list[bool]()
-    for series in chain.from_iterable(statement.sampled for statement in claim.statements):
+    for series in chain.from_iterable(statement.measured_series for statement in claim.statements):
         disturbed.append(all(process.disturbed for process in series.processes))
     if not claim.measured_count or not any(disturbed):
         return ""
@@ -279,7 +279,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
         return "disturbed", "other programs ran meanwhile; measure again on a quiet machine"
     if statement.from_one_process:
         enough = _processes_for_level(1, reached=0.0)
-        part = "all series" if statement.sampled[1:] else "it"
+        part = "all series" if statement.measured_series[1:] else "it"
         return "one process", f"only one process measured {part}; at least {enough} decide"
     result = estimate(statement.quantity)
     if isinstance(result, Missing):
@@ -287,7 +287,7 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     if result.bimodal:
         groups = "the processes fall into two groups, so that no median stands for them"
         return "processes in two groups", groups
-    series = statement.sampled
+    series = statement.measured_series
     count = min((len(leaf.processes) for leaf in series), default=1)
     one, several = ("pair", "pairs of processes") if series[1:] else ("process", "processes")
     units = f"{count} {several if count > 1 else one}"

@@ -328,7 +328,7 @@ def _conditions(row: Row) -> str:
 def _processes(claims: Iterable[Claim]) -> str:
     """Print how many processes measured a case of the claims; "" for claims without samples."""
     statements = chain.from_iterable(claim.statements for claim in claims)
-    series = chain.from_iterable(statement.sampled for statement in statements)
+    series = chain.from_iterable(statement.measured_series for statement in statements)
     counts = sorted({len(leaf.processes) for leaf in series})
     if not counts:
         return ""

@@ -1,12 +1,14 @@
 """Values of expressions with intervals, at the confidence level that the data allow.
 
-A run measures with several processes, so that an interval includes the scatter between processes.
+A run measures a series (``MeasuredSeries``) with several processes, so that an interval includes
+the scatter between processes.  Other measured numbers (``EstimatedNumber``) compute an interval
+themselves.
 
 If the same processes measured all series of a part of an expression, the part is computed once per
-process: drift and memory placement cancel, and one interval follows from the results.  Processes
-that lack one of the series are left out.  With ``ENOUGH_RUNS`` runs or more, the median of each run
-counts as one sample of the interval.  With fewer runs the value of each process counts, and the
-interval is widened to contain the median of every run.
+process.  Drift and memory placement then cancel, and one interval follows from the results.
+Processes that lack one of the series are left out.  With ``ENOUGH_RUNS`` runs or more, the median
+of each run counts as one sample of the interval.  With fewer runs the value of each process counts,
+and the interval is widened to contain the median of every run.
 
 Parts without common processes are combined by the ends of their intervals.  The level of each
 interval is raised so that all intervals hold together (Bonferroni's correction).
@@ -43,7 +45,7 @@ ValueOfSeries: TypeAlias = Callable[[MeasuredSeries], float]
 #: Identity of a process: names of run and process.
 ProcessKey: TypeAlias = tuple[str, str]
 
-#: Number of runs from which their medians can be samples of a 95 % interval (``median_interval``).
+#: Smallest number of runs whose medians can bound a 95 % interval (``median_interval``).
 ENOUGH_RUNS: Final = 6
 
 
@@ -83,7 +85,7 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
 def printed_number(
     quantity: Quantity, confidence: float = CONFIDENCE
 ) -> Number | Estimate | Missing:
-    """Return the value for printing: a plain number if it is exact, else an estimate.
+    """Return the value for printing: a plain number if the value is exact, else an estimate.
 
     Whole numbers without an interval are returned as ``int``, however large.
     """
@@ -112,7 +114,7 @@ def point_estimate(quantity: Quantity) -> float | Missing:
 def unpaired_ratio(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
     """Compute the ``ratio`` of ``subject`` to two decimals, from medians over all processes.
 
-    An ``estimate`` would compute the ratio in each process first.
+    ``estimate``, in contrast, computes the ratio in each process before the median.
     """
     quantity = ratio(subject)
     if quantity.missing:
@@ -167,14 +169,13 @@ def sample_count(quantity: Quantity) -> int:
 
 
 def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
-    """Yield the parts of an expression that get one interval each: the largest possible.
+    """Yield the largest parts of an expression that can have one interval each.
 
-    A part is one measured leaf, or two or more processes measured all its series and none of its
-    operations needs bounds, as a range over several quantities does.
+    A part is a measured leaf, or an expression whose series were all measured by the same two or
+    more processes.  An operation of such an expression must not need bounds, as a range over
+    several quantities does.
     """
-    measured = [
-        leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries | EstimatedNumber)
-    ]
+    measured = _measured_leaves(quantity)
     if not measured:
         return
     has_values_by_process = len(_common_processes(measured)) > 1 and not quantity.needs_bounds
@@ -185,18 +186,21 @@ def _parts_with_intervals(quantity: Quantity) -> Iterator[Quantity]:
         yield from _parts_with_intervals(part)
 
 
+def _measured_leaves(quantity: Quantity) -> list[Leaf]:
+    """Return the leaves of an expression that have an interval."""
+    return [leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries | EstimatedNumber)]
+
+
 def compared_in_pairs(quantity: Quantity) -> bool:
     """Tell whether a quantity is a ratio of series that the same processes measured.
 
-    The quantity must be dimensionless, and each of its parts with an interval must have two or more
-    measured leaves, all ``MeasuredSeries``.
+    The quantity must be dimensionless, and each part with an interval must have two or more series
+    and no ``EstimatedNumber``.
     """
     if quantity.unit != ONE:
         return False
     for part in _parts_with_intervals(quantity):
-        measured = [
-            leaf for leaf in part.leaves if isinstance(leaf, MeasuredSeries | EstimatedNumber)
-        ]
+        measured = _measured_leaves(part)
         if len(measured) < 2 or not all(isinstance(leaf, MeasuredSeries) for leaf in measured):
             return False
     return True
@@ -226,7 +230,11 @@ def _common_processes(leaves: Sequence[Leaf]) -> tuple[ProcessKey, ...]:
 
 
 def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
-    """Compute the interval of a part from its values in single processes, or in single runs."""
+    """Compute the interval of a part from its values in processes, or from the medians of runs.
+
+    The medians of runs are used if there are ``ENOUGH_RUNS`` or more.  If a single process measured
+    the part, the interval comes from the calls of this process.
+    """
     if isinstance(part, EstimatedNumber):
         return part.interval(confidence)
     leaves = [leaf for leaf in part.leaves if isinstance(leaf, MeasuredSeries)]
@@ -242,8 +250,8 @@ def _interval_of_part(part: Quantity, confidence: float) -> Estimate:
         values_by_run.setdefault(run, []).append(value_in_process)
     if is_bimodal(values) and any(is_bimodal(leaf.medians.values()) for leaf in leaves):
         n, low, high = len(values), min(values), max(values)
-        # The median lies between two groups of processes.  The range holds for a ratio all the
-        # same: a bound that the ratios of all processes exceed is exceeded in both groups.
+        # The median is between two groups of processes and depends on their sizes.  For a ratio the
+        # range of all processes is valid: if every process exceeds a bound, so do both groups.
         level = min(confidence, 1 - 2.0 ** (1 - n)) if compared_in_pairs(part) else 0.0
         return Estimate(statistics.median(values), low, high, n, level, bimodal=True)
     medians = [statistics.median(values_of_run) for values_of_run in values_by_run.values()]
@@ -261,9 +269,9 @@ def _widen_to_contain(medians: Sequence[float], interval: Estimate) -> Estimate:
     """Widen an ``interval`` from processes to contain the ``medians`` of all runs.
 
     Processes of one run are fast or slow for common reasons, so that many processes say little
-    about the next run.  The interval must at least show the scatter between the runs.  If it had to
-    be widened, its confidence is at most ``1 - 2^(1 - n)``, with which the range of n runs contains
-    their median.
+    about the next run.  The interval must at least show the scatter between the runs.  The
+    confidence of a widened interval is at most ``1 - 2^(1 - n)``, the confidence with which the
+    range of n runs contains their median.
     """
     low, high = min(interval.low, *medians), max(interval.high, *medians)
     if (low, high) == (interval.low, interval.high):
@@ -290,7 +298,7 @@ def compute_value(quantity: Quantity, value_of: ValueOfSeries) -> float:
         result = quantity.operation.value(
             [compute_value(part, value_of) for part in quantity.operands]
         )
-        if not quantity.is_sampled:
+        if not quantity.is_measured:
             quantity.cached_value.append(result)
         return result
     if isinstance(quantity, EstimatedNumber):

@@ -33,14 +33,17 @@ Bounds: TypeAlias = tuple[float, float, float]
 
 
 class Precedence(IntEnum):
-    """How strongly a part of a formula holds together; names and function calls hold strongest."""
+    """Precedence of a formula's outermost operation, lowest first.
+
+    ``NAME`` is the precedence of names, numbers and function calls, which need no brackets.
+    """
 
     LIST, SUM, PRODUCT, NAME = range(4)
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """An expression with a unit; its value follows from the data or is missing with a reason.
+    """An expression with a unit, whose value follows from the data or is missing with a reason.
 
     Leaves are compared by their fields, other quantities by identity.
     """
@@ -54,7 +57,7 @@ class Quantity:
 
     @property
     def symbol(self) -> str:
-        """The quantity's text in other formulas: its name if it has one, else its formula."""
+        """The quantity's text in other formulas: the name if there is one, else the formula."""
         return self.formula
 
     @property
@@ -64,7 +67,7 @@ class Quantity:
 
     @property
     def precedence(self) -> Precedence:
-        """The precedence of the symbol, which determines whether it needs brackets."""
+        """The precedence of the symbol, which determines whether the symbol needs brackets."""
         return Precedence.NAME
 
     @cached_property
@@ -112,9 +115,9 @@ class Quantity:
         return Statement(self, Range(high=bound))
 
     def near(self, number: Number, within: float) -> Statement:
-        """State that the quantity differs from ``number`` by at most ``within``.
+        """State that the quantity differs from ``number`` by at most ``within`` (same unit).
 
-        Raises ``StudyError`` unless ``within`` is positive: no measurement supports equality.
+        Raises ``StudyError`` unless ``within`` is positive, since no measurement supports equality.
         """
         if not within > 0:
             raise StudyError(f"Equality with {number} needs a positive margin, found {within}.")
@@ -157,18 +160,18 @@ class Statement:
     range: Range
 
     @property
-    def sampled(self) -> tuple[MeasuredSeries, ...]:
-        """The leaves of the quantity that are ``MeasuredSeries``."""
+    def measured_series(self) -> tuple[MeasuredSeries, ...]:
+        """The measured series in the quantity."""
         return tuple(leaf for leaf in self.quantity.leaves if isinstance(leaf, MeasuredSeries))
 
     @property
     def from_one_process(self) -> bool:
         """True if a single process measured one of the series.
 
-        Calls within a process resemble each other more than calls of several processes.  A
-        confidence interval thus holds for this process only, however narrow it is.
+        Calls within a process resemble each other more than calls of several processes do.  A
+        confidence interval from one process thus holds for this process only, however narrow it is.
         """
-        return any(leaf.from_one_process for leaf in self.sampled)
+        return any(leaf.from_one_process for leaf in self.measured_series)
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class ReportedNumber(Leaf):
 
 @dataclass(frozen=True)
 class MeasuredSeries(Leaf):
-    """A measured series, process by process, whose value is the median; ``==`` ignores samples."""
+    """A series measured in processes; its value is the median.  ``==`` ignores the samples."""
 
     processes: tuple[Process, ...] = field(default=(), compare=False)
 
@@ -245,7 +248,7 @@ class MeasuredSeries(Leaf):
 
 @dataclass(frozen=True)
 class EstimatedNumber(Leaf):
-    """A measured number with an interval of its own kind, such as a mean over test images.
+    """A number whose interval does not come from processes, such as a mean over test images.
 
     ``interval`` computes the estimate for a confidence level.
     """
@@ -267,7 +270,7 @@ def measured_series(
     source: str,
     other_files: tuple[str, ...] = (),
 ) -> Leaf:
-    """Return a series as a leaf; absent if no process has a sample."""
+    """Return a measured series, or a missing number if no process has a sample."""
     filled = tuple(process for process in processes if process.samples)
     if not filled:
         return MissingNumber(unit(unit_name), name, source, Missing(f"{name} was not recorded"))
@@ -281,12 +284,12 @@ def exact_number(
     source: str = "",
     other_files: tuple[str, ...] = (),
 ) -> ExactNumber:
-    """Return a number without uncertainty as a leaf."""
+    """Return a number without uncertainty; ``source`` is the file with the number."""
     return ExactNumber(unit(unit_name), name, source, value, other_files=other_files)
 
 
 def recorded_number(name: str, unit_name: str, value: Number | Missing, source: str = "") -> Leaf:
-    """Return a record's exact number as a leaf, or a leaf with the reason why it is missing."""
+    """Return a record's number as an exact number, or as a missing number with the reason."""
     if isinstance(value, Missing):
         return missing_number(name, unit_name, value.reason)
     return exact_number(name, unit_name, value, source)
@@ -295,12 +298,12 @@ def recorded_number(name: str, unit_name: str, value: Number | Missing, source: 
 def reported_number(
     name: str, unit_name: str, value: Number, decimals: int, source: str
 ) -> ReportedNumber:
-    """Return a published number as a leaf."""
+    """Return a published number that is printed with ``decimals`` decimals."""
     return ReportedNumber(unit(unit_name), name, source, value, decimals)
 
 
 def missing_number(name: str, unit_name: str, reason: str) -> MissingNumber:
-    """Return a missing number as a leaf."""
+    """Return a missing number with its reason."""
     return MissingNumber(unit(unit_name), name, "", Missing(reason))
 
 
@@ -313,15 +316,16 @@ def as_quantity(operand: Quantity | Number) -> Quantity:
 
 @dataclass(frozen=True)
 class Operation:
-    """A rule that combines several quantities into one.
+    """A function that combines several quantities into one.
 
-    ``unit`` computes the unit of the result, or raises ``UnitError``.  ``value`` computes the value
-    from numbers, ``bounds`` from intervals: the bounds hold if all intervals hold.  Both raise
-    ``ArithmeticError`` if there is no result.  ``text`` writes the formula, and ``precedence``
-    determines its brackets.
+    ``unit`` computes the unit of the result, or raises ``UnitError``.  ``value`` computes the
+    result from numbers.  ``bounds`` computes the result from intervals; it is valid if all the
+    intervals are.  Both raise ``ArithmeticError`` if there is no result.  ``text`` writes the
+    formula, and ``precedence`` determines the formula's brackets.
 
-    ``needs_bounds``: the interval is computed by ``bounds``, never from the values of processes.  A
-    range over several quantities needs this: its value, that of one, hides how far they differ.
+    ``needs_bounds``: the interval comes from ``bounds``, never from the values in single processes.
+    For example, the value of a range over several quantities is the value of the first quantity, so
+    that the range's values in single processes would not show how far the quantities differ.
     """
 
     name: str
@@ -349,7 +353,7 @@ class Derived(Quantity):
         return self.operands
 
     @cached_property
-    def is_sampled(self) -> bool:
+    def is_measured(self) -> bool:
         """True if the value depends on measured series."""
         return any(isinstance(leaf, MeasuredSeries) for leaf in self.leaves)
 
@@ -359,9 +363,9 @@ class Derived(Quantity):
 
     @cached_property
     def cached_value(self) -> list[float]:
-        """The value of an expression without measured series, as a list that is empty at first.
+        """A list for the value of an expression without measured series; empty until evaluation.
 
-        Evaluation appends the value; a list, because attributes of frozen instances cannot be set.
+        The value is in a list because the attributes of a frozen instance cannot be set.
         """
         return []
 

@@ -17,7 +17,7 @@ from report.core.statistics.estimates import Estimate, binomial_rank, median_int
 
 #: Smallest number of samples whose autocorrelation can be distinguished from chance.
 _FEWEST_SAMPLES: Final = 8
-#: Limit on the autocorrelation; near 1, hardly any sample would count as independent.
+#: Upper limit of the autocorrelation, since near 1 hardly any sample would count as independent.
 _LARGEST_CORRELATION: Final = 0.98
 
 
@@ -97,5 +97,5 @@ class Process:
 
     @cached_property
     def inflation(self) -> float:
-        """The number of samples that count as one independent sample."""
+        """The number of samples that count as one independent sample (``variance_inflation``)."""
         return variance_inflation(self.samples)

@@ -52,7 +52,7 @@ def range_over(*quantities: Quantity) -> Derived:
 
 
 def common_value(*quantities: Quantity) -> Derived:
-    """Return the value that all ``quantities`` share; the result is missing if values differ."""
+    """Return the common value of all ``quantities``; the result is missing if values differ."""
 
     def common(values: Sequence[float]) -> float:
         low, high = min(values), max(values)
@@ -66,7 +66,7 @@ def common_value(*quantities: Quantity) -> Derived:
             return operands[0]
         return f"{_listed(operands)}, the same in each row"
 
-    # If all intervals hold, their intersection holds: largest low end, smallest high end.
+    # The common value is in the intersection of all intervals: largest low end, smallest high end.
     return combine(
         _choice_operation("the common value", common, text, low=max, high=min), *quantities
     )
@@ -95,7 +95,8 @@ def geometric_mean(*ratios: Quantity) -> Derived:
 def restrict_to_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
     """Restrict the geometric means of several runs to the terms that all runs have.
 
-    If one of ``means`` is no geometric mean, or no term is common, all are returned unchanged.
+    If one of ``means`` is no geometric mean, or if the runs have no common term, all ``means`` are
+    returned unchanged.
     """
     if not means:
         return []
@@ -129,10 +130,10 @@ def describe_terms(quantity: Quantity) -> str:
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
-    """Return the terms of a geometric mean by their levels, such as ``("batch 8", "batch 1")``.
+    """Return levels → term of a geometric mean; levels are such as ``("batch 8", "batch 1")``.
 
     The result is empty for other quantities.  Levels without a digit, such as the name of a
-    network, are left out, since only formulas of runs with several networks contain them.
+    network, are left out, since only formulas of runs with several networks contain such levels.
     """
     if not isinstance(quantity, Derived) or quantity.operation.name != _MEAN:
         return {}
@@ -156,7 +157,9 @@ def counted_in(unit_name: str, number: Quantity) -> Derived:
         return unit(unit_name)
 
     name = f"a count of {unit_name}"
-    operation = Operation(name, counted_unit, _first, _first, _first, Precedence.PRODUCT)
+    operation = Operation(
+        name, counted_unit, value=_first, bounds=_first, text=_first, precedence=Precedence.PRODUCT
+    )
     return combine(operation, number)
 
 
@@ -183,7 +186,9 @@ def _choice_operation(
         values, lows, highs = zip(*intervals, strict=True)
         return value(values), low(lows), high(highs)
 
-    return Operation(name, same_unit, value, bounds, text, Precedence.LIST, needs_bounds)
+    return Operation(
+        name, same_unit, value, bounds, text, Precedence.LIST, needs_bounds=needs_bounds
+    )
 
 
 def _extreme(name: str, choose: _Choice) -> Operation:
@@ -203,12 +208,12 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _first(items: Sequence[Any]) -> Any:
-    """Return the first of several values, bounds or texts (as a rule of an ``Operation``)."""
+    """Return the first of several values, bounds or texts."""
     return items[0]
 
 
 def _unit_of_ratios(units: Sequence[Unit]) -> Unit:
     """Return the unit 1; raises ``UnitError`` if an operand has another unit."""
     if set(units) != {ONE}:
-        raise UnitError("a mean of ratios needs ratios; divide by what they are compared with.")
+        raise UnitError("a mean of ratios needs ratios; divide each quantity by its reference.")
     return ONE

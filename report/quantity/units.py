@@ -11,8 +11,8 @@ from typing import Final
 
 from report.core.errors import StudyError
 
-#: Base units.  A multiply-add (MAC) is 2 FLOP; only ``operations.flops`` converts one to the other.
-SYMBOLS: Final = (
+#: A multiply-add (MAC) is 2 FLOP; only ``operations.flops`` converts MAC to FLOP.
+BASE_UNITS: Final = (
     "FLOP", "MAC", "B", "s", "image", "call", "fault", "element", "parameter", "Hz", "W", "J", "°C",
 )  # fmt: skip
 #: A power such as ``s2``: symbol and exponent.
@@ -25,7 +25,7 @@ class UnitError(StudyError):
 
 @dataclass(frozen=True)
 class Unit:
-    """A product of powers of ``SYMBOLS``: (symbol, exponent), sorted, without zero exponents."""
+    """A product of powers of ``BASE_UNITS``, as sorted (symbol, nonzero exponent)."""
 
     powers: tuple[tuple[str, int], ...] = ()
 
@@ -56,7 +56,7 @@ ONE: Final = Unit()
 def unit(text: str) -> Unit:
     """Parse a unit such as ``FLOP/s``, ``B/(s·image)`` or ``1``.
 
-    Raises ``UnitError`` for a symbol that is not in ``SYMBOLS``.
+    Raises ``UnitError`` for a symbol that is not in ``BASE_UNITS``.
     """
     numerator, _, denominator = text.partition("/")
     dividend = _unit(_powers(numerator, text))
@@ -78,8 +78,9 @@ def _powers(product: str, whole_unit: str) -> list[tuple[str, int]]:
     powers: list[tuple[str, int]] = []
     for power in product.split("·"):
         match = _POWER.fullmatch(power)
-        if match is None or match[1] not in SYMBOLS:
-            raise UnitError(f"The unit {whole_unit!r} is not made of {', '.join(SYMBOLS)}; fix it.")
+        if match is None or match[1] not in BASE_UNITS:
+            known = ", ".join(BASE_UNITS)
+            raise UnitError(f"The unit {whole_unit!r} is not made of {known}; fix it.")
         powers.append((match[1], int(match[2] or 1)))
     return powers
 

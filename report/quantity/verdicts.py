@@ -1,8 +1,8 @@
-"""The rule for verdicts on claims.
+"""Verdicts on claims.
 
 An interval inside the claimed range supports the claim, and an interval outside the range refutes
-it.  With an interval that is partly inside, the claim is undecided.  Noise thus decides no claim,
-since it widens intervals.
+the claim.  If the interval is partly inside, the claim is undecided.  Noise widens intervals, and
+thus decides no claim.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LEVEL_TOLERANCE: Final = 1e-9
 def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
     """Judge one comparison at the level ``confidence``.
 
-    The verdict is undecided if the data cannot reach ``confidence``: the minimum and maximum of
-    three processes, for example, bound a median with only 75 % confidence.  It is also undecided
-    if the quantity has no estimate, if one process measured one of its series alone, or if other
-    programs may have disturbed the measurement.
+    The verdict is undecided if the data cannot reach ``confidence``.  For example, the minimum and
+    maximum of three processes bound a median with a confidence of only 75 %.  The verdict is also
+    undecided if the quantity has no estimate, if a single process measured one of its series, or if
+    other programs may have disturbed the measurement.
     """
     if statement.quantity.missing:
         return "not measured"
@@ -47,7 +47,7 @@ def is_disturbed(statement: Statement) -> bool:
     Programs that ran during a measurement do not influence a ratio of series that the same
     processes measured: the load cancels in the ratio of each process, or widens the interval.
     """
-    disturbed = any(leaf.disturbed for leaf in statement.sampled)
+    disturbed = any(leaf.disturbed for leaf in statement.measured_series)
     return disturbed and not compared_in_pairs(statement.quantity)
 
 

@@ -55,7 +55,7 @@ def join_logs(one: bytes, other: bytes, place: str) -> bytes:
 
 
 def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
-    """Read the logs in a file of ``tool``; raise ``RecordError`` that begins with ``place``."""
+    """Read the logs in a file of ``tool``; messages of ``RecordError`` begin with ``place``."""
     file = _read(content, place)
     if file.tool != tool:
         raise RecordError(f"{place}: tool: expected {tool}, found {file.tool}; {REMEDY}.")

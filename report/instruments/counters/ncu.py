@@ -2,9 +2,9 @@
 
 Nsight Compute (``ncu``) counts the work of each launch of a GPU kernel.  Every launch is in a named
 NVTX range: one call of a case (a combination of factors, such as a batch size and a layer), or a
-matrix product of known work.  The products calibrate the counters: counters are trusted only if
-they count 2 · M · N · K in the same run.  The table of a case contains the launches of its calls,
-one range per call, and the launches of the products, so that the table is sufficient by itself.
+matrix product of known work.  The products calibrate the counters, which are trusted only if they
+count 2 · M · N · K in the same run.  The table of a case contains the launches of its calls, one
+range per call, and the launches of the products, so that no other table is needed.
 """
 
 import re
@@ -38,8 +38,8 @@ PRODUCT_PREFIX: Final = "ridgepoint product "
 #: Depth (K) of the products of known work.
 _PRODUCT_DEPTH: Final = 8192
 #: Largest relative error of counted work.  After the dot product of an output, kernels execute a
-#: few FLOP that are counted, too.  On an H100 a dot product split into 4 parts has 10 more FLOP per
-#: output (4 to scale the parts, 6 to join them) than the 2 · 8192 of the dot product.
+#: few FLOP that are counted, too.  An H100 that splits the dot product into 4 parts executes 10
+#: FLOP per output (4 to scale the parts, 6 to join them) besides the 2 · 8192 of the dot product.
 TOLERANCE: Final = 1e-3
 
 #: All quantities that ncu counts for a case.
@@ -70,7 +70,7 @@ class Product:
 
     @property
     def unit(self) -> str:
-        """Quantity that counts the work: of CUDA cores in float32, else of tensor cores."""
+        """Quantity that counts the work: FLOPs of CUDA cores in float32, else of tensor cores."""
         return CUDA_CORE if self.precision == "fp32" else TENSOR_CORE
 
     @property
@@ -97,7 +97,7 @@ def products(compute_capability: str) -> tuple[Product, ...]:
 
 
 def quantities(rows: Sequence[KernelRow], plan: MetricPlan) -> dict[str, int]:
-    """Compute a call's quantities from its launches (``rows``); omit those that have no count."""
+    """Compute a call's quantities from its launches (``rows``); omit quantities without a count."""
     counts: dict[str, int | None] = {"ncu_kernel_launches": len(rows)}
     for name, factors in plan.factors.items():
         counts[name] = _weighted_sum(rows, factors)
@@ -119,12 +119,11 @@ def _weighted_sum(rows: Iterable[KernelRow], factors: Mapping[str, int]) -> int 
 def untrusted_units(
     rows: Sequence[KernelRow], plan: MetricPlan, expected: Iterable[Product]
 ) -> dict[str, str]:
-    """Return the units (``CUDA_CORE``, ``TENSOR_CORE``) with untrusted counters, and the reasons.
+    """Map units (``CUDA_CORE``, ``TENSOR_CORE``) whose counters are not trusted to the reason.
 
-    ``rows`` are all launches of the table, ``expected`` the products of known work, sorted by
-    precision.  For every precision, only the size with the smallest ratio of counted to true work
-    is tested, since padding of tiles can only add work.  A product without a count has an infinite
-    ratio.
+    ``rows``: all launches of the table.  ``expected``: products of known work, sorted by precision.
+    For every precision, only the size with the smallest ratio of counted to true work is tested,
+    since padding of tiles can only add work.  A product without a count has an infinite ratio.
     """
     smallest: list[tuple[float, Product]] = []
     for _, products_of_precision in groupby(expected, key=attrgetter("precision")):
@@ -186,7 +185,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
     """Read the table in the logs of a case.
 
     Raises ``RecordError``, with a message that begins with ``place``, if the table is missing or
-    damaged or has no launch of the case, and if the GPU or this version of ncu cannot count work.
+    damaged, if it has no launch of the case, or if the GPU or this ncu cannot count work.
     """
     if _TABLE not in logs:
         raise RecordError(f"{place}: there is no table of ncu; {REMEDY}.")
@@ -211,7 +210,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
 
 
 def read_series(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
-    """Return the series of a case, with one sample per call, and missing quantity → reason.
+    """Return the series of a case with one sample per call, and missing quantities with reasons.
 
     A quantity is missing if ncu cannot count it on this GPU, if ncu printed no number for it, or if
     the unit is not trusted.  Raises ``RecordError`` as ``read_log`` does.

@@ -1,12 +1,12 @@
 """Metrics of Nsight Compute that count floating-point work and bytes on each GPU.
 
 - CUDA cores: ``sass_thread_inst_executed_op_*``, thread instructions that are not masked out.  An
-  addition or multiplication is 1 FLOP, a fused multiply-add 2.  Half-precision instructions work
-  on pairs (HADD2, HMUL2, HFMA2) and count twice, as in Nsight Compute's roofline sections.
-- Tensor cores: ``sm__ops_path_tensor_src_*``, FLOPs by precision of the source.  On Volta, where
-  older versions have no such metric, a warp instruction (HMMA, 4 × 64 multiply-adds) is 512 FLOPs.
+  addition or multiplication is 1 FLOP, a fused multiply-add 2 FLOPs.  Half-precision instructions
+  compute pairs (HADD2, HMUL2, HFMA2) and count twice, as in Nsight Compute's roofline sections.
+- Tensor cores: ``sm__ops_path_tensor_src_*``, FLOPs per precision of the source.  On Volta, older
+  versions have no such metric: an instruction of a warp (HMMA, 4 × 64 multiply-adds) is 512 FLOPs.
 
-Names of metrics differ between versions, so that the list of ``ncu --query-metrics`` decides.
+Names of metrics differ between versions, so that names come from ``ncu --query-metrics``.
 """
 
 import re
@@ -25,7 +25,7 @@ FP32_FLOPS: Final = {
     "ncu_fp32_multiply_adds": 2,
 }
 _ADDITIONS, _MULTIPLICATIONS, _MULTIPLY_ADDS = FP32_FLOPS
-#: Thread instruction of the CUDA cores → FLOPs, and in float32 the quantity that counts it.
+#: Thread instruction of the CUDA cores → FLOPs, and quantity that counts it (only float32).
 _INSTRUCTIONS: Final = {
     "fadd": (1, _ADDITIONS),
     "fmul": (1, _MULTIPLICATIONS),
@@ -37,13 +37,13 @@ _INSTRUCTIONS: Final = {
     "hmul": (2, None),
     "hfma": (4, None),
 }
-#: The same for instructions on pairs of float32 numbers, which only Blackwell has.
+#: Instruction on pairs of float32 numbers, which only Blackwell has → FLOPs and quantity.
 _PACKED_INSTRUCTIONS: Final = {
     "fadd2": (2, _ADDITIONS),
     "fmul2": (2, _MULTIPLICATIONS),
     "ffma2": (4, _MULTIPLY_ADDS),
 }
-#: Quantity → alternative tuples of metrics, the preferred first; a tuple is summed.
+#: Quantity → alternative tuples of metrics, the preferred tuple first; metrics of a tuple add up.
 BYTES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "ncu_dram_bytes": (
         ("dram__bytes",),
@@ -155,8 +155,8 @@ def _cuda_core_factors(
 def _tensor_metrics(available: frozenset[str]) -> list[str]:
     """Choose the coarsest metrics that count every floating-point path once.
 
-    A metric includes every metric that has the same qualifiers and more: ``src_bf16_dst_fp32``
-    includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``.
+    A metric includes every metric that has the same and more qualifiers.  For example,
+    ``src_bf16_dst_fp32`` includes ``op_hgmma_src_bf16_dst_fp32_sparsity_off``.
     """
     paths = [path for path in map(_TENSOR_PATH.fullmatch, sorted(available)) if path]
     scope = "sm" if any(path["scope"] == "sm" for path in paths) else "smsp"

@@ -1,4 +1,4 @@
-"""Reader of Nsight Compute's output: parses tables and explains error messages.
+"""Parse the tables that Nsight Compute prints, and explain its error messages.
 
 ``experiments.counters.ncu`` runs the program.  Unreadable output raises ``RecordError``.
 """
@@ -61,7 +61,7 @@ def explain_error(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class KernelRow:
-    """A launch of a kernel: NVTX range around it, and metric → count (None if not counted)."""
+    """A launch of a kernel, with the NVTX range around it; ``values``: metric → count or None."""
 
     kernel: str
     range: str | None
@@ -81,7 +81,7 @@ class KernelRow:
 _RANGE_NAME: Final = re.compile(r"ridgepoint (?:case|product) [^:\"]*[^:\"\s]")
 #: Cells of metrics that ncu could not count, in lower case.
 _NO_VALUE: Final = {"", "n/a", "no data", "nan", "-nan", "inf", "(!) n/a", "(!) nan"}
-#: Names of metrics that are read (see ``ncu_metrics``); metrics of bytes match group 1.
+#: Names of the metrics of ``ncu_metrics``; metrics of bytes match group 1.
 _COUNT_METRIC: Final = re.compile(
     r"(?:((?:dram|lts|l1tex)__(?:t_)?bytes\w*)"
     r"|\w+__(?:sass_thread_inst_executed_op|inst_executed_pipe_tensor|ops_path_tensor)\w*)\.sum"
