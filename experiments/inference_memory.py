@@ -1,8 +1,8 @@
 """Memory of inference: batches that fit, and ways to make larger batches fit.
 
 Networks run in evaluation mode under ``torch.no_grad()``, with random weights and images from a
-fixed seed.  ``--set sweep=…`` selects sets of cases; a case in several sets is measured
-once.  Factors of a case:
+fixed seed.  ``--set sweep=…`` selects sets of cases.  A case in several sets is measured once.
+Factors of a case:
 
 - ``subject``: ``inference`` is one call of a network; ``limit`` searches for the largest batch that
   runs under a real limit of memory, ``memory_limit`` MiB (``largest_batch``).
@@ -10,13 +10,13 @@ once.  Factors of a case:
 - ``layout``: layout of weights, images and all maps, ``contiguous`` (NCHW) or ``channels_last``.
 - ``precision``: ``bfloat16`` and ``float16`` by ``torch.autocast`` around the call; the weights
   remain float32 and are cast in every call.
-- ``change``: only with a limit; changes of the code by which a network allocates less memory
-  (``catalogue.build_network``).
-- ``execution``: ``eager``, or ``tiled_layers``, ``tiled_blocks``, ``tiled_stages``: tile by tile
-  with ``tile`` × ``tile`` pixels of the output (``experiments.networks.tiled``).
+- ``change``: a change of the network's code by which it allocates outputs differently
+  (``catalogue.build_network``).  Only cases with a limit have this factor.
+- ``execution``: ``eager`` for whole maps.  ``tiled_layers``, ``tiled_blocks`` and ``tiled_stages``
+  compute ``tile`` × ``tile`` pixels of the output at a time (``experiments.networks.tiled``).
 
 The peak of every call is measured.  Times are measured only of calls in tiles and of the same call
-without tiles, with freed memory kept.
+without tiles, while PyTorch keeps freed memory.
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ RESNETS: Final = ("ResNet-20", "ResNet-32", "ResNet-44", "ResNet-56", "ResNet-11
 NETWORKS: Final = ("LeNet-5", "AlexNet", "VGG-16", *RESNETS)
 LAYOUTS: Final = ("contiguous", "channels_last")
 PRECISIONS: Final = ("float32", "bfloat16", "float16")
-TILED: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
-TILES: Final = (8, 16, 32, 64)
+TILED_EXECUTIONS: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
+#: Pixels on each side of a tile.
+TILE_SIDES: Final = (8, 16, 32, 64)
 BATCHES: Final = tuple(2**n for n in range(11))
 #: Batches on a GPU, which usually has more memory.
 BATCHES_ON_GPU: Final = (*BATCHES, *(2**n for n in range(12, 20, 2)))
 
-#: Network → largest batch whose peak is measured on a CPU; all other networks: 256.
-LARGEST_BATCH: Final = {"AlexNet": 64, "VGG-16": 8}
-#: Batches at which all precisions are combined with both layouts; the last only on a GPU.
+#: Network → largest batch whose peak is measured on a CPU; for other networks the largest is 256.
+LARGEST_BATCHES: Final = {"AlexNet": 64, "VGG-16": 8}
+#: Batches at which all precisions are combined with both layouts.  A CPU measures all but the last.
 PRECISION_BATCHES: Final = (64, 256, 1024)
-#: Network, image and batch of tiled calls; the relative cost of tiles is equal in larger batches.
-TILING: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
+#: Network, image and batch of calls in tiles.  Tiles cost the same share of time at any batch.
+TILED_CALL: Final[Factors] = {"network": "ResNet-20", "image": 224, "batch": 2}
 #: Network → memory limits (MiB), into which a few to two hundred images fit.
 LIMITS: Final = {
     "ResNet-20": (16, 48),
@@ -67,20 +68,20 @@ LIMITS: Final = {
 }
 
 #: Bytes by which a call may exceed a limit, for page rounding and memory other than tensors.
-ROOM: Final = 131_072
-#: Smallest block (B) that glibc maps separately during a search under a limit.
-_MAPPED: Final = 16_384
-#: Parameter of mallopt(3).
+SLACK_BYTES: Final = 131_072
+#: Size (B) of the smallest block that glibc maps separately during a search under a limit.
+_SMALLEST_MAPPED_BLOCK: Final = 16_384
+#: Number of the parameter of mallopt(3) that sets this size.
 _M_MMAP_THRESHOLD: Final = -3
 #: Largest number of bytes to fill, so that filling the heap ends even if blocks are mapped.
 _LARGEST_HEAP: Final = 2**30
-#: Two batches from whose peaks the largest batch is estimated.
-_SMALL_BATCH, _SECOND_BATCH = 2, 4
+#: Two small batches from whose peaks the largest batch is estimated.
+_FIRST_BATCH, _SECOND_BATCH = 2, 4
 #: A batch that never fits.
 _IMPOSSIBLE_BATCH: Final = 2**20
 
 
-def inference(
+def inference_case(
     network: Level,
     batch: Level,
     layout: Level = "contiguous",
@@ -101,13 +102,13 @@ def inference(
 
 
 def _peak_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield every network in both layouts, and on a GPU in every precision."""
+    """Yield every network in both layouts in float32, and on a GPU in the other precisions."""
     for network, batch in product(levels["network"], levels["batch"]):
-        if gpu or int(batch) <= LARGEST_BATCH.get(str(network), 256):
+        if gpu or int(batch) <= LARGEST_BATCHES.get(str(network), 256):
             for layout in LAYOUTS:
-                yield inference(network, batch, layout)
+                yield inference_case(network, batch, layout)
             for precision in PRECISIONS[1:] if gpu else ():
-                yield inference(network, batch, precision=precision)
+                yield inference_case(network, batch, precision=precision)
 
 
 def _precision_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
@@ -115,21 +116,21 @@ def _precision_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
     for network, batch in product(RESNETS, PRECISION_BATCHES if gpu else PRECISION_BATCHES[:-1]):
         if network in levels["network"] and batch in levels["batch"]:
             for precision, layout in product(PRECISIONS, LAYOUTS):
-                yield inference(network, batch, layout, precision)
+                yield inference_case(network, batch, layout, precision)
 
 
 def _tiling_cases(levels: study.Levels, gpu: bool) -> Iterator[Factors]:
-    """Yield the call of ``TILING`` without tiles, and with every form and size of tiles."""
-    if TILING["network"] in levels["network"]:
-        yield inference(**TILING)
-        for form, tile in product(TILED, levels["tile"]):
-            yield inference(**TILING, execution=form, tile=tile)
+    """Yield ``TILED_CALL`` without tiles, and with every execution in tiles and size of tiles."""
+    if TILED_CALL["network"] in levels["network"]:
+        yield inference_case(**TILED_CALL)
+        for execution, tile in product(TILED_EXECUTIONS, levels["tile"]):
+            yield inference_case(**TILED_CALL, execution=execution, tile=tile)
 
 
 def _limit_cases(levels: study.Levels, gpu: bool, with_changes: bool = False) -> Iterator[Factors]:
     """Yield searches under limits of the address space, on a CPU only.
 
-    The networks are unchanged, or (``with_changes``) have each of their changed allocations.
+    The networks are unchanged.  With ``with_changes``, each change of a network makes a case.
     """
     for network, limits in LIMITS.items():
         if network in levels["network"] and not gpu:
@@ -140,7 +141,7 @@ def _limit_cases(levels: study.Levels, gpu: bool, with_changes: bool = False) ->
                 yield {**case, "change": change} if with_changes else case
 
 
-#: Set of cases → function that yields them.
+#: Set of cases (level of the factor ``sweep``) → function that yields the cases.
 _SWEEPS: Final[dict[str, Callable[[study.Levels, bool], Iterator[Factors]]]] = {
     "peaks": _peak_cases,
     "precision": _precision_cases,
@@ -160,7 +161,7 @@ def cases(levels: study.Levels, gpu: bool = False) -> tuple[Factors, ...]:
 
 
 def subject(factors: Factors) -> study.Subject:
-    """Build a network in evaluation mode and random images; for a limit, one image."""
+    """Build a network in evaluation mode and a batch of random images; for a limit, one image."""
     import torch
 
     name = str(factors["network"])
@@ -189,14 +190,14 @@ def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:
     with limit_memory() if session.device == "cpu" else nullcontext():
         build_workload(STUDY, factors, session.device).once()
         series = measure_memory(STUDY, factors, session, 2)
-    # Series ``memory_…`` list every allocation in megabytes, but papers need only the peak.
+    # The series ``memory_…`` list every allocation, which takes megabytes; the peak is enough.
     return {name: s for name, s in series.items() if not name.startswith("memory_")}
 
 
 def timed_under(factors: Factors) -> study.Policies:
     """Time calls in tiles, and the same call without tiles, under the main memory policy."""
-    is_tiling = factors["subject"] == "inference" and TILING.items() <= factors.items()
-    return "main" if is_tiling else "none"
+    is_timed = factors["subject"] == "inference" and TILED_CALL.items() <= factors.items()
+    return "main" if is_timed else "none"
 
 
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
@@ -208,23 +209,24 @@ def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
 # ------------------------------------------------------------------------------------ real limits
 #
 # Under a limit on the process's address space, an allocation fails at once.  The limit allows for
-# the memory that the process already uses.  No request may reuse freed memory: large blocks are
-# mapped separately, and the heap is filled.
+# the memory that the process already uses.  So that no request reuses freed memory, large blocks
+# are mapped separately, and the heap is filled.
 
 
-def largest_batch(subject: study.Subject, limit: int) -> SeriesByQuantity:
-    """Find the largest batch that runs under ``limit`` (B), which includes the parameters.
+def largest_batch(subject: study.Subject, limit_bytes: int) -> SeriesByQuantity:
+    """Find the largest batch that runs under a limit of memory, which includes the parameters.
 
     Returns the series ``batch_tried`` and ``batch_ran`` (1 or 0 for each).  Only for Linux with
-    glibc.  The search starts from an estimate (the peaks of two small batches) and ends when one
+    glibc.  The search starts from an estimate by the peaks of two small batches.  It ends when one
     image more than the largest successful batch does not fit.
     """
     import torch
 
-    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED)
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _SMALLEST_MAPPED_BLOCK)
     layout = torch.channels_last if subject.layout == "channels_last" else torch.contiguous_format
     module = subject.module.to(memory_format=layout)  # type: ignore[call-overload]
-    stored = sum(t.untyped_storage().nbytes() for t in (*module.parameters(), *module.buffers()))
+    tensors = (*module.parameters(), *module.buffers())
+    limit_for_call = limit_bytes - sum(t.untyped_storage().nbytes() for t in tensors)
     shape = subject.inputs.shape[1:]
     del subject  # frees its inputs
 
@@ -237,7 +239,7 @@ def largest_batch(subject: study.Subject, limit: int) -> SeriesByQuantity:
         gc.collect()
         _fill_heap()
         try:
-            with limit_memory(limit - stored + ROOM):
+            with limit_memory(limit_for_call + SLACK_BYTES):
                 call(batch)
         except Exception as error:
             if is_out_of_memory(error):
@@ -249,39 +251,42 @@ def largest_batch(subject: study.Subject, limit: int) -> SeriesByQuantity:
         series = measure_cpu(partial(Workload, partial(call, batch)), 1)
         return int(series["allocated_peak"][0])
 
-    small_peak, second_peak = peak(_SMALL_BATCH), peak(_SECOND_BATCH)
-    # Peaks grow linearly with the batch.
-    free = limit - stored - small_peak
-    further = free * (_SECOND_BATCH - _SMALL_BATCH) // (second_peak - small_peak)
-    ran_by_batch = _search(runs, max(1, _SMALL_BATCH + further))
+    first_peak, second_peak = peak(_FIRST_BATCH), peak(_SECOND_BATCH)
+    # The estimate assumes that peaks grow linearly with the batch.
+    free_bytes = limit_for_call - first_peak
+    images = free_bytes * (_SECOND_BATCH - _FIRST_BATCH) // (second_peak - first_peak)
+    ran_by_batch = _search(runs, max(1, _FIRST_BATCH + images))
     return {"batch_tried": tuple(ran_by_batch), "batch_ran": tuple(map(int, ran_by_batch.values()))}
 
 
 def _search(runs: Callable[[int], bool], batch: int) -> dict[int, bool]:
-    """Try batches in growing steps, then by bisection up to the border; return which ran."""
+    """Try batches in growing steps and then by bisection; return batch → whether it ran.
+
+    Ends when a batch ran and the next batch did not.
+    """
     ran_by_batch: dict[int, bool] = {}
-    largest_ran, smallest_refused, step = 0, _IMPOSSIBLE_BATCH, 1
-    while smallest_refused - largest_ran > 1:
+    largest_ran, smallest_failed, step = 0, _IMPOSSIBLE_BATCH, 1
+    while smallest_failed - largest_ran > 1:
         ran_by_batch[batch] = runs(batch)
         if ran_by_batch[batch]:
             largest_ran, batch = batch, batch + step
         else:
-            smallest_refused, batch = batch, batch - step
+            smallest_failed, batch = batch, batch - step
         step *= 2
-        if not largest_ran < batch < smallest_refused:
-            batch = (largest_ran + smallest_refused) // 2
+        if not largest_ran < batch < smallest_failed:
+            batch = (largest_ran + smallest_failed) // 2
     return ran_by_batch
 
 
 def _fill_heap() -> None:
-    """Allocate all free memory of the heap permanently, so that no later block fits."""
+    """Allocate all free memory of the heap permanently, so that no later block fits into it."""
     library = ctypes.CDLL(None)
     library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
     end = library.sbrk(0)
-    for _ in range(_LARGEST_HEAP // _MAPPED):
+    for _ in range(_LARGEST_HEAP // _SMALLEST_MAPPED_BLOCK):
         if library.sbrk(0) != end:  # the heap was full and has grown
             break
-        library.malloc(_MAPPED - 64)  # just below the size that is mapped separately
+        library.malloc(_SMALLEST_MAPPED_BLOCK - 64)  # too small to be mapped separately
 
 
 def _factors(batches: tuple[int, ...]) -> tuple[study.Factor, ...]:
@@ -289,7 +294,7 @@ def _factors(batches: tuple[int, ...]) -> tuple[study.Factor, ...]:
         study.Factor("sweep", levels=tuple(_SWEEPS)),
         study.Factor("network", levels=NETWORKS, quick=("LeNet-5", "ResNet-20")),
         study.Factor("batch", levels=batches, quick=(1, 8, 64), any_count=True),
-        study.Factor("tile", levels=TILES, quick=(32, 64)),
+        study.Factor("tile", levels=TILE_SIDES, quick=(32, 64)),
     )
 
 

@@ -20,7 +20,7 @@ from report.studies.inference_memory import theory
 from report.studies.inference_memory.subject import (
     AVX2_TABLES,
     AVX512_TABLES,
-    CHANGE_HEADINGS,
+    CHANGE_LABELS,
     GPU_TABLES,
     NETWORKS,
     REPEATED_LIMITS,
@@ -66,7 +66,7 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
     avx512 = Conditions(threads=1, channels_per_block=16)
     for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
         image = untiled_call(network, 1).image
-        for change, batch in zip(("", *CHANGE_HEADINGS), expected, strict=False):
+        for change, batch in zip(("", *CHANGE_LABELS), expected, strict=False):
             fits = theory.predict_batch(
                 LimitOutcome(network, image, layout, mebibytes, 0, change), avx512
             )

@@ -20,14 +20,7 @@ from report.quantity.operations import largest, smallest
 from report.studies.gpu_survey import figures, subject
 from report.studies.gpu_survey.results import FIRST_STEP_GAIN, OWN_STEP_GAIN, Survey
 from report.studies.gpu_survey.runs import CALIBRATED, RULES, Distribution, Prediction
-from report.studies.gpu_survey.subject import (
-    BATCH_NORM_CNNS,
-    GROUP_NORM_CNNS,
-    LAYER_OR_RMS_CNNS,
-    ON_4090,
-    ON_5090,
-    ON_PRO,
-)
+from report.studies.gpu_survey.subject import BATCH_NORM_CNNS, GROUP_NORM_CNNS, LAYER_OR_RMS_CNNS
 from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, FLOAT16, FLOAT32, Precision
 
 #: The largest relative error of a gain that counts as predicted.
@@ -76,8 +69,8 @@ def counts(data: Survey) -> dict[str, Quantity]:
         "one_group": to_5090.switchable_gains([subject.ONE_GROUP_NETWORKS]).count,
         "one_group_nearer": to_5090.count_nearer_to_float32([subject.ONE_GROUP_NETWORKS]),
         "later": at_any_batch.select(subject.NEW_TIMM_NAMES).count,
-        "twins": data.twin_ratios(ON_5090).count,
-        "counted_twins": data.twin_ratios(ON_4090, FLOAT16).count,
+        "twins": data.twin_ratios(subject.ON_5090).count,
+        "counted_twins": data.twin_ratios(subject.ON_4090, FLOAT16).count,
         "laid_out": data.comparisons["layout_on_4090"].gains(BATCH_NORM_CNNS).count,
     }
 
@@ -95,6 +88,7 @@ def gains(data: Survey) -> dict[str, Quantity]:
     calibrated = to_5090.switchable_gains([GROUP_NORM_CNNS], CALIBRATED)
     example_with_group_norm = f"{subject.EXAMPLE_NETWORK}_gn"
     slopes = [data.slope_by_layout(id) for id in subject.LAYOUTS_ON_3090]
+    older = subject.ON_4090, subject.ON_PRO  # settings of the GPUs other than the RTX 5090
     return {
         **_range("grouped", any_batch.gains(GROUP_NORM_CNNS, all_sizes=True)),
         "usual_gain": usual_gain,
@@ -109,10 +103,10 @@ def gains(data: Survey) -> dict[str, Quantity]:
         "example_rise": usual_gain / cnns.of_network(example_with_group_norm),
         **_range("unchanged", other_torch.gains(*subject.CNNS)),
         **_range("unchanged_grouped", other_torch.gains(GROUP_NORM_CNNS)),
-        **_range("twins_others", data.twin_ratios(ON_4090), data.twin_ratios(ON_PRO)),
-        **_range("twins_new", data.twin_ratios(ON_5090)),
-        **_range("twins_compiled", *map(data.twin_ratios, (ON_4090.compiled, ON_PRO.compiled))),
-        **_range("twins_half", data.twin_ratios(ON_4090, FLOAT16)),
+        **_range("twins_others", *map(data.twin_ratios, older)),
+        **_range("twins_new", data.twin_ratios(subject.ON_5090)),
+        **_range("twins_compiled", *(data.twin_ratios(setting.compiled) for setting in older)),
+        **_range("twins_half", data.twin_ratios(subject.ON_4090, FLOAT16)),
         **_range("laid_out", data.comparisons["layout_on_4090"].gains(BATCH_NORM_CNNS)),
         "calibration": data.calibration,
         "correlation": calibrated.correlation(measured),
@@ -167,7 +161,8 @@ study.values(
     numbers=("grouped", "usual_gain"),
 )
 def group_normalization_slows(data: Survey) -> Iterator[Statement]:
-    to_5090, any_batch = (data.comparisons[f"4090_to_5090{end}"] for end in ("", "_any_batch"))
+    to_5090 = data.comparisons["4090_to_5090"]
+    any_batch = data.comparisons["4090_to_5090_any_batch"]
     yield to_5090.gains(BATCH_NORM_CNNS).median > 4 / 3
     yield to_5090.gains(*subject.FAMILIES).of_network(subject.EVONORM_NETWORK) > 4 / 3
     yield any_batch.gains(GROUP_NORM_CNNS, all_sizes=True).largest < 1
@@ -184,6 +179,7 @@ def group_normalization_slows(data: Survey) -> Iterator[Statement]:
     numbers=("single_grouped_most",),
 )
 def float32_predicts(data: Survey) -> Iterator[Statement]:
+    """The errors are below 10 % with float32 and above 50 % with float16, from either older GPU."""
     for id in subject.TO_5090:
         errors_of = partial(data.comparisons[id].prediction_errors, [GROUP_NORM_CNNS])
         yield errors_of(FLOAT32).largest < MAX_ERROR
@@ -196,6 +192,10 @@ def float32_predicts(data: Survey) -> Iterator[Statement]:
     numbers=("others_most", "others_from_pro_most"),
 )
 def calibrated_float32_predicts_others(data: Survey) -> Iterator[Statement]:
+    """Calibrated on three backbones, float32 predicts the gains of all other CNNs to within 10 %.
+
+    The median error is below half the error of predicting the median gain for every CNN.
+    """
     for id in subject.TO_5090:
         comparison = data.comparisons[id]
         gains = comparison.switchable_gains([GROUP_NORM_CNNS]).select(subject.HELD_OUT_NAMES)
@@ -211,11 +211,11 @@ def calibrated_float32_predicts_others(data: Survey) -> Iterator[Statement]:
     "and less than a fifth of them on three other cards in the same layout"
 )
 def price_is_of_float32(data: Survey) -> Iterator[Statement]:
-    counted_costs = data.counted_costs(FLOAT32)
-    for cost, counted_cost in zip(data.group_norm_costs(ON_5090), counted_costs, strict=True):
+    costs, counted_costs = data.group_norm_costs(subject.ON_5090), data.counted_costs(FLOAT32)
+    for cost, counted_cost in zip(costs, counted_costs, strict=True):
         yield cost / counted_cost > 1
         yield cost / counted_cost < 1 + 1 / 6
-    yield data.group_norm_rate_ratios(ON_5090).largest < 0.55
+    yield data.group_norm_rate_ratios(subject.ON_5090).largest < 0.55
     for setting in subject.COST_SETTINGS[:-1]:
         yield data.group_norm_rate_ratios(setting).smallest > 4 / 5
         yield largest(*data.group_norm_costs(setting)) / smallest(*counted_costs) < 1 / 5
@@ -226,6 +226,7 @@ def price_is_of_float32(data: Survey) -> Iterator[Statement]:
     "cards, but slows no BiT network by a tenth, while each BiT network is slower on the RTX 5090"
 )
 def layout_spares_bit(data: Survey) -> Iterator[Statement]:
+    """BiT networks have group norm.  Channels-last does not slow them down; the RTX 5090 does."""
     counted_costs = data.counted_costs(FLOAT32)
     for setting in subject.CHANNELS_LAST:
         yield smallest(*data.group_norm_costs(setting)) / largest(*counted_costs) > 4 / 5
@@ -257,17 +258,18 @@ def gains_ignore_the_layout(data: Survey) -> Iterator[Statement]:
     numbers=("twins_others_least", "twins_others_most", "twins_new_least", "twins_new_most"),
 )
 def twins_show_the_switch(data: Survey) -> Iterator[Statement]:
-    ratios_of, float16 = data.twin_ratios, data.twin_ratios(ON_4090, FLOAT16)
-    mixed_bfloat16, bfloat16, *old_torch = map(ratios_of, subject.CONTROL_SETTINGS.values())
-    for ratios in ratios_of(ON_4090), ratios_of(ON_PRO), float16:
+    on_4090, on_pro, on_5090 = map(data.twin_ratios, subject.EAGER_SETTINGS)
+    mixed_bfloat16, bfloat16, *old_torch = map(data.twin_ratios, subject.CONTROL_SETTINGS.values())
+    float16 = data.twin_ratios(subject.ON_4090, FLOAT16)
+    float32 = data.twin_ratios(subject.ON_4090, FLOAT32)
+    for ratios in on_4090, on_pro, float16:
         yield ratios.smallest > 1 + 1 / 20
         yield ratios.largest < 1 + 1 / 8
-    tolerances = {ratios_of(ON_5090): EQUAL_TWINS_MARGIN, ratios_of(ON_4090, FLOAT32): 0.01}
-    tolerances |= {bfloat16: 0.01, **dict.fromkeys(old_torch, 0.02)}
-    for ratios, tolerance in tolerances.items():
-        yield ratios.smallest > 1 - tolerance
-        yield ratios.largest < 1 + tolerance
-    yield ratios_of(ON_PRO.compiled).smallest > 1.01
+    margins = {on_5090: EQUAL_TWINS_MARGIN, float32: 0.01, bfloat16: 0.01}
+    for ratios, margin in (margins | dict.fromkeys(old_torch, 0.02)).items():
+        yield ratios.smallest > 1 - margin
+        yield ratios.largest < 1 + margin
+    yield data.twin_ratios(subject.ON_PRO.compiled).smallest > 1.01
     yield mixed_bfloat16.smallest > 1.01
 
 
@@ -288,6 +290,7 @@ def other_normalizations_agree(data: Survey) -> Iterator[Statement]:
     "steps between cards, but over twice as much as the growth of the bandwidth in one step"
 )
 def operators_err_least(data: Survey) -> Iterator[Statement]:
+    """Compare median errors of rules.  "Operators" is the rule by a roofline of each operator."""
     for rule in (*RULES[1:], FIRST_STEP_GAIN):
         yield data.mean_rule_error("Operators") / data.mean_rule_error(rule) < 1
     errors_of = data.comparisons["5090_to_pro_compiled"].rule_errors

@@ -15,9 +15,6 @@ from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, Call, OperatorBytes, TableLimit
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
 
-#: Margin of claims about ratios, in units of the ratio.
-RATIO_MARGIN: Final = 0.1
-
 
 class Prediction(NamedTuple):
     """A row of a table of limits, and the batch that a rule predicts for the limit."""
@@ -70,9 +67,8 @@ class RuleComparison:
             if row.mode == kind.mode and row.network.startswith(subject.OUR_NETWORKS_PREFIX):
                 self.limits_of_our_networks.append(row)
             elif row.mode == kind.mode and baseline:
-                batches = theory.batches_by_rule(
-                    baseline, operators, row.limit_bytes, row.predicted_batch
-                )
+                limit, counted_batch = row.limit_bytes, row.predicted_batch
+                batches = theory.batches_by_rule(baseline, operators, limit, counted_batch)
                 for rule in batches.keys() & kind.rules:
                     self.predictions[rule].append(Prediction(row, batches[rule]))
         self.limits = [prediction.row for prediction in self.predictions["count"]]
@@ -80,6 +76,10 @@ class RuleComparison:
     def ratios(self, rule: BatchRule) -> list[float]:
         """Divide a rule's batch by the largest batch that ran, for each limit; sorted."""
         return sorted(batch / row.largest_batch for row, batch in self.predictions[rule])
+
+    def excesses(self, rule: BatchRule) -> list[int]:
+        """Subtract the largest batch that ran from a rule's batch, for each limit."""
+        return [batch - row.largest_batch for row, batch in self.predictions[rule]]
 
     def test_runs(self) -> dict[Search, list[int]]:
         """Count every search's test runs under each limit; a missing prediction counts as right."""
@@ -89,9 +89,8 @@ class RuleComparison:
             guesses: dict[str, int] = {}
             for rule, batch_by_row in predictions.items():
                 guesses[rule] = batch_by_row.get(row, row.largest_batch)
-            counts = theory.runs_of_searches(
-                row.largest_batch, count=row.predicted_batch, **guesses
-            )
+            largest, counted = row.largest_batch, row.predicted_batch
+            counts = theory.runs_of_searches(largest, count=counted, **guesses)
             for search, count in counts.items():
                 runs[search].append(count)
         return runs
@@ -99,9 +98,9 @@ class RuleComparison:
     def _count_explained_lines(self) -> Counter[str]:
         """Count the lines through 2 and 4 images whose two peaks the bytes at operators explain.
 
-        A line is ``explained`` if the most bytes at an operator equal either measured peak.  An
-        explained line has ``changed`` if the largest batch that ran has its peak at another
-        operator than 2 images.  ``over`` counts lines that predict too much, ``right`` all others.
+        A line is ``explained`` if the most bytes at an operator equal the measured peak, for 2 and
+        for 4 images.  An explained line is ``changed`` if the largest batch that ran has its peak
+        at another operator than 2 images.  ``over``: the line predicts too much; else ``right``.
         """
         counts = Counter(explained_over=0, changed_over=0, explained_right=0, changed_right=0)
         for row, batch in self.predictions["line"]:
@@ -144,12 +143,9 @@ class RuleComparison:
         if self._kind.tables == subject.GPU_TABLES:
             # The number of networks in the table up to the last one with a limit on a GPU.
             yield "first", max(map([*self.baselines].index, limits), default=-1) + 1
-            reserved = (row.reserved_bytes > row.limit_bytes for row in self.limits)
-            yield "over_reserved", sum(reserved)
-            three_quarters_ran = (
-                row.largest_batch > 3 / 4 * row.predicted_batch for row in self.limits
-            )
-            yield "three_quarters", sum(three_quarters_ran)
+            yield "over_reserved", sum(row.reserved_bytes > row.limit_bytes for row in self.limits)
+            shares = (row.largest_batch / row.predicted_batch for row in self.limits)
+            yield "three_quarters", sum(share > 3 / 4 for share in shares)
 
     def shares_of_gpu_limits(self) -> dict[str, Quantity]:
         """Return the largest share of a limit in workspaces, and the median share left unused."""
@@ -181,7 +177,7 @@ class RuleComparison:
         return {f"{prefix}_{name}": self.number(name, value) for name, value in self.counts()}
 
     def number(self, name: str, value: float) -> Quantity:
-        """Return a number from the tables of these limits; absent without limits."""
+        """Return a number from the tables of these limits; it is missing without limits."""
         return _table_number(name, value, bool(self.limits), *self._kind.tables)
 
     def highest_line_prediction(self) -> Prediction | None:
@@ -198,10 +194,7 @@ def count_repeated_outcomes(inputs: Inputs) -> dict[str, Quantity]:
 
 
 def held_out_residuals(run: Run) -> list[Quantity]:
-    """Return measured − predicted peaks (B) in float32, of networks that no rule was inferred from.
-
-    Returns none on a GPU.
-    """
+    """Return residuals (B) in float32 of networks from which no rule of workspaces was inferred."""
     if run.on_gpu:
         return []  # no workspaces are known on a GPU
     calls = (call for call in run.calls if call.network not in subject.RULE_NETWORKS)
@@ -245,6 +238,7 @@ def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Qu
 
 
 def exceeds_one(ratio: Quantity) -> bool:
+    """Tell whether the value of a ratio is above 1; a missing ratio is not."""
     value = point_estimate(ratio)
     return not isinstance(value, Missing) and value > 1
 

@@ -22,8 +22,8 @@ LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 PRECISIONS: Final[tuple[InferencePrecision, ...]] = get_args(InferencePrecision)
 #: Ways to execute a network in tiles, parts of its maps.
 TILED_EXECUTIONS: Final = ("tiled_layers", "tiled_blocks", "tiled_stages")
-#: Change of a network by which it allocates more or less → heading of a table.
-CHANGE_HEADINGS: Final = {"in_place": "ReLU in place", "nested": "nested"}
+#: Change of a network by which it allocates more or less → its label in tables.
+CHANGE_LABELS: Final = {"in_place": "ReLU in place", "nested": "nested"}
 #: Precision and layout that the source calls "AMP + AMC".
 BFLOAT16: Final[InferencePrecision] = "bfloat16"
 CHANNELS_LAST: Final[Layout] = "channels_last"
@@ -51,25 +51,18 @@ RULE_NETWORKS: Final = ("LeNet-5", "ResNet-20", "ResNet-56", "AlexNet")
 #: Bytes by which a call may exceed a limit, because the system allocates whole pages.
 SLACK_BYTES: Final = 131_072
 
-_NETWORK_FACTORS: Final[dict[str, AllowedLevels]] = {
-    "network": str,
-    "image": int,
-    "layout": LAYOUTS,
-}
+_SHARED_FACTORS: Final[dict[str, AllowedLevels]] = {"network": str, "image": int, "layout": LAYOUTS}
 #: Subject of a case → required factors.
 _REQUIRED_FACTORS: Final[dict[str, dict[str, AllowedLevels]]] = {
-    "inference": {**_NETWORK_FACTORS, "batch": int, "precision": PRECISIONS, "execution": str},
-    "limit": {**_NETWORK_FACTORS, "memory_limit": int},
+    "inference": {**_SHARED_FACTORS, "batch": int, "precision": PRECISIONS, "execution": str},
+    "limit": {**_SHARED_FACTORS, "memory_limit": int},
     "accuracy": {},
 }
 
 
 @dataclass(frozen=True)
 class Call:
-    """One forward call; ``image`` and ``tile`` are pixels on each side of an image and a tile.
-
-    A call without ``tile`` computes whole maps.
-    """
+    """One forward call of whole maps or in tiles; ``image``, ``tile``: pixels on each side."""
 
     network: str
     image: int
@@ -106,7 +99,7 @@ TILED_CALL: Final = Call(RESNET_20, 224, 2, execution="tiled_stages", tile=64)
 class LimitOutcome(NamedTuple):
     """The largest batch (or 0) that ran under a limit of address space.
 
-    ``change`` is a key of ``CHANGE_HEADINGS``, or empty for the unchanged network.
+    ``change`` is a key of ``CHANGE_LABELS``, or empty for the unchanged network.
     """
 
     network: str
@@ -138,7 +131,7 @@ def limit_outcome_of(case: Case) -> LimitOutcome | None:
     if case.factors.get("subject") != "limit" or 0 not in ran_by_batch.values():
         return None
     largest = max((int(batch) for batch, ran in ran_by_batch.items() if ran), default=0)
-    levels = [case.factors[name] for name in (*_NETWORK_FACTORS, "memory_limit")]
+    levels = [case.factors[name] for name in (*_SHARED_FACTORS, "memory_limit")]
     change = str(case.factors.get("change", ""))
     return LimitOutcome(*levels, largest, change)  # type: ignore[arg-type,call-arg]
 
@@ -148,8 +141,7 @@ def check_subject(stored: Stored) -> None:
 
     The first layer must have the batch and the image size, and only a tiled call has a ``tile``.
     """
-    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int}
-    optional["change"] = CHANGE_HEADINGS
+    optional: dict[str, AllowedLevels] = {"tile": int, "memory_limit": int, "change": CHANGE_LABELS}
     check_factors(stored, _REQUIRED_FACTORS, optional, closed=("inference", "limit"))
     for index, case in enumerate(stored.record.cases):
         if case.factors.get("subject") == "inference" and case.layers:
@@ -205,9 +197,9 @@ _COLUMNS: Final = {
 class TableLimit(msgspec.Struct, frozen=True, rename=_COLUMNS):
     """A limit, the batch that the count predicts, and the largest batch that ran.
 
-    Three sizes are 0 on a CPU.  ``reserved_bytes`` for the predicted batch follow from a model of
-    PyTorch's allocator.  ``least_bytes`` are the tensors of the largest batch that ran, and
-    ``peak_bytes`` is its measured peak.
+    ``reserved_bytes`` are predicted by a model of the GPU's allocator for the predicted batch.  For
+    the largest batch, ``least_bytes`` are its tensors and ``peak_bytes`` its measured peak.  These
+    three are 0 on a CPU.
     """
 
     network: str
@@ -222,10 +214,9 @@ class TableLimit(msgspec.Struct, frozen=True, rename=_COLUMNS):
 
 
 class Baseline(msgspec.Struct, frozen=True, rename=_COLUMNS):
-    """Measured peaks of a network (B) at batches of 2 to 256 images, and estimates of two tools.
+    """Measured peaks of a network (B) by batch, and bytes that two tools estimate.
 
-    torchinfo and torch-kitsune each estimate fixed bytes and bytes per image; the bytes of
-    torch-kitsune are 0 if it has no estimate.
+    The bytes of torch-kitsune are 0 if it has no estimate.
     """
 
     network: str
