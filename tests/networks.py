@@ -95,11 +95,3 @@ class Chain:
 
     def act(self) -> Chain:
         return self.then(layers.Activation, function="relu")
-
-
-def mnist_example(batch: int = 1) -> list[Layer]:
-    """Return the layers of the CNN in pytorch/examples/mnist."""
-    net = Chain(batch, 1, 28, 28).conv(32, 3).act().conv(64, 3).act().pool("max", 2)
-    net.then(layers.Dropout, probability=0.25).flatten().linear(128).act()
-    net.then(layers.Dropout, probability=0.5).linear(10)
-    return net.then(layers.Softmax, log=True).layers

@@ -21,7 +21,7 @@ from report.studies.conv_profiling.subject import (
     Dimensions,
     small_shape,
 )
-from report.studies.conv_profiling.theory import RULES, in_blocks
+from report.studies.conv_profiling.theory import RULES
 from report.theory.terms import LIBRARY, executed_terms
 from report.theory.work import macs
 from tests import papers
@@ -113,24 +113,6 @@ def test_multiply_adds_are_predicted_as_by_hand() -> None:
         assert predicted_multiply_adds(shape, 8) == eight_images, shape
     for shape, batch, expected in HELD_OUT:
         assert predicted_multiply_adds(shape, batch) == expected, shape
-
-
-#: Input and output channels → products of channels in blocks of 8 (AVX2) and of 16 (AVX-512).
-#: Fewer than 16 input channels are not put into blocks of 16.
-IN_BLOCKS: Final = {
-    (8, 16): (8 * 16, 8 * 16), (8, 17): (8 * 24, 8 * 32), (8, 25): (8 * 32, 8 * 32),
-    (9, 19): (16 * 24, 9 * 32), (9, 24): (16 * 24, 9 * 32), (16, 19): (16 * 24, 16 * 32),
-    (32, 64): (32 * 64, 32 * 64), (33, 65): (40 * 72, 48 * 80), (40, 72): (40 * 72, 48 * 80),
-    (48, 80): (48 * 80, 48 * 80),
-}  # fmt: skip
-
-
-def test_channels_are_rounded_up_to_blocks() -> None:
-    for (inputs, outputs), products in IN_BLOCKS.items():
-        shape = Dimensions(inputs, outputs, 3, 21)
-        in_eights, in_sixteens = in_blocks(shape, 8), in_blocks(shape, 16)
-        assert (in_eights.inputs * in_eights.outputs,
-                in_sixteens.inputs * in_sixteens.outputs) == products, shape  # fmt: skip
 
 
 def source(**numbers: float) -> Inputs:

@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 from pytest import approx
@@ -23,15 +21,13 @@ from report.core.errors import RecordError
 from report.core.records import OPERATORS
 from report.core.records import network_operators as operators
 from report.core.records.files import gzipped
-from report.core.records.network_operators import NetworkOperators, SurveyOperator
 from report.core.records.store import StoredImport
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
-from report.studies.gpu_survey.runs import _EQUAL_COLUMNS, _join_tables, _one_size_per_network
 from report.studies.gpu_survey.study import _RESULT_HEADINGS, CAUSES
-from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, DataSheet, Networks
+from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, DataSheet
 from tests import papers
 from tests.degraded import committed_inputs
 from tests.test_documents import run_python, template_of
@@ -46,14 +42,6 @@ ARTIFICIAL_GPU = DataSheet("gpu", peak=1e12, bandwidth=1e10)
 def survey() -> Survey:
     """Return the results of the committed tables."""
     return Survey(committed_inputs(STUDY))
-
-
-def test_the_rooflines_of_two_operators_by_hand() -> None:
-    """A product of 2 GFLOP takes 2 ms, and a sum of 15 million values in float16 takes 3 ms."""
-    product = SurveyOperator("convolution", 10**9, weights=0, reads=500, writes=500)
-    addition = SurveyOperator("add", 0, weights=0, reads=10 * 10**6, writes=5 * 10**6)
-    network = NetworkOperators(network="net", side=8, parameters=1, operators=(product, addition))
-    assert [*Networks([network]).seconds(np.ones(1), ARTIFICIAL_GPU)] == [approx(5e-3)]
 
 
 class _HalfGroupNorm(nn.GroupNorm):
@@ -97,20 +85,6 @@ def test_the_name_of_every_published_network_tells_whether_it_is_a_cnn() -> None
     for table in survey().tables.values():
         for name in table.rows["network"]:
             assert subject.is_cnn(name) is not None, name
-
-
-def test_a_network_counts_once_at_the_usual_image_size() -> None:
-    """192 and 256 pixels are equally near to 224 pixels, and the smaller size counts.
-
-    Its largest batch counts that both tables have.  The second table lacks the batch of 128 images.
-    """
-    rows = zip(["vgg"] * 4, (256, 192, 192, 192), (64, 64, 128, 32), strict=True)
-    settings = pd.DataFrame(rows, columns=["network", "image", "batch"]).assign(parameters=1.5)
-    before, after = settings.assign(rate=range(4)), settings.assign(rate=range(5, 9))
-    joined_rows = _join_tables(before, after.drop(index=2), _EQUAL_COLUMNS)
-    (row,) = _one_size_per_network(joined_rows).to_dict("records")
-    expected = {"network": "vgg", "image": 192, "batch": 64, "rate_before": 1, "rate_after": 6}
-    assert {name: row[name] for name in expected} == expected
 
 
 def test_families_follow_from_names() -> None:

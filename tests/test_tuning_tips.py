@@ -12,7 +12,7 @@ from report.studies.tuning_tips import theory
 from report.theory import heap, work
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs, on_every_case
-from tests.networks import convolution, mnist_example
+from tests.networks import Chain, convolution
 
 STUDY = "tuning_tips"
 
@@ -53,6 +53,6 @@ def test_amounts_that_tips_save_by_hand() -> None:
     second = convolution((2, 4, 6, 6), 4, (3, 3), name="conv2")
     sizes = [work.output_bytes(first), work.input_bytes(second), work.output_bytes(second)]
     assert theory.layout_copies((first, second)) == 2 * sum(sizes)
-    assert theory.chain_traffic(mnist_example()) == 0
+    assert theory.chain_traffic(Chain(1, 1, 8, 8).conv(4, 3).act().layers) == 0
     # At most 2 * 2304 + 1152 B are freed at once, less than the threshold of two pages.
     assert heap.returned_pages((first, second)) == 0
