@@ -1,10 +1,10 @@
 """Which CPU tuning tips of PyTorch survive?
 
 A case applies a tip of PyTorch's performance tuning guide to a network at a batch size.  The
-measuring process starts two others, one with the tip and one without, and times their calls
+measuring process starts two processes, one with the tip and one without, and times their calls
 alternately, as ``python -m experiments compare`` does.  Two tips are checks that change nothing:
-``control``, and ``exchanged``, where the two processes swap their roles.  Factor ``memory``: in
-both processes, freed memory is ``returned`` to the system, or ``kept``.
+``control``, and ``exchanged``, where the two processes swap their roles.  The factor ``memory``
+says whether freed memory is ``returned`` to the system or ``kept``, in both processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[Tensor], Any]
 
-#: Channels, height and width of an image by network.
+#: Network → channels, height and width of an image.
 IMAGES: Final = {"MNIST CNN": (1, 28, 28), "ResNet-20": (3, 32, 32), "MobileNetV2": (3, 64, 64)}
 #: Names of the tips in records, each with what the tip changes.
 TIPS: Final = (
@@ -51,15 +51,16 @@ TIPS: Final = (
 KEPT_TIPS: Final = (
     "control", "exchanged", "no_grad", "channels_last", "fused", "compiled", "bfloat16", "in_place",
 )  # fmt: skip
-#: Largest relative error of a correct result, in float32 and in bfloat16.
+#: Largest relative errors of a correct result, in float32 and in bfloat16.
 TOLERANCE, TOLERANCE_BFLOAT16 = 1e-3, 0.1
 #: Mean and standard deviation for normalising images, from PyTorch's MNIST example.
 _MEAN, _DEVIATION = 0.1307, 0.3081
-#: Batch norms compute their statistics from this many random images.
+#: Number of random images from which batch norms compute their statistics.
 _STATISTICS_IMAGES: Final = 16
-#: A data loader loads each batch in this many parts.
+#: Number of parts in which a data loader loads a batch.
 _LOADED_PARTS: Final = 4
-#: Parameters of mallopt(3) for the mapping and trimming thresholds → largest accepted values (B).
+#: Number of mallopt(3)'s parameter for the mapping and for the trimming threshold → largest
+#: accepted value (B).
 _THRESHOLDS: Final = {-3: 32 * 2**20, -1: 2**31 - 1}
 
 
@@ -86,7 +87,8 @@ def draw_images(name: str, batch: int, seed: int) -> Tensor:
 def _build_for_inference(name: str) -> nn.Module:
     """Build a network in evaluation mode, with batch norms' statistics from random images.
 
-    New batch norms would not normalize, and the signal would vanish in deep networks.
+    With their initial statistics, batch norms would not normalize, so that activations would vanish
+    in deep networks.
     """
     import torch
     from torch import nn
@@ -102,15 +104,15 @@ def _build_for_inference(name: str) -> nn.Module:
 
 
 def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
-    """Return a call of a network, with the tip if ``applied``, else the call to compare it with.
+    """Return a call of a network with the tip if ``applied``, else the call without the tip.
 
-    If ``applied``, also changes this process and ``module`` as the tip says.
+    If ``applied``, this process and ``module`` are changed too, as the tip says.
     """
     import torch
 
     if applied:
         _change_process(tip, module)
-    call = plain = _in_mode(torch.inference_mode, module)
+    call = inference = _in_mode(torch.inference_mode, module)
     match tip, applied:
         case "no_grad", False:
             call = _in_mode(torch.enable_grad, module)
@@ -121,16 +123,16 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
         case "set_to_none", _:
             call = _training_step(module, to_none=applied)
         case "workers", _:
-            call = _call_with_loader(plain, workers=int(applied))
+            call = _call_with_loader(inference, workers=int(applied))
         case "preallocated", False:
-            return lambda images: plain((images - _MEAN) / _DEVIATION)
+            return lambda images: inference((images - _MEAN) / _DEVIATION)
         case "preallocated", True:
             buffer = torch.empty(0)  # the first call resizes the buffer
-            return lambda images: plain(torch.sub(images, _MEAN, out=buffer).div_(_DEVIATION))
+            return lambda images: inference(torch.sub(images, _MEAN, out=buffer).div_(_DEVIATION))
         case "channels_last", True:
-            return lambda images: plain(images.contiguous(memory_format=torch.channels_last))
+            return lambda images: inference(images.contiguous(memory_format=torch.channels_last))
         case "bfloat16", True:
-            return lambda images: plain(images.bfloat16()).float()
+            return lambda images: inference(images.bfloat16()).float()
         case "compiled", True:
             os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
             call = _in_mode(torch.inference_mode, torch.compile(module))
@@ -138,7 +140,7 @@ def call_of(tip: str, module: nn.Module, *, applied: bool) -> Call:
 
 
 def _change_process(tip: str, module: Any) -> None:
-    """Apply a tip that changes the network or settings of the process; other tips do nothing."""
+    """Apply a tip that changes the network or settings of the process; ignore other tips."""
     import torch
 
     match tip:
@@ -160,8 +162,8 @@ def _change_process(tip: str, module: Any) -> None:
 
 def _keep_freed_memory() -> None:
     """Let glibc keep freed memory in this process."""
-    for parameter, largest in _THRESHOLDS.items():
-        ctypes.CDLL(None).mallopt(parameter, largest)
+    for parameter, largest_value in _THRESHOLDS.items():
+        ctypes.CDLL(None).mallopt(parameter, largest_value)
 
 
 def _in_mode(mode: Callable[[], Any], module: Callable[..., Any]) -> Call:
@@ -189,12 +191,12 @@ def _fuse_batch_norms(module: nn.Module) -> None:
 def _training_step(module: nn.Module, *, to_none: bool) -> Call:
     """Return a training step with a learning rate of zero, so that the parameters do not change.
 
-    The step begins by deleting the gradients (``to_none``) or setting them to zero.
+    The step begins by deleting the gradients if ``to_none``, else by setting them to zero.
     """
     import torch
 
     optimiser = torch.optim.SGD(module.train().parameters(), lr=0.0)
-    *_, last = module.parameters()
+    *_, last_parameter = module.parameters()
 
     def call(images: Tensor) -> Any:
         optimiser.zero_grad(set_to_none=to_none)
@@ -203,15 +205,15 @@ def _training_step(module: nn.Module, *, to_none: bool) -> Call:
         loss: Any = torch.nn.functional.cross_entropy(outputs, labels)
         loss.backward()
         optimiser.step()
-        return loss, last.grad
+        return loss, last_parameter.grad
 
     return call
 
 
-def _call_with_loader(plain: Call, workers: int) -> Call:
-    """Return a call that loads a batch in parts, and calls ``plain`` on each part.
+def _call_with_loader(inference: Call, workers: int) -> Call:
+    """Return a call that loads a batch in parts, and calls ``inference`` on each part.
 
-    It computes on one thread, so that a core is free for a worker process.
+    This process computes on one thread, so that a core is free for a worker process.
     """
     import torch
     from torch.utils.data import DataLoader, TensorDataset
@@ -229,7 +231,7 @@ def _call_with_loader(plain: Call, workers: int) -> Call:
             size = len(images) // _LOADED_PARTS
             loaders.append(DataLoader(data, size, collate_fn=normalise, **options))
         loaders[0].dataset.tensors[0].copy_(images)  # in memory that the worker shares
-        return torch.cat([plain(part) for part in loaders[0]])
+        return torch.cat([inference(part) for part in loaders[0]])
 
     return call
 
@@ -237,21 +239,24 @@ def _call_with_loader(plain: Call, workers: int) -> Call:
 def cases(levels: study.Levels) -> tuple[Factors, ...]:
     """Return the combinations that are measured.
 
-    A network without batch norms has no case of fusing them.  A network is compiled at one batch
-    size only, since compiling takes long.  Only ``KEPT_TIPS`` are measured with memory kept.
+    The MNIST CNN has no batch norms to fuse.  Networks are compiled only at the last batch size,
+    because compiling takes long.  Only ``KEPT_TIPS`` are measured with memory kept.
     """
     selected = []
     for case in study.all_combinations(levels):
         has_no_norms = case["tip"] == "fused" and case["network"] == "MNIST CNN"
-        is_second_batch = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
+        is_second_compilation = case["tip"] == "compiled" and case["batch"] != levels["batch"][-1]
         needs_returned = case["memory"] == "kept" and case["tip"] not in KEPT_TIPS
-        if not (has_no_norms or is_second_batch or needs_returned):
+        if not (has_no_norms or is_second_compilation or needs_returned):
             selected.append(case)
     return tuple(selected)
 
 
 def fill_cache(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Compile before any timing, so that later processes read compiled code from the disk."""
+    """Compile before any timing, so that later processes read compiled code from the disk.
+
+    Raises ``UnavailableError`` for the tip ``compiled`` without g++.
+    """
     if factors["tip"] == "compiled":
         if shutil.which("g++") is None:
             raise study.UnavailableError(
@@ -264,7 +269,10 @@ def fill_cache(factors: Factors, session: study.Session) -> SeriesByQuantity:
 
 
 def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
-    """Time a network with and without the tip, in two separate processes."""
+    """Time a network with and without the tip, in two separate processes.
+
+    Raises ``UnavailableError`` if the tip needs a second processor.
+    """
     from experiments.compare.pairs import measure_pair
 
     tip, name, batch = str(factors["tip"]), str(factors["network"]), int(factors["batch"])
@@ -272,7 +280,7 @@ def times(factors: Factors, session: study.Session) -> SeriesByQuantity:
         raise study.UnavailableError("this tip needs two processors")
 
     def load(function: str) -> Callable[..., Any]:
-        """Return the function that draws images, or the network ``with`` or ``without`` the tip."""
+        """Return the function that draws ``images``, or a call ``with`` or ``without`` the tip."""
         if function == "images":
             return lambda seed: draw_images(name, batch, seed)
         if function not in ("without", "with"):
@@ -309,7 +317,7 @@ _FULL: Final = msgspec.structs.replace(
     minimum_samples=3,
     maximum_samples=20,
     case_budget_s=0.25,
-    # Records contain this text.  The judge is the process that measures.
+    # Records contain this text.  The judge is the process that measures two other processes.
     timer="one call a sample: the judge's time.perf_counter_ns, from its message to the answer",
     processes={"default": 8},
     budget_s=960.0,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import product
 from statistics import fmean
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE
@@ -19,11 +19,11 @@ from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
 
 #: Verdicts on trials with a gain or a loss, and on trials that show neither.
 DECIDED, UNDECIDED = ("faster", "slower"), ("no difference", "undecided")
-#: Verdicts on tips that return right results, or that a network cannot follow.
-RIGHT: Final = (*DECIDED, *UNDECIDED, "impossible")
+#: Verdicts on trials whose results are right, and on tips that a network cannot follow.
+WITHOUT_WRONG: Final = (*DECIDED, *UNDECIDED, "impossible")
 #: Relative error below which a prediction counts as right.
 TOLERANCE: Final = 0.1
-#: Tips that change something.
+#: Tips without the two controls, which change nothing.
 COMPARED_TIPS: Final = tuple(tip for tip in TIPS if tip not in CONTROLS)
 _TIMED_TIPS: Final = ("in_place", "fused", "channels_last", "compiled", "bfloat16")
 #: Setting whose time is printed → tip and quantity.
@@ -34,11 +34,19 @@ SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
 }
 #: Names of tips, verdicts, or policies for freed memory.
 Names: TypeAlias = Collection[str]
-#: Trial → predicted gain, and measured gain (low end of the interval, median, high end).
-Gains: TypeAlias = dict[Trial, tuple[float, float, float, float]]
+#: Function that selects trials of a run.
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
-Extreme: TypeAlias = Callable[..., Quantity]
+#: Function that predicts a trial's gain where memory is kept.
 Prediction: TypeAlias = Callable[[Run, Trial], Quantity]
+
+
+class Gain(NamedTuple):
+    """Predicted gain of a trial; low end, median and high end of the measured gain's interval."""
+
+    predicted: float
+    low: float
+    median: float
+    high: float
 
 
 def processor(run: Run) -> str:
@@ -48,41 +56,41 @@ def processor(run: Run) -> str:
 
 
 def comparisons(
-    run: Run, memory: Names = MEMORY, words: Names = RIGHT, tips: Names = COMPARED_TIPS
+    run: Run, memory: Names = MEMORY, verdicts: Names = WITHOUT_WRONG, tips: Names = COMPARED_TIPS
 ) -> list[Trial]:
-    """Select trials of ``tips`` with verdicts ``words``, under policies for freed ``memory``."""
+    """Select trials of ``tips`` with one of ``verdicts``, under the policies ``memory``."""
     trials = [trial for trial in run.trials if trial.tip in tips and trial.memory in memory]
-    return [trial for trial in trials if run.verdict(trial).word in words]
+    return [trial for trial in trials if run.verdict(trial).word in verdicts]
 
 
-def changed_gains(run: Run) -> list[Trial]:
+def trials_with_changed_gain(run: Run) -> list[Trial]:
     """Select trials whose gains with returned and kept memory have disjoint 95 % intervals."""
-    changed = []
+    trials = []
     for trial in comparisons(run, ("kept",)):
         gains = [run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY]
         estimates = [gain for gain in gains if gain and gain.confidence >= CONFIDENCE]
         if len(estimates) < len(MEMORY):
             continue
         if max(gain.low for gain in estimates) > min(gain.high for gain in estimates):
-            changed.append(trial)
-    return changed
+            trials.append(trial)
+    return trials
 
 
-def count(run: Run, select: Selection) -> Quantity:
-    """Count selected trials; missing if the run has no trials of tips."""
+def count_trials(run: Run, select: Selection) -> Quantity:
+    """Count the trials that ``select`` returns; missing if the run compared no tips."""
     if not comparisons(run):
         return missing_number("comparisons", "1", f"no comparison was measured on {run.label}")
     return exact_number("comparisons", "1", len(select(run)), run.file)
 
 
 def names_of(run: Run, select: Selection) -> str:
-    """List the tips and networks of selected trials."""
+    """List the tips and networks of the trials that ``select`` returns."""
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in select(run)]
     return markdown(", ".join(names) or "no comparison")
 
 
 def unchanged_gain(run: Run, trial: Trial) -> Quantity:
-    """Predict that a tip gains as much where memory is kept as where it is returned."""
+    """Predict that a tip gains as much with memory kept as with memory returned."""
     return run.speedup(trial._replace(memory="returned"))
 
 
@@ -91,114 +99,125 @@ def no_gain(run: Run, trial: Trial) -> Quantity:
     return exact_number("no gain", "1", 1, run.file)
 
 
-#: Rules that predict gains where memory is kept.
-RULES: Final = {"Equation": Run.predicted, "Unchanged gain": unchanged_gain, "No gain": no_gain}
+#: Name in print → function that predicts gains where memory is kept.
+PREDICTIONS: Final[Mapping[str, Prediction]] = {
+    "Equation": Run.predicted_speedup, "Unchanged gain": unchanged_gain, "No gain": no_gain,
+}  # fmt: skip
 
 
 def predicted_gains(
-    run: Run, predict: Prediction = Run.predicted, tips: Names = COMPARED_TIPS
-) -> Gains:
+    run: Run, predict: Prediction = Run.predicted_speedup, tips: Names = COMPARED_TIPS
+) -> dict[Trial, Gain]:
     """Return predicted and measured gains of trials with kept memory, if neither is missing."""
     gains = {}
     for trial in comparisons(run, ("kept",), tips=tips):
-        predicted, measured = (
-            point_estimate(predict(run, trial)),
-            printed_number(run.speedup(trial)),
-        )
+        predicted = point_estimate(predict(run, trial))
+        measured = printed_number(run.speedup(trial))
         if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
-            gains[trial] = (predicted, *interval_ends(measured, 1))
+            gains[trial] = Gain(predicted, *interval_ends(measured, factor=1))
     return gains
 
 
-def errors(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[Trial, float]:
-    """Return the relative errors of predictions against measured medians."""
-    gains = predicted_gains(run, predict, tips).items()
-    return {trial: abs(predicted / median - 1) for trial, (predicted, _, median, _) in gains}
+def relative_errors(
+    run: Run, predict: Prediction, tips: Names = COMPARED_TIPS
+) -> dict[Trial, float]:
+    """Return trial → relative difference between predicted gain and median measured gain."""
+    gains = predicted_gains(run, predict, tips)
+    return {trial: abs(gain.predicted / gain.median - 1) for trial, gain in gains.items()}
 
 
-def well_predicted(
-    run: Run, predict: Prediction = Run.predicted, among: Selection = comparisons
+def well_predicted_trials(
+    run: Run, predict: Prediction = Run.predicted_speedup, among: Selection = comparisons
 ) -> list[Trial]:
-    """Select the trials, of those that ``among`` selects, whose error is below ``TOLERANCE``."""
-    error_of_trial = errors(run, predict, tuple(TIPS))
-    return [trial for trial in among(run) if error_of_trial.get(trial, TOLERANCE) < TOLERANCE]
+    """Select the trials of ``among`` that are predicted with an error below ``TOLERANCE``."""
+    errors = relative_errors(run, predict, tuple(TIPS))
+    return [trial for trial in among(run) if errors.get(trial, TOLERANCE) < TOLERANCE]
 
 
-def badly_predicted(run: Run) -> list[Trial]:
+def badly_predicted_trials(run: Run) -> list[Trial]:
     """Select the trials for which the equation has an error of ``TOLERANCE`` or more."""
-    return [trial for trial, error in errors(run, Run.predicted).items() if error >= TOLERANCE]
+    errors = relative_errors(run, Run.predicted_speedup)
+    return [trial for trial, error in errors.items() if error >= TOLERANCE]
 
 
-def better_by_equation(run: Run) -> list[Trial]:
+def trials_better_by_equation(run: Run) -> list[Trial]:
     """Select the trials that the equation predicts better than the gain with memory returned."""
-    predicted, unchanged = errors(run, Run.predicted), errors(run, unchanged_gain)
-    return [trial for trial in predicted if predicted[trial] < unchanged.get(trial, 0.0)]
+    errors = relative_errors(run, Run.predicted_speedup)
+    errors_of_unchanged = relative_errors(run, unchanged_gain)
+    return [trial for trial in errors if errors[trial] < errors_of_unchanged.get(trial, 0.0)]
 
 
 def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Quantity:
-    """Return the mean relative error of predictions where memory is kept."""
-    if not (error_of_trial := errors(run, predict, tips)):
+    """Return the mean relative error of predictions with memory kept."""
+    if not (errors := relative_errors(run, predict, tips)):
         return missing_number("mean error", "1", f"no prediction on {run.label}")
-    return exact_number("mean error", "1", fmean(error_of_trial.values()), run.file)
+    return exact_number("mean error", "1", fmean(errors.values()), run.file)
 
 
-def extreme_gain(run: Run, tip: str, choose: Extreme, memory: str = "returned") -> Quantity:
-    """Return the smallest or largest (``choose``) of a tip's median gains on all networks."""
+def extreme_gain(
+    run: Run, tip: str, choose: Callable[..., Quantity], memory: str = "returned"
+) -> Quantity:
+    """Return the median gain that ``choose`` (smallest or largest) selects among all networks."""
     trials = (Trial(tip, network, memory=memory) for network in NETWORKS)
     return choose(*(run.median(run.speedup(trial)) for trial in trials))
 
 
 def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
-    """Return a call's time (s), measured with memory returned or kept, or predicted otherwise."""
+    """Return a call's time (s), measured if ``memory`` is a policy, else predicted for "kept"."""
     tip, quantity = SETTINGS[setting]
     trial = Trial(tip, network, memory=memory)
-    measured = memory in MEMORY
-    return run.series_of(quantity, trial) if measured else run.time_where_kept(trial, quantity)
+    is_measured = memory in MEMORY
+    return run.series_of(quantity, trial) if is_measured else run.time_where_kept(trial, quantity)
 
 
 def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield mean errors and counts of right predictions by each rule, and by other page prices."""
-    rules: dict[str, Prediction] = dict(RULES)
-    # Prices of a page (tenths of a microsecond) below and above the measured price.
+    """Tabulate mean errors and numbers of right predictions per kind of prediction.
+
+    The equation also predicts with other times of a page than the measured time.
+    """
+    predictions = dict(PREDICTIONS)
+    # Times of a page (tenths of a microsecond) below and above the measured time.
     for tenths in (12, 15, 21, 27):
-        price = exact_number("price", "s", tenths / 10**7)
-        rules[f"Equation, {tenths / 10} µs"] = partial(Run.predicted_where_kept, price=price)
+        page_time = exact_number("price", "s", tenths / 10**7)
+        predict_kept = partial(Run.predicted_where_kept, page_time=page_time)
+        predictions[f"Equation, {tenths / 10} µs"] = predict_kept
     controls = partial(comparisons, tips=CONTROLS)
-    for rule, predict in rules.items():
+    for name, predict in predictions.items():
+        right = partial(well_predicted_trials, predict=predict)
         yield {
-            "Prediction": rule,
+            "Prediction": name,
             "Tips (%)": mean_error(run, predict),
             "Controls (%)": mean_error(run, predict, CONTROLS),
             "All (%)": mean_error(run, predict, tuple(TIPS)),
-            "Tips within": count(run, partial(well_predicted, predict=predict)),
-            "Controls within": count(run, partial(well_predicted, predict=predict, among=controls)),
+            "Tips within": count_trials(run, right),
+            "Controls within": count_trials(run, partial(right, among=controls)),
         }
 
 
 def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the gain by kept memory on each network: predicted, measured, and from its pages."""
+    """Tabulate the gain by kept memory per network: predicted, measured, and from its pages."""
     for trial in run.trials_of("allocator"):
         time, saved_pages = run.series_of("baseline_time", trial), run.saved_pages(trial)
         yield {
             "Network": trial.network,
             "Saved pages": run.median(saved_pages),
-            "Committed prediction": run.predicted(trial),
+            "Committed prediction": run.predicted_speedup(trial),
             "Measured": run.speedup(trial),
-            "Price × pages": time / (time - saved_pages * run.page_price()),
-            "Implied price (µs)": run.implied_price(trial),
+            "Price × pages": time / (time - saved_pages * run.page_mapping_time()),
+            "Implied price (µs)": run.saved_time_per_page(trial),
         }
 
 
-def _networks(run: Run, tip: str, memory: str, word: str) -> str:
-    """List the networks on which a tip has the verdict ``word`` under a policy for memory."""
-    if not (measured := comparisons(run, (memory,), (*RIGHT, "wrong"), (tip,))):
+def _networks(run: Run, tip: str, memory: str, verdict: str) -> str:
+    """List the networks on which a tip has a verdict under a policy for freed memory."""
+    if not (trials := comparisons(run, (memory,), (*WITHOUT_WRONG, "wrong"), (tip,))):
         return "not measured"
-    names = [trial.network for trial in measured if run.verdict(trial).word == word]
-    return "all" if len(names) == len(measured) else ", ".join(names) or "none"
+    names = [trial.network for trial in trials if run.verdict(trial).word == verdict]
+    return "all" if len(names) == len(trials) else ", ".join(names) or "none"
 
 
 def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the networks on which each tip speeds up or slows down calls."""
+    """Tabulate the networks on which each tip speeds up or slows down calls."""
     for tip in dict.fromkeys(trial.tip for trial in comparisons(run)):
         yield {
             "Tip": TIPS[tip],
@@ -209,20 +228,20 @@ def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the times of each setting on all networks."""
+    """Tabulate the times of each setting on all networks."""
     for setting, memory in product(SETTINGS, (*MEMORY, "kept, predicted")):
         times = {f"{name} (ms)": call_time(run, setting, name, memory) for name in NETWORKS}
         yield {"Setting": setting, "Memory": memory, **times}
 
 
 def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield every trial with its predicted and its measured gain."""
+    """Tabulate every trial with its predicted and its measured gain."""
     for trial in sorted(run.trials, key=lambda trial: [*TIPS].index(trial.tip)):
         yield {
             "Tip": TIPS[trial.tip],
             "Network": trial.network,
             "Memory": trial.memory,
-            "Predicted": run.predicted(trial),
+            "Predicted": run.predicted_speedup(trial),
             "Measured": run.speedup(trial),
             "Pages without": run.series_of("baseline_page_faults", trial),
             "Pages with": run.series_of("page_faults", trial),
@@ -231,7 +250,7 @@ def number_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 
 def speedup_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Yield the speed-ups of each tip on all networks, without rows of missing numbers."""
+    """Tabulate the speed-ups of each tip on all networks, without rows of missing numbers."""
     for tip, memory, batch in dict.fromkeys((t.tip, t.memory, t.batch) for t in run.trials):
         speedups = {name: run.speedup(Trial(tip, name, batch, memory)) for name in NETWORKS}
         if not all(speedup.missing for speedup in speedups.values()):

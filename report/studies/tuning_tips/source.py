@@ -1,4 +1,4 @@
-"""The tips of PyTorch's performance tuning guide, and common advice beside them."""
+"""The tips of PyTorch's performance tuning guide, and other common advice."""
 
 from typing import Final
 

@@ -15,7 +15,7 @@ from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
 from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
 
-#: Trials of the tip "no gradients" on MobileNetV2, where it pays only while memory is kept.
+#: Trials of the tip "no gradients" on MobileNetV2, where it gains only if memory is kept.
 NO_GRAD_RETURNED: Final = Trial("no_grad", NETWORKS[-1])
 NO_GRAD_KEPT: Final = NO_GRAD_RETURNED._replace(memory="kept")
 
@@ -34,24 +34,24 @@ class Paper:
 
 study = Study(Paper, subject.check_subject)
 findings = study.findings
-# Runs: the main run, an earlier run with more tips, and a run on two threads.
+# Parts for results from the main run, an earlier run with more tips, and a run on two threads.
 cpu: Part[Run] = study.part("cpu")
 earlier: Part[Run] = study.part("earlier", kind="cpu")
 both_cores: Part[Run] = study.part("both_cores", kind="cpu")
 cpu.texts(
     cpu=results.processor,
-    missed=partial(results.names_of, select=results.badly_predicted),
-    changed=partial(results.names_of, select=results.changed_gains),
+    missed=partial(results.names_of, select=results.badly_predicted_trials),
+    changed=partial(results.names_of, select=results.trials_with_changed_gain),
 )
 study.values(batch=exact_number("batch", "1", subject.BATCH))
 
 
 def _declare_count(id: str, select: results.Selection) -> None:
-    """Declare a value of the text: the number of trials that ``select`` returns."""
-    cpu.values(**{id: partial(results.count, select=select)})
+    """Declare the number of trials that ``select`` returns as a value with this id."""
+    cpu.values(**{id: partial(results.count_trials, select=select)})
 
 
-# Smallest and largest gains over all networks, with memory returned and kept.
+# Smallest and largest gains of all networks, with memory returned and kept.
 for _end, _choose in (("least", smallest), ("most", largest)):
     for _tip in ("control", "allocator", "channels_last", "compiled"):
         _gain = partial(results.extreme_gain, tip=_tip, choose=_choose)
@@ -60,30 +60,31 @@ for _end, _choose in (("least", smallest), ("most", largest)):
         _gain = partial(results.extreme_gain, tip=_tip, choose=_choose, memory="kept")
         cpu.values("measured", **{f"{_tip}_kept_{_end}": _gain})
 
-# Numbers of trials by verdict, of controls, and of predictions.
+# Numbers of trials per verdict, of controls, and of predictions.
 for _memory in MEMORY:
     _select = partial(results.comparisons, memory=(_memory,))
     _declare_count(f"comparisons_{_memory}", _select)
-    for _word in results.DECIDED:
-        _declare_count(f"{_word}_{_memory}", partial(_select, words=(_word,)))
+    for _verdict in results.DECIDED:
+        _declare_count(f"{_verdict}_{_memory}", partial(_select, verdicts=(_verdict,)))
 _CONTROLS: Final = partial(results.comparisons, tips=subject.CONTROLS)
 _declare_count("controls", _CONTROLS)
-_declare_count("controls_at_one", partial(_CONTROLS, words=results.UNDECIDED))
-_declare_count("changed_gains", results.changed_gains)
+_declare_count("controls_at_one", partial(_CONTROLS, verdicts=results.UNDECIDED))
+_declare_count("changed_gains", results.trials_with_changed_gain)
 _declare_count("predictions", results.predicted_gains)
-_declare_count("predicted_within", results.well_predicted)
-_declare_count("closer", results.better_by_equation)
-for _rule in results.RULES.values():
-    _name, _select = _rule.__name__, partial(results.well_predicted, predict=_rule)
-    _declare_count(f"{_name}_changed", partial(_select, among=results.changed_gains))
-    cpu.values("percent", **{f"{_name}_error": partial(results.mean_error, predict=_rule)})
-cpu.values(page_price=Run.page_price, copy_rate=partial(Run.peak_rate, operation="copy"))
+_declare_count("predicted_within", results.well_predicted_trials)
+_declare_count("closer", results.trials_better_by_equation)
+_PREDICTION_IDS: Final = ("predicted", "unchanged_gain", "no_gain")
+for _id, _predict in zip(_PREDICTION_IDS, results.PREDICTIONS.values(), strict=True):
+    _select = partial(results.well_predicted_trials, predict=_predict)
+    _declare_count(f"{_id}_changed", partial(_select, among=results.trials_with_changed_gain))
+    cpu.values("percent", **{f"{_id}_error": partial(results.mean_error, predict=_predict)})
+cpu.values(page_price=Run.page_mapping_time, copy_rate=partial(Run.peak_rate, operation="copy"))
 # The tip "no gradients" on MobileNetV2: gains, times and mapped pages.
 cpu.values(
     "measured",
     gradients_returned=partial(Run.speedup, trial=NO_GRAD_RETURNED),
     gradients_kept=partial(Run.speedup, trial=NO_GRAD_KEPT),
-    gradients_predicted=partial(Run.predicted, trial=NO_GRAD_KEPT),
+    gradients_predicted=partial(Run.predicted_speedup, trial=NO_GRAD_KEPT),
     time_gradients_on=partial(Run.series_of, quantity="baseline_time", trial=NO_GRAD_RETURNED),
     time_gradients_off=partial(Run.series_of, quantity="time", trial=NO_GRAD_RETURNED),
     gradients_pages=partial(Run.series_of, quantity="page_faults", trial=NO_GRAD_RETURNED),
@@ -95,8 +96,8 @@ study.show("earlier", "control_most", "gradients_returned", "gradients_kept")
 study.show("both_cores", "controls", "controls_at_one")
 
 
-def _claim_that_pays(tip: str, memory: str) -> None:
-    """Declare the claim that a tip pays on every network under a policy for freed memory."""
+def _claim_gain(tip: str, memory: str) -> None:
+    """Declare the claim that a tip speeds up every network under a policy for freed memory."""
 
     def pays(run: Run) -> list[Statement]:
         return [run.speedup(trial) > 1 for trial in run.trials_of(tip, memory)]
@@ -109,14 +110,14 @@ def _claim_that_pays(tip: str, memory: str) -> None:
     cpu.claim(title, numbers=numbers)(pays)
 
 
-_claim_that_pays("allocator", "returned")
+_claim_gain("allocator", "returned")
 for _memory in MEMORY:
     for _tip in ("channels_last", "compiled"):
-        _claim_that_pays(_tip, _memory)
+        _claim_gain(_tip, _memory)
 
 
 def _gain_by_keeping(run: Run, network: str) -> Quantity:
-    """Divide a compiled network's time where freed memory is returned by its time where kept."""
+    """Divide a compiled network's time with memory returned by its time with memory kept."""
     trials = (Trial("compiled", network, memory=memory) for memory in MEMORY)
     time_returned, time_kept = (run.series_of("time", trial) for trial in trials)
     return time_returned / time_kept
@@ -153,9 +154,9 @@ def more_pages_without_gradients(run: Run) -> Statement:
     numbers=("changed_gains", "comparisons_kept"),
 )
 def gains_change(run: Run) -> Statement:
-    changed = results.count(run, results.changed_gains)
-    all_trials = results.count(run, partial(results.comparisons, memory=("kept",)))
-    # Gains with overlapping intervals may also have changed, so that all trials are the upper end.
+    changed = results.count_trials(run, results.trials_with_changed_gain)
+    all_trials = results.count_trials(run, partial(results.comparisons, memory=("kept",)))
+    # Gains with overlapping intervals may have changed too, so that at most all trials changed.
     return range_over(changed, all_trials) > 1
 
 
@@ -164,22 +165,22 @@ def gains_change(run: Run) -> Statement:
     numbers=("predictions", "predicted_within", "predicted_error", "unchanged_gain_error"),
 )
 def gains_as_predicted(run: Run) -> Iterator[Statement]:
-    predictions = results.count(run, results.predicted_gains)
-    by_equation = results.count(run, results.well_predicted)
-    by_unchanged_gain = partial(results.well_predicted, predict=results.unchanged_gain)
+    predictions = results.count_trials(run, results.predicted_gains)
+    by_equation = results.count_trials(run, results.well_predicted_trials)
+    by_unchanged_gain = partial(results.well_predicted_trials, predict=results.unchanged_gain)
     yield by_equation / predictions > 3 / 4
-    yield (by_equation - results.count(run, by_unchanged_gain)) / predictions > 0
+    yield (by_equation - results.count_trials(run, by_unchanged_gain)) / predictions > 0
 
 
 @cpu.claim("On the MNIST CNN kept memory saves more time than the measured price of its pages")
 def more_than_pages(run: Run) -> Statement:
-    return run.implied_price(Trial("allocator", NETWORKS[0])) / run.page_price() > 1
+    return run.saved_time_per_page(Trial("allocator", NETWORKS[0])) / run.page_mapping_time() > 1
 
 
 @cpu.claim("In bfloat16 every network returns right results")
 def right_in_bfloat16(run: Run) -> Statement:
-    wrong = partial(results.comparisons, words=("wrong",), tips=("bfloat16",))
-    return results.count(run, wrong).exactly(0)
+    wrong_trials = partial(results.comparisons, verdicts=("wrong",), tips=("bfloat16",))
+    return results.count_trials(run, wrong_trials).exactly(0)
 
 
 cpu.figure(key=True, height=2.4)(figures.times)

@@ -7,17 +7,20 @@ from report.core.records.store import Stored
 from report.evidence.case_checks import AllowedLevels, check_factors
 from report.studies.tuning_tips.source import TIPS
 
-#: Comparisons of a call with the same call; in the second, the two processes exchange roles.
+#: Comparisons of a call with the same call; in ``exchanged``, the two processes swap their roles.
 CONTROLS: Final = ("control", "exchanged")
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
-#: Policies for freed memory, the same with and without the tip: return to the system, or keep.
+#: Policies for freed memory: return it to the system, or keep it, in both processes of a pair.
 MEMORY: Final = ("returned", "kept")
 #: Images per call in the runs on one thread.
 BATCH: Final = 32
 
 
 class Trial(NamedTuple):
-    """Factors of a case: calls with and without a tip, under a policy for freed memory."""
+    """Factors of a case, which compares calls with and without a tip.
+
+    ``memory`` is the policy for freed memory, ``returned`` or ``kept``.
+    """
 
     tip: str
     network: str
@@ -26,7 +29,7 @@ class Trial(NamedTuple):
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for a case with other factors, or with layers of another batch."""
+    """Raise ``StudyError`` for a case with other factors, or with layers of another batch size."""
     factors: dict[str, AllowedLevels] = {"tip": TIPS, "network": NETWORKS, "memory": MEMORY}
     # The cases have no subject, hence the empty key, and no further factors.
     check_factors(stored, {"": {**factors, "batch": int}}, closed={""})

@@ -8,9 +8,9 @@ from report.theory import heap, work
 
 
 def layout_copies(layers: Iterable[Layer]) -> int:
-    """Return the bytes (B) that convolutions read and write to change the layout of their arrays.
+    """Return the bytes that convolutions read and write to change the layout of their arrays.
 
-    The tip channels last saves these copies of each input and output, except that of the images.
+    The tip "channels last" saves these copies of inputs and outputs, except the copy of the images.
     """
     saved = 0
     for index, layer in enumerate(layers):
@@ -21,12 +21,12 @@ def layout_copies(layers: Iterable[Layer]) -> int:
 
 
 def batch_norm_traffic(layers: Iterable[Layer]) -> int:
-    """Return the bytes that batch norms read and write (B)."""
+    """Return the bytes that batch norms read and write."""
     return sum(work.compulsory_traffic(layer) for layer in layers if isinstance(layer, BatchNorm))
 
 
 def chain_traffic(layers: Iterable[Layer]) -> int:
-    """Return the bytes written and read between elementwise layers that follow each other (B)."""
+    """Return the bytes written and read between elementwise layers that follow each other."""
     saved, follows_elementwise = 0, False
     for layer in layers:
         is_elementwise = isinstance(layer, BatchNorm | Activation | Addition)
