@@ -1,7 +1,7 @@
 """inference_memory: predictions by hand, and both verdicts of every claim.
 
-The study predicts the largest batch that runs under a limit of memory.  The count adds the bytes
-of all tensors and workspaces; lines and other rules predict from measured peaks of small batches.
+The study predicts the largest batch that runs under a limit of memory.  The count is a rule that
+adds the bytes of all tensors and workspaces.  Other rules extrapolate measured peaks by a line.
 """
 
 import re
@@ -16,20 +16,8 @@ import pytest
 from report.core.missing import Missing
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
-from report.studies.inference_memory import theory
-from report.studies.inference_memory.subject import (
-    AVX2_TABLES,
-    AVX512_TABLES,
-    CHANGE_LABELS,
-    GPU_TABLES,
-    NETWORKS,
-    REPEATED_LIMITS,
-    Baseline,
-    LimitOutcome,
-    OperatorBytes,
-    TableLimit,
-    untiled_call,
-)
+from report.studies.inference_memory import subject, theory
+from report.studies.inference_memory.subject import Baseline, OperatorBytes, TableLimit
 from report.theory.conditions import Conditions
 from report.theory.networks import Variant, load_capture
 from tests import papers
@@ -39,8 +27,8 @@ from tests.papers import inputs_of, reported
 STUDY = "inference_memory"
 
 
-#: Predicted largest batch by network, layout and limit (MiB): unchanged, with ReLU in place, and
-#: with stages nested; committed before any changed network ran.
+#: Network, layout and limit (MiB) → predicted largest batch of the unchanged network, with ReLU in
+#: place, and with nested stages.  The predictions were committed before any changed network ran.
 LARGEST_BATCHES: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
     ("ResNet-20", "contiguous", 16): (57, 57, 46),
     ("ResNet-20", "contiguous", 48): (179, 179, 144),
@@ -62,40 +50,41 @@ LARGEST_BATCHES: Mapping[tuple[str, Any, int], tuple[int, ...]] = {
 
 
 def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
-    """Networks with two expected batches have no stages, so that only ReLU can change."""
+    """Networks with two predictions have no stages, so that only ReLU can change."""
     avx512 = Conditions(threads=1, channels_per_block=16)
     for (network, layout, mebibytes), expected in LARGEST_BATCHES.items():
-        image = untiled_call(network, 1).image
-        for change, batch in zip(("", *CHANGE_LABELS), expected, strict=False):
-            fits = theory.predict_batch(
-                LimitOutcome(network, image, layout, mebibytes, 0, change), avx512
-            )
-            assert not isinstance(fits, Missing)
-            assert fits.largest == batch
+        image = subject.untiled_call(network, 1).image
+        outcome = subject.LimitOutcome(network, image, layout, mebibytes, largest_batch=0)
+        for change, batch in zip(("", *subject.CHANGE_LABELS), expected, strict=False):
+            prediction = theory.predict_batch(outcome._replace(change=change), avx512)
+            assert not isinstance(prediction, Missing)
+            assert prediction.largest == batch
 
 
-#: Baseline of a network whose peaks at 2, 4, 8, … 256 images are on a line.  Under 1,000 B every
-#: rule predicts 10 images, but the rule of tensors alone predicts 12.
+#: Peaks of a network at 2, 4, 8, … 256 images, which are on a line, then fixed bytes and bytes per
+#: image by torchinfo and by torch-kitsune.  Under 1,000 B every rule predicts 10 images, except that
+#: tensors alone predict 12.
 BASELINE = Baseline("net", *(100 + 90 * 2**n for n in range(1, 9)), 0, 100, 0, 100)
 
 
-def with_limits(cpu_ran: int, *gpu_ran: int) -> Inputs:
+def with_limits(cpu_batch: int, *gpu_batches: int) -> Inputs:
     """Return inputs without records, with tables of predictions of one network.
 
-    A limit of 1,000 B is predicted to fit 10 images, 100 on a GPU.  ``cpu_ran`` and ``gpu_ran`` are
-    the largest batches that ran.
+    The count predicts that 10 images fit into 1,000 B, and on a GPU 100.  ``cpu_batch`` is the
+    largest batch that ran.  ``gpu_batches`` are the largest batches under one limit each.
     """
-    limit, gpu_limits = TableLimit("net", "inference", 1_000, 10, cpu_ran, "fits"), []
+    limit, gpu_limits = TableLimit("net", "inference", 1_000, 10, cpu_batch, "fits"), []
     sizes = {"reserved_bytes": 1_100, "least_bytes": 900, "peak_bytes": 905}
-    for ran in gpu_ran:
-        on_gpu = TableLimit("net", "inference", 1_000, predicted_batch=100, largest_batch=ran)
+    for batch in gpu_batches:
+        on_gpu = TableLimit("net", "inference", 1_000, predicted_batch=100, largest_batch=batch)
         gpu_limits.append(msgspec.structs.replace(on_gpu, **sizes))
-    # Fixed bytes and bytes per image, of tensors alone and with workspaces.  The first operator
-    # holds the peak of one or two images, the second one that of all larger batches.
-    lines = [OperatorBytes("net", 20, 40, 200, 40), OperatorBytes("net", 10, 80, 100, 90)]
-    tables: dict[str, Any] = {GPU_TABLES.limits: gpu_limits, REPEATED_LIMITS: [limit]}
-    for cpu in (AVX2_TABLES, AVX512_TABLES):
-        tables |= {cpu.limits: [limit], cpu.baselines: [BASELINE], cpu.operators: lines}
+    # The numbers are fixed bytes and bytes per image, first of tensors alone and then in total.
+    # One or two images have their peak at the first operator, larger batches at the second.
+    operators = [OperatorBytes("net", 20, 40, 200, 40), OperatorBytes("net", 10, 80, 100, 90)]
+    tables: dict[str, Any] = {subject.GPU_TABLES.limits: gpu_limits}
+    tables[subject.REPEATED_LIMITS] = [limit]
+    for cpu in (subject.AVX2_TABLES, subject.AVX512_TABLES):
+        tables |= {cpu.limits: [limit], cpu.baselines: [BASELINE], cpu.operators: operators}
     return replace(inputs_of(STUDY), table=lambda name, row: tables[name])
 
 
@@ -104,11 +93,12 @@ def test_the_supplement_names_the_networks_compared_in_order() -> None:
     inputs = committed_inputs(STUDY)
     template = (ROOT / "templates" / "papers" / f"{STUDY}.qmd.j2").read_text("utf-8")
     section = template.partition("The networks compared, in")[2].partition("The source")[0]
-    limits = inputs.table(AVX2_TABLES.limits, TableLimit)
-    compared = dict.fromkeys(row.network for row in limits if row.network[:6] != "study:")
+    limits = inputs.table(subject.AVX2_TABLES.limits, TableLimit)
+    names = [row.network for row in limits if not row.network.startswith("study:")]
+    compared = [*dict.fromkeys(names)]
     assert re.findall(r"`(.+?)`", section) == [name.partition(":")[2] for name in compared]
-    with_avx512 = [row.network for row in inputs.table(AVX512_TABLES.limits, TableLimit)]
-    assert list(dict.fromkeys(with_avx512)) == list(compared)[1::3]
+    avx512_limits = inputs.table(subject.AVX512_TABLES.limits, TableLimit)
+    assert [*dict.fromkeys(row.network for row in avx512_limits)] == compared[1::3]
 
 
 def test_tried_batches_follow_doubling_and_bisection() -> None:
@@ -125,16 +115,17 @@ def test_tried_batches_follow_doubling_and_bisection() -> None:
     assert theory.runs_before("count", 100) == 0
 
 
-# The largest batch that runs, the batches that four rules predict, and the runs of five searches.
+# ``predicted``: batches of the count, of the line through 2 and 4 images, of the line through 8 and
+# 16 images, and of the line near the limit.  ``runs``: of the searches from them, and of bisection.
 @pytest.mark.parametrize(("largest", "predicted", "runs"), [
-    # Batches tried by each search: 8, 4, 6, 5; 2, 4, 5, 6; 8, 16, 7, 3, 5, 6; 2, 4, 8, 5, 6, where
-    # 5 is predicted; and 2, 4, 8, 6, 5, where 6 is half of the gap.
+    # The searches try 8, 4, 6, 5, then 2, 4, 5, 6, then 8, 16, 7, 3, 5, 6, then 2, 4, 8, 5, 6, and
+    # bisection tries 2, 4, 8, 6, 5.
     (5, (8, 5, 7, 5), (4, 4, 6, 5, 5)),
-    # The line predicts too much: 2, 4, 7, 5, 6.
+    # The line through 2 and 4 images predicts too much, so that its search tries 2, 4, 7, 5, 6.
     (5, (5, 7, 5, 6), (2, 5, 4, 5, 5)),
     (1, (8, 9, 3, 1), (4, 3, 5, 2, 2)),
     (9, (10, 30, 20, 10), (5, 8, 5, 6, 7)),
-    # The line predicts too little: 2, 4, 20, 21, 23, 27, 35, 31, 29, 30.
+    # This line predicts too little: its search tries 2, 4, 20, 21, 23, 27, 35, 31, 29, 30.
     (30, (30, 20, 31, 40), (2, 10, 7, 9, 9)),
 ])  # fmt: skip
 def test_searches_end_when_a_batch_ran_and_the_next_failed(
@@ -144,18 +135,18 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
 
 
 def test_networks_have_the_parameters_that_the_source_prints() -> None:
-    """The source prints no number for the last network, and one decimal for ResNet-110."""
+    """The source has no number for the last network, and prints one decimal for ResNet-110."""
     table = reported(STUDY).table("networks")
     millions = dict(zip(table.column("network"), table.column("parameters"), strict=True))
-    for name in NETWORKS[:-1]:
-        captured = load_capture(name, untiled_call(name, 1).image, Variant())
+    for name in subject.NETWORKS[:-1]:
+        captured = load_capture(name, subject.untiled_call(name, 1).image, Variant())
         assert not isinstance(captured, Missing)
         decimals = 1 if name == "ResNet-110" else 2
         assert round(captured.network.parameter_count / 1e6, decimals) == millions[name]
 
 
 def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
-    """By hand: 2 + (1,000 − 200) // 20 = 42; 8 + (1,000 − 400) // 50 = 20."""
+    """By hand: 2 + (1,000 − 200) // 20 = 42 images, and 8 + (1,000 − 400) // 50 = 20 images."""
     assert theory.batch_on_line({2: 200, 4: 240}, 2, 4, 1_000) == 42
     assert theory.batch_on_line({2: 200, 4: 240}, 2, 4, 1_019) == 42
     assert theory.batch_on_line({2: 240, 4: 200}, 2, 4, 1_000) is None
@@ -165,32 +156,35 @@ def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:
 
 def test_rules_without_an_answer_predict_no_batch() -> None:
     """The peaks fall, no operator's tensors grow, and the network has no estimate."""
-    falling = Baseline("net", 9, 5, 4, 3, 2, 1, 1, 1, 0, 500)
+    falling = Baseline("net", 9, 5, 4, 3, 2, 1, 1, 1, torchinfo_fixed=0, torchinfo_per_image=500)
     constant = OperatorBytes("net", 10, 0, 10, 0)
-    assert theory.batches_by_rule(falling, [constant], 1_000, 7) == {"count": 7, "sum": 2}
+    batches = theory.batches_by_rule(falling, [constant], limit_bytes=1_000, counted_batch=7)
+    assert batches == {"count": 7, "sum": 1_000 // 500}
 
 
 def test_changed_records_change_the_verdict_of_each_claim() -> None:
-    good, heavy = with_limits(12, 50, 120), with_limits(5, 1)
+    # More images run than the count predicts (but for a limit on the GPU), or fewer images run.
+    low_count, high_count = with_limits(12, 50, 120), with_limits(5, 1)
     allocated = partial(altered_inputs, STUDY, "allocated_peak")
     requested = partial(altered_inputs, STUDY, "requested_peak")
     batch = partial(altered_inputs, STUDY, "batch_tried")
-    # Bytes beyond the workspaces that cuBLAS keeps: 374,278,056 in float32.
-    thrice = requested(lambda _: 3 * 374_278_056 + 33 * 2**20,
-                       network="CIFAR", batch=1024, precision="float16")  # fmt: skip
-    no = "refuted"
+    # Three times the peak in float32, and the 33 MiB that cuBLAS keeps.
+    tripled = requested(lambda _: 3 * 374_278_056 + 33 * 2**20,
+                        network="CIFAR", batch=1024, precision="float16")  # fmt: skip
+    refuted = "refuted"
     papers.assert_other_verdicts(
         STUDY,
-        (no, good, "rules-ours", "rules-line", "rules-gpu", "rules-wide", "rules-smaller"),
-        (no, heavy, "rules-search"),
-        (no, allocated(lambda size: size + 4), "peaks-exact"),
-        (no, allocated(lambda size: 2 * size, layout="channels_last", precision="bfloat16"),
+        (refuted, low_count,
+         "rules-ours", "rules-line", "rules-gpu", "rules-wide", "rules-smaller"),
+        (refuted, high_count, "rules-search"),
+        (refuted, allocated(lambda size: size + 4), "peaks-exact"),
+        (refuted, allocated(lambda size: 2 * size, layout="channels_last", precision="bfloat16"),
          "both-save"),
-        (no, allocated(lambda size: 100 * size, tile=64), "tiles-save"),
-        (no, batch(lambda tried: tried - 1, subject="limit"), "limits-within"),
-        (no, batch(lambda tried: tried // 2, change="in_place"), "in-place"),
-        (no, batch(lambda tried: tried // 2, change="nested"), "nested-costs"),
-        (no, requested(lambda _: 2**30), "layout-costs", "precision-costs", "spikes"),
-        ("supported", thrice, "float16-triples"),
-        (no, requested(lambda size: size + 1, roles=("gpu",)), "peaks-repeat"),
+        (refuted, allocated(lambda size: 100 * size, tile=64), "tiles-save"),
+        (refuted, batch(lambda tried: tried - 1, subject="limit"), "limits-within"),
+        (refuted, batch(lambda tried: tried // 2, change="in_place"), "in-place"),
+        (refuted, batch(lambda tried: tried // 2, change="nested"), "nested-costs"),
+        (refuted, requested(lambda _: 2**30), "layout-costs", "precision-costs", "spikes"),
+        ("supported", tripled, "float16-triples"),
+        (refuted, requested(lambda size: size + 1, roles=("gpu",)), "peaks-repeat"),
     )  # fmt: skip
