@@ -21,7 +21,7 @@ from report.core.statistics.estimates import Estimate
 from report.core.system.spreadsheet import csv_of
 from report.core.text import format as text_format
 from report.core.text.escape import bibtex, latex, latex_source, markdown, math_text
-from report.core.text.format import MINUS, MISSING, NO_BREAK, first_names, plain, quantity_text
+from report.core.text.format import MINUS, MISSING, NO_BREAK, first_names, quantity_text
 from report.paper.details import details
 from report.paper.findings import Inputs
 from report.paper.latex_table import to_latex
@@ -57,12 +57,13 @@ def number_in(text: str) -> Fraction:
 @example(-0.001, 2)
 @example(999.96, 1)
 def test_printed_numbers_are_off_by_at_most_half_a_digit(number: float, decimals: int) -> None:
-    last_digit, text = Fraction(10) ** -decimals, text_format.digits(number, decimals)
+    last_digit, text = Fraction(10) ** -decimals, text_format.format_digits(number, decimals)
     assert abs(number_in(text) - Fraction(number)) <= last_digit / 2 * (1 + Fraction(1, 10**9))
     assert text.startswith(MINUS) == (number < 0 and number_in(text) != 0)
     assert len(text.partition(".")[2]) == max(decimals, 0)
     # Four digits: a number is off by at most 0.05 %, and a little for the error of a float.
-    assert abs(number_in(plain(number)) - Fraction(number)) <= abs(Fraction(number)) * 51 / 10**5
+    error = abs(number_in(text_format.plain_number(number)) - Fraction(number))
+    assert error <= abs(Fraction(number)) * 51 / 10**5
 
 
 @pytest.mark.parametrize(("interval", "decimals", "rounded"), [
@@ -78,14 +79,14 @@ def test_rounded_bounds_contain_the_interval(
 
 @given(st.integers(-(10**18), 10**18))
 def test_whole_numbers_are_printed_in_full(number: int) -> None:
-    assert number_in(plain(number)) == number
-    assert re.fullmatch(rf"{MINUS}?\d{{1,3}}(,\d{{3}})*", plain(number))
+    assert number_in(text_format.plain_number(number)) == number
+    assert re.fullmatch(rf"{MINUS}?\d{{1,3}}(,\d{{3}})*", text_format.plain_number(number))
 
 
 def test_nan_and_infinity_are_never_printed() -> None:
     for number in (math.nan, math.inf, -math.inf):
         with pytest.raises(ValueError, match="cannot be printed"):
-            plain(number)
+            text_format.plain_number(number)
 
 
 @given(estimates())

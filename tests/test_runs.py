@@ -59,12 +59,12 @@ def test_a_series_has_samples_by_process() -> None:
     assert [(p.name, p.samples) for p in processes] == [("2", (0.5, 0.25)), ("1", (0.75,))]
     assert run.samples("time", CASE) == (0.5, 0.25, 0.75)
     assert isinstance(run.by_process("cpu_time", CASE), Missing)
-    assert run.fixed_value("allocated_peak", CASE) == 7, "only one process measured it"
+    assert run.deterministic_value("allocated_peak", CASE) == 7, "only one process measured it"
 
 
 def test_a_fixed_value_that_differs_between_processes_is_missing() -> None:
     run = run_in_rounds(*(factory.round_(n, {"allocated_peak": [n]}) for n in (1, 2)))
-    value = run.fixed_value("allocated_peak", CASE)
+    value = run.deterministic_value("allocated_peak", CASE)
     assert isinstance(value, Missing) and "differed between repetitions" in value.reason
 
 
@@ -96,7 +96,7 @@ def test_a_series_has_the_processes_of_all_runs() -> None:
     )
     assert run.samples("time", CASE) == (1.0, 1.1, 1.2, 1.3)
     # Fixed values are read from the newest run.
-    assert run.fixed_quantity("allocated_after", CASE).sources == (NEW.file,)
+    assert run.deterministic_quantity("allocated_after", CASE).sources == (NEW.file,)
     with_short_time = pooled(run_of_day(1, (0.0, 1e-8)), NEW)
     assert with_short_time.by_process("time", CASE) == Missing("below timer resolution on a")
 

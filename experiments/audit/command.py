@@ -21,7 +21,7 @@ from experiments.audit.tables import TextTable, knowledge
 from experiments.commands.outcome import USELESS
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
-from report.core.system.commandline import named_values
+from report.core.system.commandline import parse_named_values
 
 #: Number without exponent, and its unit.
 _NUMBER_AND_UNIT: Final = re.compile(r"((?:\d|,(?=\d{3}))*\.?\d+)\s*([^\d\s]*)")
@@ -97,8 +97,8 @@ def read_rows(
     devices.  Raises ``UsageError`` for an unknown or unreadable value of an option.
     """
     headings, *rows = table
-    positions = tables.find_columns(headings, named_values("--column", columns))
-    constants = named_values("--given", constants_given)
+    positions = tables.find_columns(headings, parse_named_values("--column", columns))
+    constants = parse_named_values("--given", constants_given)
     for name, text in constants.items():
         tables.require_known(name, f"--given {name}", "quantity", knowledge().quantities)
         quantity = knowledge().quantities[name]

@@ -19,7 +19,7 @@ from report.core.records.file_format import encode, parse
 from report.core.records.files import read_file
 from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord, Origin
 from report.core.records.store import digest, read_usable_records, write_record
-from report.core.system.commandline import named_values
+from report.core.system.commandline import parse_named_values
 
 #: Largest published file (B, text is gzipped) that is stored beside its record.
 LARGEST_KEPT: Final = 150_000
@@ -45,7 +45,7 @@ _READER_ERRORS: Final = (
 
 def import_files(options: argparse.Namespace) -> int:
     """Import all files or, if one cannot be read, none; return the exit code 0."""
-    given = named_values("--set", options.set)
+    given = parse_named_values("--set", options.set)
     given |= {"device": options.device} if options.device else {}
     records = []
     for path in options.files:

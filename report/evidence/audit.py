@@ -2,7 +2,7 @@
 
 A printed number stands for an interval: ``5.5`` with one decimal is any number from 5.45 to 5.55.
 The audit compares the interval of the printed result with the interval of all results for the
-printed inputs.  So rounding is not mistaken for an error, nor an error for rounding.
+printed inputs.  Thus it mistakes neither rounding for an error nor an error for rounding.
 All arithmetic is exact (``Fraction``), because verdicts depend on the ends of intervals.
 """
 
@@ -21,8 +21,8 @@ from report.core.text.format import Number
 from report.quantity.expression import Quantity, exact_number, reported_number
 from report.theory.rounding import Interval, Rounded, evaluate, rounding_interval
 
-#: ``agrees``: the printed inputs give the printed number.  ``rounds``: other inputs, which round to
-#: the printed inputs, give the number.  ``differs``: no such inputs give the number.
+#: ``agrees``: the printed inputs give the printed number.  ``rounds``: only other inputs that round
+#: to the printed inputs give the number.  ``differs``: no such inputs give the number.
 AuditVerdict: TypeAlias = Literal["agrees", "rounds", "differs"]
 
 #: Computes a derived number from inputs; monotone in each input within its rounding interval.
@@ -69,7 +69,7 @@ class Printed:
 
 
 def unrounded_value(number: Number, unit: str, place: str) -> Printed:
-    """Return a number without rounding, such as a count or a result of theory."""
+    """Return a number as printed without rounding, such as a count or a result of theory."""
     return Printed(number, None, unit, place)
 
 
@@ -80,7 +80,7 @@ def printed_value(reported: Reported, id: str) -> Printed:
 
 
 def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]:
-    """Return a column of numbers of the source, with None for each cell without a number.
+    """Return the numbers in a column of the source, with None for each cell without a number.
 
     Raises ``StudyError`` if the key is unknown, or if the column has no unit or no decimals.
     """
@@ -99,7 +99,7 @@ def printed_column(table: ReportedTable, key: str) -> tuple[Printed | None, ...]
 
 
 class KnownFactor(NamedTuple):
-    """A common ratio of a wrong number to the right number, with the usual reason."""
+    """A common ratio of a wrong to the right number, with the reason for such an error."""
 
     ratio: Fraction
     reason: str
@@ -243,7 +243,8 @@ def check(derived: Printed, formula: str, compute: Formula, *inputs: Printed) ->
 def check_formula(derived: Printed, formula: str, **inputs: Printed) -> Check:
     """Recompute ``derived`` by a formula as text, such as ``work / time``.
 
-    The formula contains the name of each of the ``inputs`` once, in their order.
+    The formula contains the name of each of the ``inputs`` once, in their order.  Raises
+    ``ZeroDivisionError`` if an input by which the formula divides may be 0.
     """
     numbers = {name: Rounded(item.value, item.interval) for name, item in inputs.items()}
     result = evaluate(formula, numbers.__getitem__)
@@ -273,7 +274,7 @@ def mean(*parts: Fraction) -> Fraction:
 
 
 def gain(new: Fraction, old: Fraction) -> Fraction:
-    """Return the relative gain of ``new`` over ``old`` in per cent."""
+    """Return by how many per cent ``new`` exceeds ``old``."""
     return 100 * (new / old - 1)
 
 

@@ -12,7 +12,7 @@ from report.core.records.quantities import LARGEST
 from report.core.records.record import Level
 from report.core.records.store import Stored
 
-#: Allowed levels of a factor: ``int`` for whole numbers from 1 on, ``str`` for any text, or texts.
+#: Allowed levels of a factor: ``int`` (whole numbers from 1 on), ``str`` (any text), or some texts.
 AllowedLevels: TypeAlias = type[int] | type[str] | Collection[str]
 
 _REMEDY: Final = "run the experiment of this version again"

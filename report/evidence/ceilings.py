@@ -1,8 +1,9 @@
 """The ceilings of a device: its best measured rates of arithmetic and of memory.
 
 A ceiling is the best rate of several instruments, since no instrument is best on every processor.
-Bandwidth is measured over working sets larger than the caches.  Old records state neither
-instruments nor working sets: there, matrix products measured arithmetic, and copies memory.
+Bandwidth is measured with working sets larger than the caches.  Old records state neither
+instruments nor working sets.  In old records matrix products measured arithmetic, and copies
+measured memory.
 """
 
 from collections.abc import Sequence
@@ -65,8 +66,8 @@ class MeasuredDevice:
     def peak_rate(self, operation: str, dtype: str = FLOAT32) -> Quantity:
         """Return the measured ceiling of an operation in FLOP/s, B/s or pages a second.
 
-        The quantity is absent, with a reason, if no ceiling was measured.  The ceiling is the
-        best rate over all instruments and sizes, before and after the cases; only for
+        If no ceiling was measured, a missing number with the reason is returned.  The ceiling is
+        the best rate of all instruments and sizes, before and after the cases; only for
         ``page_mapping`` it is the median rate.  ``copy`` includes all memory transfers, and on a
         CPU ``matrix_product`` includes all arithmetic in ``dtype``.
         """
@@ -127,5 +128,5 @@ class MeasuredDevice:
 
 
 def _as_process(run: str, name: str, ceiling: Ceiling) -> Process:
-    """Return the times of a ceiling as the samples of one process of a run."""
+    """Return the times of a ceiling as the samples of one process in the run ``run``."""
     return Process(run, name, tuple(float(sample) for sample in ceiling.samples))

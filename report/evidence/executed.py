@@ -1,7 +1,7 @@
-"""Compare counted work of a layer with theory.
+"""Compare the counted work of a layer with theory.
 
-On a CPU valgrind's tool lackey counts the executed operations, on a GPU Nvidia's profiler ncu does.
-A library may create (just-in-time compile) a kernel in the first call; this work is counted, too.
+Valgrind's tool lackey counts the operations that a CPU executes, Nvidia's profiler ncu those of a
+GPU.  A library may create (just-in-time compile) a kernel in the first call, which also counts.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ def count_by_level(run: Run, cases: Mapping[Key, CaseFactors]) -> dict[Key, tupl
     calls: dict[Key, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0
     for level, factors in cases.items():
-        first = run.fixed_value(FIRST_CALL, factors)
-        second = run.fixed_value(SECOND_CALL, factors)
+        first = run.deterministic_value(FIRST_CALL, factors)
+        second = run.deterministic_value(SECOND_CALL, factors)
         calls[level] = first, second
         if isinstance(first, int) and isinstance(second, int):
             kernel_creation = first - second
@@ -81,9 +81,9 @@ def reconcile_gpu_work(
     constants into registers (HFMA2 of two zeros and the constant).  On an H100, PyTorch's float32
     addition of a bias executes one such instruction per thread.
     """
-    additions = run.fixed_value("ncu_fp32_additions", factors)
-    multiplications = run.fixed_value("ncu_fp32_multiplications", factors)
-    multiply_adds = run.fixed_value("ncu_fp32_multiply_adds", factors)
+    additions = run.deterministic_value("ncu_fp32_additions", factors)
+    multiplications = run.deterministic_value("ncu_fp32_multiplications", factors)
+    multiply_adds = run.deterministic_value("ncu_fp32_multiply_adds", factors)
     if isinstance(additions, Missing) or isinstance(multiplications, Missing):
         return None
     if isinstance(multiply_adds, Missing):
@@ -94,7 +94,7 @@ def reconcile_gpu_work(
         _if_counted(for_each_output("additions", layer), additions, "additions"),
         _if_counted(for_each_output("scaling", layer), multiplications, "multiplications"),
         _if_counted(bias_kernel(layer, ""), beyond_theory, "multiply-adds beyond theory"),
-        _tensor_core_term(run.fixed_value("ncu_tensor_core_flops", factors)),
+        _tensor_core_term(run.deterministic_value("ncu_tensor_core_flops", factors)),
     )
     flops = additions + multiplications + 2 * multiply_adds
     counted = Term("Counted", flops, "add + multiply + 2 · multiply-add", "ncu_fp32 counters")
@@ -102,10 +102,7 @@ def reconcile_gpu_work(
 
 
 def _tensor_core_term(flops: int | Missing) -> Term:
-    """Return the work of tensor cores as a term to subtract from theory.
-
-    The counters of the CUDA cores do not include the tensor cores.
-    """
+    """Return the work of tensor cores as a negative term, since CUDA cores do not count it."""
     name, formula = "Tensor-core work, not in these counters", "−operations of the tensor cores"
     if isinstance(flops, Missing):
         return Term(name, 0, formula, "0: not counted on this GPU")
@@ -115,7 +112,7 @@ def _tensor_core_term(flops: int | Missing) -> Term:
 def _if_counted(term: Term, count: int, instructions: str) -> Term:
     """Return ``term`` if ``count`` equals its amount, else the term with amount 0.
 
-    ``instructions`` names what was counted, for the evidence of the term.
+    ``instructions`` names the counted instructions in the term's evidence.
     """
     if count == term.amount:
         return replace(term, evidence=f"equal to the counted {instructions}")

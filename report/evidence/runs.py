@@ -1,9 +1,9 @@
 """The measurements of one run, case by case; a missing number has a reason.
 
 A run is stored in one record.  A case is one combination of factors, such as a batch size and a
-layer; in each round a new process measures the cases.  Repeated runs of one measurement are pooled:
-their samples form one series.  Studies look up cases by factors, and extend ``Run``, so that all
-papers compute medians, intervals and ceilings (measured peak rates) in the same way.
+layer.  In each round a new process measures the cases.  Repeated runs of one measurement are
+pooled: their samples form one series.  Studies look up cases by their factors and extend ``Run``,
+so that all papers compute medians, intervals and ceilings (measured peak rates) in the same way.
 """
 
 import re
@@ -26,7 +26,7 @@ from report.quantity.intervals import Process
 from report.theory.work import flops, forward_macs
 
 AnyRun = TypeVar("AnyRun", bound="Run")
-#: Factor → level of a case, with the names in records.
+#: Factor of a case, with its name in records → level.
 CaseFactors: TypeAlias = Mapping[str, Level]
 #: The end of a device key: a hash of the hardware.
 _DIGEST: Final = re.compile("[0-9a-f]{6}")
@@ -36,9 +36,9 @@ _DIGEST: Final = re.compile("[0-9a-f]{6}")
 class Run(MeasuredDevice):
     """A run with times under one memory ``policy`` (setting of the C library's allocator).
 
-    Series, ceilings and the number of measurements include the runs that are pooled with this run;
-    everything else is from its own record.  Under ``retained`` the allocator keeps freed memory,
-    under ``default`` it may return the memory to the system.
+    Series, ceilings and the number of measurements include the runs that are pooled with this run.
+    Everything else is from the run's own record.  Under ``retained`` the allocator keeps freed
+    memory.  Under ``default`` it may return freed memory to the system.
     """
 
     policy: Policy = field(default="retained", kw_only=True)
@@ -72,7 +72,7 @@ class Run(MeasuredDevice):
     def conditions(self) -> str:
         """Text on threads and arithmetic of the cases, or "" if the environment states them.
 
-        Studies whose cases differ from the environment override this.
+        Studies whose cases differ from the environment override this property.
         """
         return ""
 
@@ -83,7 +83,7 @@ class Run(MeasuredDevice):
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """Measured memory policies, ``retained`` first; old records state none."""
+        """Measured memory policies, ``retained`` first; empty for old records, which state none."""
         measured = set[Policy]()
         for case in self.stored.record.cases:
             measured.update(round_.policy for round_ in case.rounds if round_.policy)
@@ -115,7 +115,7 @@ class Run(MeasuredDevice):
 
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
-        """Return the sorted levels of a factor in all cases, even failed, with levels ``where``."""
+        """Return the sorted levels of a factor in cases with levels ``where``, even if failed."""
         levels = set[Level]()
         for case in self.stored.record.cases:
             if factor in case.factors and where.items() <= case.factors.items():
@@ -168,7 +168,7 @@ class Run(MeasuredDevice):
         return None
 
     def series(self, quantity: str, factors: CaseFactors) -> Leaf:
-        """Return a series, grouped by process, as a quantity; absent if no process recorded it."""
+        """Return a measured series, or a missing number if no process recorded the series."""
         return self._series(quantity, tuple(factors.items()))
 
     @cached
@@ -204,10 +204,10 @@ class Run(MeasuredDevice):
         return False
 
     def by_process(self, quantity: str, factors: CaseFactors) -> tuple[Process, ...] | Missing:
-        """Return the samples of a quantity by process and run, or the reason for their absence.
+        """Return the samples of a quantity per process and run, or the reason for their absence.
 
         Deterministic quantities are read from the run's own record.  Times of a pooled run are left
-        out if they disagree with the run with most processes, as both are not from one population.
+        out if they disagree with the run with most processes, since such runs are not comparable.
         """
         recorded = self.samples(quantity, factors)
         if isinstance(recorded, Missing):
@@ -230,7 +230,7 @@ class Run(MeasuredDevice):
 
     @cached_property
     def _reference_file(self) -> str:
-        """File of the run with most processes; the newest of such runs.
+        """File of the run with most processes; among equals, the newest run.
 
         All series use the same run, so that compared series are from one state of the machine.
         """
@@ -241,15 +241,15 @@ class Run(MeasuredDevice):
 
         return max(self.stored.runs, key=count_processes).file
 
-    def fixed_quantity(self, quantity: str, factors: CaseFactors) -> Leaf:
-        """Return ``fixed_value`` as an exact quantity, absent with a reason if it is missing."""
+    def deterministic_quantity(self, quantity: str, factors: CaseFactors) -> Leaf:
+        """Return ``deterministic_value`` as an exact number, or as a missing number."""
         name, unit = series_name(quantity, factors), quantity_of(quantity).unit
-        value = self.fixed_value(quantity, factors)
+        value = self.deterministic_value(quantity, factors)
         if isinstance(value, Missing):
             return missing_number(name, unit, value.reason)
         return exact_number(name, unit, value, self.file)
 
-    def fixed_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
+    def deterministic_value(self, quantity: str, factors: CaseFactors) -> int | Missing:
         """Return the common value of all repetitions, such as allocated bytes, or a reason."""
         samples = self.samples(quantity, factors)
         if isinstance(samples, Missing):
@@ -267,7 +267,7 @@ def _process_medians(processes: Iterable[Process]) -> list[float]:
 def _processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
     """Yield the samples of each process of one run.
 
-    Samples that the record assigns to no process count as those of one process without a number.
+    Samples that the record assigns to no process count as one process without a number.
     """
     rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
     for number, round_ in _rounds_by_number(rounds).items():
@@ -297,7 +297,7 @@ def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
 def series_name(quantity: str, factors: CaseFactors) -> str:
     """Name a series in a formula, such as ``time(batch 64, forward)``.
 
-    Numbers are printed with the name of their factor, texts without; the subject is omitted.
+    A number is printed after the name of its factor, and a text alone.  The subject is omitted.
     """
     levels: list[str] = []
     for factor, level in factors.items():
@@ -318,8 +318,8 @@ def with_spaces(name: str) -> str:
 def machine_id(environment: Environment) -> str:
     """Identify a machine by its label and the hardware digest at the end of the key.
 
-    The rest of a key may change with the processor's name.  For old keys, which have no digest,
-    return the whole key.
+    The rest of a key may change with the processor's name.  An old key, which has no digest, is
+    returned whole.
     """
     _, _, digest = environment.key.rpartition("-")
     return f"{environment.label} {digest}" if _DIGEST.fullmatch(digest) else environment.key
@@ -333,7 +333,7 @@ def hardware_id(environment: Environment) -> str:
 def device_labels(records: Sequence[Stored]) -> tuple[str, ...]:
     """Label the device of each record; add a property to equal labels.
 
-    The property is the first that differs between all devices with this label, or else the key.
+    The property is the first property in which all devices with this label differ, or else the key.
     """
     machines = [item.record.environment for item in records]
     labels = []
@@ -347,7 +347,7 @@ def device_labels(records: Sequence[Stored]) -> tuple[str, ...]:
 
 
 def _distinguishing_property(machine: Environment, machines: Sequence[Environment]) -> str:
-    """Return the machine's first property that differs between all ``machines``, else its key."""
+    """Return the machine's first property in which all ``machines`` differ, else its key."""
     properties_of_all = [_properties(other) for other in machines]
     for index, value in enumerate(_properties(machine)):
         values = [properties[index] for properties in properties_of_all]

@@ -23,7 +23,7 @@ from report.core.text.format import (
     Number,
     Scale,
     has_printed_interval,
-    plain,
+    plain_number,
     printed_parts,
     scale_to,
 )
@@ -82,7 +82,7 @@ class Column:
         if isinstance(cell, str):
             return cell
         if self.digits and not isinstance(cell, Estimate):
-            return plain(float(cell * self.scale.factor), self.digits)
+            return plain_number(float(cell * self.scale.factor), self.digits)
         parts = printed_parts(cell, self.scale, outward=outward)
         return f"{parts.number} {parts.bounds}".rstrip()
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from report.core.text.format import first_names, plain
+from report.core.text.format import first_names, plain_number
 from report.render.shell import PAGES, SCRIPTS, Settings, render_template, script_of, write_assets
 
 #: Elements whose text is not searched: tables, code, scripts and tables of contents.
@@ -141,7 +141,7 @@ class SitePaper:
 
 def _in_full(number: float) -> str:
     """Print whole numbers with all digits; rounded, they would seem to differ from the source."""
-    return plain(int(number) if number.is_integer() else number)
+    return plain_number(int(number) if number.is_integer() else number)
 
 
 def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

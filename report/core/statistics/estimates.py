@@ -1,8 +1,8 @@
 """Estimates from samples: a value, its interval and the number of samples.
 
 Durations are skewed, so the estimate is the median with a nonparametric interval (Hoefler and
-Belli, SC'15, rules 5 to 8).  Intervals that must hold together use Bonferroni's correction.  A
-distribution is assumed only for effects on several machines: their logarithms are normal.
+Belli, SC'15, rules 5 to 8).  Intervals that must hold together use Bonferroni's correction.  Only
+``next_effect`` and ``least_squares_slope`` assume a distribution.
 """
 
 import math
@@ -27,8 +27,8 @@ class Estimate:
 
     ``confidence``: the requested level, or a lower level if samples are too few; 1 without samples.
     ``bimodal``: the processes form two groups with the median between the groups.  The interval is
-    then the range of the processes' values, with confidence 0; only a ratio that is computed within
-    each process keeps the confidence of the range.
+    then the range of the processes' values, and its confidence is 0.  For a ratio that is computed
+    within each process, the range keeps its confidence.
     """
 
     value: float
@@ -40,7 +40,7 @@ class Estimate:
 
     @property
     def level(self) -> float | None:
-        """The confidence; None for a range of assumptions or of printed digits (no samples)."""
+        """The confidence; None without samples: a range of assumptions or of printed digits."""
         return self.confidence if self.n else None
 
 
@@ -50,8 +50,8 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
     The interval ends at the order statistics of ranks l and n + 1 - l, where l is the largest rank
     with ``2 · P(B < l) <= 1 - confidence`` for B binomial with n trials and probability 1/2.  For
     independent samples of any distribution the interval covers the median with at least this
-    confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  Too few samples (fewer
-    than 6 for 95 %) return their range, with the confidence ``1 - 2^(1 - n)``.
+    confidence (Hahn and Meeker, Statistical Intervals, 1991, section 5.2).  If the samples are too
+    few (fewer than 6 for 95 %), the interval is their range with the confidence ``1 - 2^(1 - n)``.
 
     Raises ``StudyError`` without samples, or for non-finite samples.
     """
@@ -69,11 +69,11 @@ def median_interval(samples: Iterable[float], confidence: float = CONFIDENCE) ->
 def least_squares_slope(
     x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Compute the slope of the least-squares line of ``y`` over ``x``, with a robust interval.
+    """Compute the slope of the least-squares line of ``y`` against ``x``, with a robust interval.
 
     The interval assumes a normally distributed slope, and allows for a scatter that depends on
     ``x`` (White, A heteroskedasticity-consistent covariance matrix estimator, Econometrica 48,
-    1980).  Two points must differ in ``x``.
+    1980).  Raises ``ZeroDivisionError`` if all ``x`` are equal.
     """
     x_mean, y_mean = statistics.fmean(x), statistics.fmean(y)
     offsets = [(a - x_mean, b - y_mean) for a, b in zip(x, y, strict=True)]
@@ -88,12 +88,13 @@ def least_squares_slope(
 def binomial_rank(n: int, confidence: float) -> tuple[int, float]:
     """Return the rank (from 1) of the lower end of a median's interval from ``n`` samples.
 
-    Also returns the interval's confidence: the requested one, or the highest that is possible.
+    The second result is the interval's confidence: the requested confidence, or the highest
+    possible confidence if that is lower.
     """
     tail = (1 - confidence) / 2
     if 0.5**n > tail:
         return 1, 1 - 2 * 0.5**n
-    # Count the 2^n equally likely outcomes exactly.
+    # The 2^n outcomes, which are equally likely, are counted exactly.
     limit = math.floor(Fraction(tail) * 2**n)
     rank = 0
     outcomes_below = 0
@@ -131,7 +132,7 @@ def next_effect(
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
-    """Return a quantile of Student's t distribution; exact to three digits from 4 degrees on.
+    """Return a quantile of Student's t distribution, exact to three digits from 4 degrees on.
 
     The quantile is a series in powers of 1/``degrees_of_freedom``; its first term is the quantile z
     of the normal distribution (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).

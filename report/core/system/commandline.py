@@ -1,4 +1,4 @@
-"""Command lines: tables of options, and errors in one sentence.
+"""Command lines: parse tables of options, and raise errors of one sentence.
 
 A line of a table describes an option, or an argument (a name without dashes), in three parts
 separated by two spaces::
@@ -42,15 +42,15 @@ class Parser(argparse.ArgumentParser):
     def add_options(self, table: str, types: Mapping[str, Callable[[str], Any]]) -> None:
         """Add the options of a table.
 
-        ``types`` maps names of types to the functions that parse a value, beside ``COUNT``, ``DIR``
-        and ``FILE``; values of all other types are text.  Raises ``ValueError`` for a line that
+        ``types``: name of a type → function that parses a value, in addition to ``COUNT``, ``DIR``
+        and ``FILE``.  Values of all other types are text.  Raises ``ValueError`` for a line that
         begins with a dash and does not have three parts.
         """
         group: argparse._ActionsContainer = self
         parsers: dict[str, Callable[[str], Any]] = {
-            "COUNT": positive_count,
-            "DIR": nonempty_path,
-            "FILE": nonempty_path,
+            "COUNT": parse_count,
+            "DIR": parse_path,
+            "FILE": parse_path,
             **types,
         }
         for line in table.replace("\n  ", " ").strip().splitlines():
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
             group.add_argument(*names.split(", "), **keywords)
 
 
-def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
+def parse_named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     """Parse the values NAME=VALUE of an option to name → value.
 
     Raises ``UsageError`` for a text without a name or without a value.
@@ -97,14 +97,14 @@ def named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def nonempty_path(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Parse a path; raises ``ArgumentTypeError`` for an empty text."""
     if text:
         return Path(text)
     raise argparse.ArgumentTypeError("the name is empty")
 
 
-def positive_count(text: str) -> int:
+def parse_count(text: str) -> int:
     """Parse a whole number of 1 or more; raises ``ArgumentTypeError`` for any other text."""
     if text.isascii() and text.isdecimal() and int(text) >= 1:
         return int(text)

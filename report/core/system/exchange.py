@@ -1,4 +1,4 @@
-"""Write and read the JSON files and pickles by which the steps of a build exchange results."""
+"""Write and read JSON files and pickles, which steps of a build use to exchange results."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from figures.characters import visible_in
 
 
 def write_json(content: Any, path: Path) -> None:
-    """Write JSON with sorted keys and visible characters; NaN and infinity are refused."""
+    """Write JSON with sorted keys and visible characters; raises ``ValueError`` for NaN."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(visible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False)
     # Python's own indentation takes five times as long.

@@ -86,15 +86,15 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
     """Within the context: on SIGTERM, SIGHUP or SIGINT kill all children, clean up and exit.
 
     ``leftovers`` lists the files to remove.  The handler raises no exception, since exceptions at
-    arbitrary moments crash libraries (msgspec while defining a class).  A signal that is ignored or
-    has another handler, such as SIGHUP under ``nohup``, stays as it is.  Outside the main thread
-    nothing changes, since Python allows signal handlers only in the main thread.
+    arbitrary moments crash libraries (msgspec while defining a class).  A signal that is ignored
+    (such as SIGHUP under ``nohup``) or has another handler keeps its handling.  Outside the main
+    thread nothing changes, since Python allows signal handlers only in the main thread.
     """
     import psutil  # type: ignore[import-untyped]  # here, since the handler may interrupt an import
 
     in_main_thread = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if in_main_thread else ()
-    previous_handlers: dict[signal.Signals, Any] = {}  # of the signals to handle here
+    previous_handlers: dict[signal.Signals, Any] = {}  # keys: the signals that ``leave`` handles
     for number in numbers:
         handler = signal.getsignal(number)
         if handler in (signal.SIG_DFL, signal.default_int_handler):
@@ -131,7 +131,7 @@ def leave_on_signals(leftovers: Callable[[], Iterable[Path]]) -> Iterator[None]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder without following links; ignore what cannot be removed."""
+    """Remove a file, a link or a folder without following links; ignore failures."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -144,8 +144,8 @@ def run(
 ) -> CompletedProcess[str]:
     """Run ``command`` in ``folder`` with the text ``stdin`` as its input.
 
-    After ``limit_s`` seconds the program and its children are killed; on Linux each has at most
-    ``_MEMORY_LIMIT_B`` of memory.  The caller checks the exit status.
+    After ``limit_s`` seconds the program and its children are killed.  On Linux each of these
+    processes has at most ``_MEMORY_LIMIT_B`` of memory.  The caller checks the exit status.
 
     Raises ``RenderError`` after the time limit (the message names ``place``, or ``folder`` if
     ``place`` is empty), and if the program cannot be started.

@@ -17,8 +17,8 @@ from report.core.errors import OutputError
 class _LossyFile(io.FileIO):
     """A file that drops output that cannot be written.
 
-    ``failure``: reason why output was dropped; None if none was dropped, or only because the reader
-    of a pipe has ended (as with ``| head``).
+    ``failure``: reason why output was dropped.  It is None if no output was dropped, or if the only
+    reason is that the reader of a pipe has ended (as with ``| head``).
     """
 
     failure: str | None = None

@@ -1,9 +1,9 @@
 """Escape plain text for the markup of each output, so that it is printed literally.
 
 The text comes from records and published tables (names of devices, reasons of failures) and may
-contain any character.  No character acts as markup.  A character that cannot be printed becomes its
-code point, such as ``‹U+9F99›``: pdfLaTeX prints Latin and the characters that ``ridgepoint.sty``
-declares; HTML and Typst print all characters.
+contain any character.  No character acts as markup.  HTML and Typst print all characters.  pdfLaTeX
+prints Latin letters and the characters that ``ridgepoint.sty`` declares; any other character
+becomes its code point, such as ``‹U+9F99›``.
 """
 
 import re
@@ -22,13 +22,13 @@ _WHITE_SPACE: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 _MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
 #: First characters of sequences that pandoc would replace by dashes or an ellipsis.
 _SMART_PUNCTUATION: Final = re.compile(r"-(?=-)|\.(?=\.\.)")
-#: Beginning of a text that Markdown would read as a list, a definition or a caption.  The character
-#: to escape is group 2 or 4.
+#: Beginning of a text that Markdown would read as a list, a definition or a caption.  Group 2 or 4
+#: is the character to escape.
 _BLOCK_START: Final = re.compile(r"^(\(?[0-9A-Za-z]*)([-+.)])(?=\s|$)|^(Table|)(:)")
 
 _STYLE_FILE: Final = Path(__file__).resolve().parents[3] / "templates" / "latex" / "ridgepoint.sty"
 _DECLARATION: Final = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]+)\}")
-#: Characters beyond ASCII in LaTeX's T1 and TS1 encodings; eight of the range are in neither.
+#: Characters beyond ASCII in LaTeX's T1 or TS1 encoding; the second line lists eight exceptions.
 _KNOWN_TO_LATEX: Final = re.compile(
     "[\\xa1-\\xac\\xae-\\u017e–—‘’‚“”„†‡•…‰‹›€™]"
     "(?<![\\u0126\\u0127\\u0138\\u013f\\u0140\\u0149\\u0166\\u0167])"
@@ -75,7 +75,7 @@ def markdown(text: str) -> str:
 
 
 def latex(text: str) -> str:
-    """Escape plain text for LaTeX with ``ridgepoint.sty``, also for a cell of a ``tabular``."""
+    """Escape plain text for LaTeX with ``ridgepoint.sty``: a sentence, or a cell of a table."""
     line = latex_source(_WHITE_SPACE.sub(" ", text))
     # A zero-width space at each break point of a long word.
     breakable = _LONG_WORD.sub(lambda word: _BREAK_AFTER.sub("\\g<0>\u200b", word[0]), line)
@@ -93,9 +93,10 @@ def latex_source(text: str) -> str:
 def bibtex(text: str) -> str:
     """Rewrite a bibliography so that BibTeX prints all characters as they are written.
 
-    A letter beyond ASCII becomes a command in braces, which BibTeX counts as one letter; it would
-    cut the letter's bytes apart when it shortens a name.  Comments lose every @, since BibTeX
-    begins an entry at @ even after a %.  Formulas get braces, so that BibTeX keeps their letters.
+    A letter beyond ASCII becomes a command in braces, which BibTeX counts as one letter.  Otherwise
+    BibTeX would cut the letter's bytes apart when it shortens a name.  Comments lose every @, since
+    BibTeX begins an entry at @ even after a %.  Formulas get braces, so that BibTeX does not change
+    their letters.
     """
     rewritten = _COMMENT.sub(lambda comment: comment[0].replace("@", ""), latex_source(text))
     rewritten = _FORMULA.sub(r"{\g<0>}", rewritten)
@@ -107,7 +108,7 @@ def _bibtex_command(match: re.Match[str]) -> str:
     code_points, char = match.groups()
     if not code_points:
         return rf"{{\relax {char}}}"
-    # In two pairs of braces, so that BibTeX neither shortens names nor converts titles.
+    # Two pairs of braces, so that BibTeX neither shortens names nor converts titles to lower case.
     return rf"{{{{\guilsinglleft {code_points}\guilsinglright}}}}"
 
 

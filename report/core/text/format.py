@@ -1,4 +1,4 @@
-"""Format numbers: the one place that decides how a number is printed.
+"""Format numbers; no other module decides how a number is printed.
 
 The printed precision never exceeds the known precision: a number with an interval is rounded by the
 interval's half-width, and a measured number has at most four significant digits.  The text is plain
@@ -29,7 +29,7 @@ SIGNIFICANT_DIGITS: Final = 4
 _LISTED_NAMES: Final = 4
 #: The key of a machine after its name, such as ``(nvidia-h100-80gb-hbm3-af2555)``.
 _KEY_AFTER_NAME: Final = re.compile(r" \([a-z0-9]+(-[a-z0-9]+)+\)$")
-#: A half-width of x · 10^n with x below this is printed to one digit more (see ``decimals_of``).
+#: If a half-width is x · 10^n with x below this, one more digit is printed (see ``decimals_of``).
 _SMALL_MANTISSA: Final = 3.55
 
 #: Decimal exponent → prefix of a unit.
@@ -44,7 +44,7 @@ _UNITS_IN_WORDS: Final = {"1/s": f"a{NO_BREAK}second"}
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit with a prefix: ``number * factor`` is the number to print before ``unit``."""
+    """A printed unit: ``number * factor`` is the number to print before ``unit``."""
 
     factor: float
     unit: str
@@ -54,9 +54,9 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
     """Choose the scale of ``number`` in ``unit`` for a ``style``.
 
     ``exact`` keeps the unit, ``percent`` prints hundredths.  ``measured`` chooses the prefix for
-    which the printed number has one to three digits before the decimal point; if the half-width of
-    the interval is larger than the number, the half-width has these digits.  Numbers in units
-    without prefixes get a word such as «million» from a million on.
+    which the printed number has one to three digits before the decimal point.  If the half-width of
+    the interval is larger than the number, the half-width has one to three such digits.  Numbers of
+    a million or more in units without prefixes get a word such as «million».
     """
     if style == "percent":
         return Scale(100.0, "%")
@@ -84,7 +84,7 @@ def scale_for(number: Number | Estimate, unit: str, style: Style = "measured") -
 
 
 def _size(number: Number | Estimate) -> float:
-    """Return the magnitude that determines the prefix: the number's, or that of a wide interval."""
+    """Return the number's absolute value, or the half-width of its interval if that is larger."""
     if isinstance(number, Estimate):
         return max(abs(number.value), (number.high - number.low) / 2)
     return abs(number)
@@ -100,8 +100,8 @@ def _rounded(number: Number | Estimate, size: float, factor: float) -> float:
 def scale_to(printed_unit: str, unit: str) -> Scale:
     """Return the scale that prints ``unit`` as ``printed_unit``, such as ``ms`` for ``s``.
 
-    ``%`` is such a unit for 1.  Raises ``ValueError`` if ``printed_unit`` is not ``unit`` with a
-    decimal prefix.
+    The unit 1 may be printed as ``%``.  Raises ``ValueError`` for any other ``printed_unit`` that
+    is not ``unit`` with a decimal prefix.
     """
     if printed_unit == "%" and unit == "1":
         return Scale(100.0, "%")
@@ -115,8 +115,8 @@ def decimals_of(estimate: Estimate) -> int:
     """Return the number of decimals to print, from the interval's half-width.
 
     The last printed decimal is the leading digit of the half-width, or the next digit if the
-    leading digit is small.  Rounding then moves the ends by less than 1/7 of the half-width (the
-    rule of the Particle Data Group, Review of Particle Physics, section 5.3 of the introduction).
+    half-width begins with less than 3.55 (``_SMALL_MANTISSA``).  Rounding then moves the ends by
+    less than 1/7 of the half-width (as the Review of Particle Physics does, introduction, 5.3).
     At most ``SIGNIFICANT_DIGITS`` digits are printed.  Without an interval, a whole number has no
     decimals and other numbers have all significant digits.
     """
@@ -133,8 +133,8 @@ def decimals_of(estimate: Estimate) -> int:
     return min(by_digits, by_half_width)
 
 
-def digits(number: Number, decimals: int) -> str:
-    """Round to ``decimals`` (negative: to tens, hundreds) and group thousands with commas."""
+def format_digits(number: Number, decimals: int) -> str:
+    """Round to ``decimals`` decimals (−1: to tens), and group thousands with commas."""
     rounded = round(number, decimals)
     if isinstance(rounded, int) and decimals <= 0:
         # Formatting as a float would round whole numbers beyond 2^53.
@@ -145,16 +145,16 @@ def digits(number: Number, decimals: int) -> str:
     return text if rounded >= 0 or is_zero else MINUS + text
 
 
-def plain(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
-    """Format a number without interval: an ``int`` in full, a float to ``significant`` digits.
+def plain_number(number: Number, significant: int = SIGNIFICANT_DIGITS) -> str:
+    """Format a number without interval: an ``int`` in full, a float with ``significant`` digits.
 
     Raises ``ValueError`` for NaN and infinity.
     """
     if isinstance(number, int):
-        return digits(number, 0)
+        return format_digits(number, 0)
     if not math.isfinite(number):
         raise ValueError(f"{number} cannot be printed")
-    return digits(number, significant - 1 - _exponent(number))
+    return format_digits(number, significant - 1 - _exponent(number))
 
 
 class PrintedParts(NamedTuple):
@@ -182,7 +182,7 @@ def printed_parts(
 
     A bimodal estimate is printed as a range, since no sample is near its median.  The ends of the
     interval are rounded to the nearest printed decimal, or ``outward`` to an interval that contains
-    the exact one.
+    the exact interval.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
@@ -192,8 +192,8 @@ def printed_parts(
     ends = (scaled.low, scaled.high)
     if outward:
         ends = round_outward(*ends, decimals)
-    low, high = digits(ends[0], decimals), digits(ends[1], decimals)
-    text = f"{low} to {high}" if number.bimodal else digits(scaled.value, decimals)
+    low, high = format_digits(ends[0], decimals), format_digits(ends[1], decimals)
+    text = f"{low} to {high}" if number.bimodal else format_digits(scaled.value, decimals)
     if not has_printed_interval(number):
         return PrintedParts(text, "", unit, "")
     if number.level is None:
@@ -217,8 +217,8 @@ def round_outward(low: float, high: float, decimals: int) -> tuple[float, float]
 def _exact(number: Number, scale: Scale) -> str:
     """Format an exact number without trailing zeros, which would suggest a measurement."""
     if isinstance(number, int) and scale.factor == 1:
-        return plain(number)
-    text = plain(float(number * scale.factor))
+        return plain_number(number)
+    text = plain_number(float(number * scale.factor))
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -243,7 +243,7 @@ def first_names(names: Sequence[str]) -> str:
 
 
 def has_printed_interval(estimate: Estimate) -> bool:
-    """Tell whether the interval is printed: not if its width is 0, or its level rounds to 0 %."""
+    """Tell whether the interval is printed: its width and its rounded level (%) must not be 0."""
     if estimate.low == estimate.high:
         return False
     return estimate.level is None or round(100 * estimate.level) > 0

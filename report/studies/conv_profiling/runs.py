@@ -120,9 +120,9 @@ class Run(any_study.Run):
 
     def cuda_core_operations(self, factors: any_study.CaseFactors) -> Quantity:
         """Sum the float32 operations (FLOP) of CUDA cores; a fused multiply-add counts twice."""
-        adds = self.fixed_quantity("ncu_fp32_additions", factors)
-        multiplies = self.fixed_quantity("ncu_fp32_multiplications", factors)
-        fused = self.fixed_quantity("ncu_fp32_multiply_adds", factors)
+        adds = self.deterministic_quantity("ncu_fp32_additions", factors)
+        multiplies = self.deterministic_quantity("ncu_fp32_multiplications", factors)
+        fused = self.deterministic_quantity("ncu_fp32_multiply_adds", factors)
         return counted_in("FLOP", adds + multiplies + 2 * fused)
 
     def seen_operations(self, batch: int) -> Quantity:
@@ -131,7 +131,7 @@ class Run(any_study.Run):
 
     def tensor_core_share(self, batch: int) -> Quantity:
         """Divide the operations of tensor cores in a call with TF32 on by the work of theory."""
-        flops = self.fixed_quantity("ncu_tensor_core_flops", tf32_factors(batch))
+        flops = self.deterministic_quantity("ncu_tensor_core_flops", tf32_factors(batch))
         return flops / theory.work(batch)
 
     def ratio_to_estimate(self, batch: int) -> Quantity:

@@ -128,7 +128,9 @@ class Run(any_study.Run):
         It is twice the mapping threshold, which the policy ``traced`` records.
         """
         factors, traced = self.factors(self.timed_batches[0]), self.under_policy("traced")
-        return named("trimming threshold", 2 * traced.fixed_quantity("mmap_threshold", factors))
+        return named(
+            "trimming threshold", 2 * traced.deterministic_quantity("mmap_threshold", factors)
+        )
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
         """Return the first batch size whose bytes plus the reserve reach ``first_threshold``."""

@@ -37,9 +37,9 @@ class Run(any_study.Run):
     def peak(self, call: Call) -> Quantity:
         """Return the peak of a call (B); on a GPU, of requested bytes minus the workspace."""
         if self.on_gpu:
-            requested = self.fixed_quantity("requested_peak", call.factors)
+            requested = self.deterministic_quantity("requested_peak", call.factors)
             return requested - self.library_workspace(call)
-        return self.fixed_quantity("allocated_peak", call.factors)
+        return self.deterministic_quantity("allocated_peak", call.factors)
 
     def library_workspace(self, call: Call) -> Quantity:
         """Return the bytes that cuBLAS requests in the first call on a GPU and keeps."""

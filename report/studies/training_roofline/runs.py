@@ -34,7 +34,7 @@ class Run(any_study.Run):
     ) -> Quantity:
         """Return a step's peak memory (B); ``size`` is ``allocated`` or ``reserved``."""
         step = subject.Step(network, subject.IMAGE_SIDE, batch, precision, layout)
-        return self.fixed_quantity(f"{size}_peak", self._factors(step))
+        return self.deterministic_quantity(f"{size}_peak", self._factors(step))
 
     def loaded_step(self, network: str = "none", files: str = "none") -> Quantity:
         """Return the mean time (s) of a step.
