@@ -44,7 +44,7 @@ def survey() -> Survey:
     return Survey(committed_inputs(STUDY))
 
 
-class _HalfGroupNorm(nn.GroupNorm):
+class _Float16GroupNorm(nn.GroupNorm):
     """A group normalization that stays in float16, as timm's switch makes it."""
 
     def forward(self, source: torch.Tensor) -> torch.Tensor:
@@ -61,7 +61,7 @@ def test_normalizations_between_convolutions_move_the_bytes_that_the_table_count
         return mixed_precision_bytes(lambda: nn.Sequential(first, *between, second), (3, 32, 32))
 
     sums = map(sum, zip(*BETWEEN_CONVOLUTIONS.values(), strict=True))
-    norms = nn.BatchNorm2d(64), _HalfGroupNorm(8, 64), nn.GroupNorm(8, 64)
+    norms = nn.BatchNorm2d(64), _Float16GroupNorm(8, 64), nn.GroupNorm(8, 64)
     only_convolutions = moved_bytes()
     for norm, bytes_per_element in zip(norms, sums, strict=True):
         added = moved_bytes(norm, nn.ReLU(inplace=True)) - only_convolutions

@@ -62,8 +62,8 @@ def test_an_allocation_alive_at_the_peak_changes_the_largest_batch() -> None:
 
 
 #: Peaks of a network at 2, 4, 8, … 256 images, which are on a line, then fixed bytes and bytes per
-#: image by torchinfo and by torch-kitsune.  Under 1,000 B every rule predicts 10 images, except that
-#: tensors alone predict 12.
+#: image by torchinfo and by torch-kitsune.  Under 1,000 B every rule predicts 10 images, but the
+#: rule of tensors alone predicts 12.
 BASELINE = Baseline("net", *(100 + 90 * 2**n for n in range(1, 9)), 0, 100, 0, 100)
 
 

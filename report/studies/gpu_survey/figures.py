@@ -38,14 +38,15 @@ def gains(survey: Survey) -> Iterator[Scaling]:
 
 def backbones(survey: Survey) -> Iterator[Dots]:
     """Draw rates of backbones with group norm divided by their rates with batch norm."""
-    settings = {subject.GPU_NAMES[setting.device]: setting for setting in subject.COST_SETTINGS}
+    eager_settings = (*subject.OTHER_GPU_SETTINGS, subject.ON_5090)
+    settings = {subject.GPU_NAMES[setting.device]: setting for setting in eager_settings}
     for setting in subject.EAGER_SETTINGS:
         settings[f"{subject.GPU_NAMES[setting.device]}, compiled"] = setting.compiled
     for setting in subject.CHANNELS_LAST:
         settings[f"{subject.GPU_NAMES[setting.device]}, channels-last"] = setting
     rows = [survey.group_norm_rate_ratios(setting).numbers for setting in settings.values()]
     series = []
-    for index, (label, network) in enumerate((subject.BACKBONES | subject.UNCOUNTED).items()):
+    for index, (label, network) in enumerate((subject.BACKBONES | subject.OTHER_BACKBONES).items()):
         dots = tuple(ratios.get(network) for ratios in rows)
         series.append(DotSeries(label, dots, index, shift=0.12 * (index - 2)))
     yield Dots(tuple(settings), tuple(series), "Rate over batch normalization's", x_top=1)

@@ -97,7 +97,7 @@ class Survey:
     def group_norm_rate_ratios(self, setting: Setting) -> Distribution:
         """Divide the rates of backbones with group norm by their rates with batch norm."""
         table = self.tables.get(setting, PublishedTable())
-        rates, backbones = self._rates(setting), subject.BACKBONES | subject.UNCOUNTED
+        rates, backbones = self._rates(setting), subject.BACKBONES | subject.OTHER_BACKBONES
         group_norm_rates = rates.filter(regex=_GROUP_NORM_SUFFIX).rename(_backbone)
         ratios = (group_norm_rates / rates).reindex(list(backbones.values())).dropna()
         return Distribution(f"grouped rate({setting.device})", ratios, (table.file, OPERATORS))

@@ -34,7 +34,7 @@ findings = study.findings
 survey: Part[Survey] = study.part("", "others")
 
 
-def _range(name: str, *distributions: Distribution) -> dict[str, Quantity]:
+def _extremes(name: str, *distributions: Distribution) -> dict[str, Quantity]:
     """Return the least and the largest number of all distributions, with ids from ``name``."""
     smallest_numbers = [distribution.smallest for distribution in distributions]
     largest_numbers = [distribution.largest for distribution in distributions]
@@ -90,24 +90,24 @@ def gains(data: Survey) -> dict[str, Quantity]:
     slopes = [data.slope_by_layout(id) for id in subject.LAYOUTS_ON_3090]
     older = subject.ON_4090, subject.ON_PRO  # settings of the GPUs other than the RTX 5090
     return {
-        **_range("grouped", any_batch.gains(GROUP_NORM_CNNS, all_sizes=True)),
+        **_extremes("grouped", any_batch.gains(GROUP_NORM_CNNS, all_sizes=True)),
         "usual_gain": usual_gain,
         "usual_from_pro": data.comparisons["pro_to_5090"].gains(BATCH_NORM_CNNS).median,
         "evonorm": cnns.of_network(subject.EVONORM_NETWORK),
-        **_range("compiled", compiled.gains(GROUP_NORM_CNNS)),
+        **_extremes("compiled", compiled.gains(GROUP_NORM_CNNS)),
         "compiled_usual": compiled.gains(BATCH_NORM_CNNS).median,
         "example_gain": cnns.of_network(subject.EXAMPLE_NETWORK),
         "example_grouped": cnns.of_network(example_with_group_norm),
         "example_predicted": float32.of_network(example_with_group_norm),
         # The factor by which the switch would raise the rate of the example on the newer GPU.
         "example_rise": usual_gain / cnns.of_network(example_with_group_norm),
-        **_range("unchanged", other_torch.gains(*subject.CNNS)),
-        **_range("unchanged_grouped", other_torch.gains(GROUP_NORM_CNNS)),
-        **_range("twins_others", *map(data.twin_ratios, older)),
-        **_range("twins_new", data.twin_ratios(subject.ON_5090)),
-        **_range("twins_compiled", *(data.twin_ratios(setting.compiled) for setting in older)),
-        **_range("twins_half", data.twin_ratios(subject.ON_4090, FLOAT16)),
-        **_range("laid_out", data.comparisons["layout_on_4090"].gains(BATCH_NORM_CNNS)),
+        **_extremes("unchanged", other_torch.gains(*subject.CNNS)),
+        **_extremes("unchanged_grouped", other_torch.gains(GROUP_NORM_CNNS)),
+        **_extremes("twins_others", *map(data.twin_ratios, older)),
+        **_extremes("twins_new", data.twin_ratios(subject.ON_5090)),
+        **_extremes("twins_compiled", *(data.twin_ratios(setting.compiled) for setting in older)),
+        **_extremes("twins_half", data.twin_ratios(subject.ON_4090, FLOAT16)),
+        **_extremes("laid_out", data.comparisons["layout_on_4090"].gains(BATCH_NORM_CNNS)),
         "calibration": data.calibration,
         "correlation": calibrated.correlation(measured),
         "slope_middle": data.slope_by_layout("4090_to_5090_any_batch"),
@@ -119,11 +119,11 @@ def gains(data: Survey) -> dict[str, Quantity]:
 
 @survey.mapping()
 def costs(data: Survey) -> dict[str, Quantity]:
-    """Return the least and largest costs: counted, on the newest GPU, and on other GPUs."""
+    """Return the least and largest costs: counted, on the RTX 5090, and on other GPUs."""
     values: dict[str, Quantity] = {}
-    *other_costs, new_costs = map(data.group_norm_costs, subject.COST_SETTINGS)
     counted = {precision: data.counted_costs(precision) for precision in get_args(Precision)}
-    groups = {**counted, "new": new_costs, "others": [*chain(*other_costs)]}
+    groups = {**counted, "new": data.group_norm_costs(subject.ON_5090)}
+    groups["others"] = [*chain(*map(data.group_norm_costs, subject.OTHER_GPU_SETTINGS))]
     for id, group in groups.items():
         values |= {f"price_{id}_least": smallest(*group), f"price_{id}_most": largest(*group)}
     return values | {"price_excess": values["price_others_most"] / values["price_half_most"]}
@@ -216,7 +216,7 @@ def price_is_of_float32(data: Survey) -> Iterator[Statement]:
         yield cost / counted_cost > 1
         yield cost / counted_cost < 1 + 1 / 6
     yield data.group_norm_rate_ratios(subject.ON_5090).largest < 0.55
-    for setting in subject.COST_SETTINGS[:-1]:
+    for setting in subject.OTHER_GPU_SETTINGS:
         yield data.group_norm_rate_ratios(setting).smallest > 4 / 5
         yield largest(*data.group_norm_costs(setting)) / smallest(*counted_costs) < 1 / 5
 

@@ -1,6 +1,8 @@
 """Compared settings of published tables, and families of networks by their names in timm.
 
-Switch: timm's option to normalize in float16 instead of float32 under mixed precision.
+- timm: a library of image networks, whose authors publish the tables.
+- Switch: timm's option to normalize in float16 instead of float32 under mixed precision.
+- Eager: without ``torch.compile``.
 """
 
 import re
@@ -10,7 +12,7 @@ from report.studies.gpu_survey.source import Setting
 
 
 class SettingChange(NamedTuple):
-    """A change from one setting to another, compared at equal batch sizes or at ``any_batch``."""
+    """A change of settings; rates are compared at equal batches unless ``any_batch``."""
 
     name: str
     before: Setting
@@ -29,8 +31,8 @@ _ON_3090, _ON_4090_TORCH_24 = Setting(RTX_3090, "2.4.0"), Setting(RTX_4090, "2.4
 #: Eager settings with PyTorch 2.9.1, in which the switch can change the rates of twins.
 EAGER_SETTINGS: Final = tuple(Setting(gpu, "2.9.1") for gpu in (RTX_4090, PRO_6000, RTX_5090))
 ON_4090, ON_PRO, ON_5090 = EAGER_SETTINGS
-#: Eager settings in which the cost of group normalization is computed; the newest GPU is the last.
-COST_SETTINGS: Final = (_ON_3090, *EAGER_SETTINGS)
+#: Eager settings of the three GPUs that are compared with the RTX 5090.
+OTHER_GPU_SETTINGS: Final = (_ON_3090, ON_4090, ON_PRO)
 CHANNELS_LAST: Final = tuple(s._replace(layout="nhwc") for s in (_ON_3090, _ON_4090_TORCH_24))
 #: One more setting in which the switch can change rates, and three in which it cannot: with pure
 #: bfloat16 and with an old PyTorch.
@@ -89,8 +91,8 @@ BACKBONES: Final = {
 }  # fmt: skip
 #: Names of all networks but ``BACKBONES`` with group norm, which calibrate the cost of float32.
 HELD_OUT_NAMES: Final = rf"^(?!({'|'.join(BACKBONES.values())})_gn$)"
-#: Two more backbones with group norm, whose bytes with batch normalization are not counted.
-UNCOUNTED: Final = {"test_efficientnet": "test_efficientnet", "RegNetY-040": "regnety_040"}
+#: More backbones with batch and group norm; their bytes with batch norm are not counted.
+OTHER_BACKBONES: Final = {"test_efficientnet": "test_efficientnet", "RegNetY-040": "regnety_040"}
 #: A CNN with evonorm, which computes the variance of groups by operators without the switch.
 EVONORM_NETWORK: Final = "resnetv2_50d_evos"
 #: Names of BiT networks: CNNs with group normalization that channels-last does not slow down.

@@ -133,7 +133,8 @@ def rules_ours(comparison: RuleComparison) -> Iterator[Statement]:
 )
 def rules_line(comparison: RuleComparison) -> Iterator[Statement]:
     if ratios := comparison.ratios("line"):
-        yield exact_number("predicted over run", "1", ratios[-1]).near(7, 1 / 14)
+        # The margin is about 1 % of 7.
+        yield exact_number("predicted over run", "1", ratios[-1]).near(7, within=1 / 14)
 
 
 @avx512.claim(
