@@ -60,6 +60,7 @@ class Run(any_study.Run):
             return missing_number(quantity, quantity_of(quantity).unit, "it has no batch norm")
         return self.series(quantity, trial._asdict())
 
+    @cached
     def speedup(self, trial: Trial) -> Quantity:
         """Divide the time without the tip by the time with the tip, per pair of processes."""
         return self.series_of("baseline_time", trial) / self.series_of("time", trial)
@@ -71,6 +72,7 @@ class Run(any_study.Run):
             return ComparisonVerdict(trial.tip, "not measured")
         return decide(self.stored.record, self.trials[trial], margin=0.0)
 
+    @cached
     def predicted_speedup(self, trial: Trial) -> Quantity:
         """Predict a trial's speed-up by the theory that was committed before the run."""
         if trial.memory == "kept":
@@ -100,6 +102,7 @@ class Run(any_study.Run):
         seconds = sum(roof.least_time(item.flops, bytes_factor * item.bytes) for item in loads)
         return exact_number("least time", "s", seconds, self.file)
 
+    @cached
     def page_mapping_time(self) -> Quantity:
         """Return the median time (s) of mapping a page, which was measured without a network."""
         return named("price of a page", self.median(1 / self.peak_rate("page_mapping")))
@@ -131,6 +134,7 @@ class Run(any_study.Run):
         faults = self.median(self.series_of(name.replace("time", "page_faults"), returned))
         return time - faults * (page_time or self.page_mapping_time())
 
+    @cached
     def predicted_where_kept(self, trial: Trial, page_time: Quantity | None = None) -> Quantity:
         """Predict the speed-up with memory kept, from the predicted times with memory kept."""
         time_without_tip = self.time_where_kept(trial, "baseline_time", page_time)
