@@ -95,10 +95,10 @@ def reconcile_gpu(inputs: Inputs, run: Run) -> dict[ProfiledCall, Reconciliation
     results: dict[ProfiledCall, Reconciliation] = {}
     evidence = "the tile in the kernel's name"
     for call in run.calls:
-        tile, layer = tile_of(inputs, run, call), call.shape.layer(call.batch)
         counted = printed_number(run.cuda_core_operations(call.factors()))
-        if tile is None or not isinstance(counted, int):
+        if not isinstance(counted, int) or (tile := tile_of(inputs, run, call)) is None:
             continue
+        layer = call.shape.layer(call.batch)
         id = f"tiled-{run.key}-{call.shape.key}-{call.batch}"
         title = f"Operations of {call.name} on {run.label}"
         further = (

@@ -10,9 +10,9 @@ Words of the paper:
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final, NamedTuple, Self
 
 import msgspec
@@ -101,11 +101,11 @@ class Run(any_study.Run):
         code, other_code = codes.get(kind, {}), codes.get(other_kind, {})
         return exact_number(name, "1", len(code.items() & other_code.items()), self.file)
 
-    @property
-    def single_runs(self) -> list[Self]:
+    @cached_property
+    def single_runs(self) -> tuple[Self, ...]:
         """The pooled runs one by one, the oldest first."""
         runs = sorted(self.stored.runs, key=start_and_file)
-        return [replace(self, stored=replace(run, others=())) for run in runs]
+        return tuple(replace(self, stored=replace(run, others=())) for run in runs)
 
     @property
     def with_disturbed(self) -> Self:
@@ -162,15 +162,22 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
     None if no kernel or several kernels name a tile, or if the record has no trusted log.
     """
     content = inputs.attachments.get(run.file, {}).get(NCU_ATTACHMENT, b"")
-    place = f"data/{run.file}, {NCU_ATTACHMENT}"
-    logs = _unpack_logs(content, place) if content and not isinstance(content, Missing) else {}
     for index, case in enumerate(run.stored.record.cases):
-        if case.factors == call.factors() and index in logs:
-            log = ncu.read_log(logs[index], f"{place}, case {index}")
-            names = {row.kernel for row in log.calls[0] if CUDA_CORE not in log.untrusted}
+        if case.factors == call.factors() and content and not isinstance(content, Missing):
+            names = _kernels(content, index, f"data/{run.file}, {NCU_ATTACHMENT}")
             tiles = [tuple(map(int, tile.groups())) for tile in map(_TILE.search, names) if tile]
             return tiles[0] if len(tiles) == 1 else None  # type: ignore[return-value]
     return None
+
+
+@cache
+def _kernels(content: bytes, case: int, place: str) -> Collection[str]:
+    """Return the kernels of a case's first call, by an attachment; () without a trusted log."""
+    logs = _unpack_logs(content, place)
+    if case not in logs:
+        return ()
+    log = ncu.read_log(logs[case], f"{place}, case {case}")
+    return {row.kernel for row in log.calls[0] if CUDA_CORE not in log.untrusted}
 
 
 @lru_cache(maxsize=2)
