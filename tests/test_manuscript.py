@@ -22,7 +22,8 @@ from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT
 from report.engine.writing import render_document
 from report.instruments.judgement import usable_records
-from report.paper.findings import Claim, Figure, Findings
+from report.paper.claims import Claim
+from report.paper.findings import Figure, Findings
 from report.paper.manuscript import Manuscript, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table

@@ -404,7 +404,8 @@ SIX, CALLS_OF_ONE = ratios(*[2.0] * 6), series("calls", [2.0] * 99, of="1")
 ])  # fmt: skip
 def test_verdicts_of_one_statement(verdict: str, statements: list[Statement]) -> None:
     for statement in statements:
-        assert verdict_of(statement) == joint_verdict([statement]) == verdict, statement
+        own = verdict_of(statement)
+        assert own == joint_verdict([statement], [own]) == verdict, statement
 
 
 TRUE, FALSE, UNDECIDED, TWELVE_ABOVE, SIX_BELOW = (
@@ -426,7 +427,7 @@ TRUE, FALSE, UNDECIDED, TWELVE_ABOVE, SIX_BELOW = (
     ((), "not measured"),
 ])  # fmt: skip
 def test_all_statements_must_hold(statements: tuple[Statement, ...], verdict: str) -> None:
-    assert joint_verdict(statements) == verdict
+    assert joint_verdict(statements, [*map(verdict_of, statements)]) == verdict
 
 
 def test_two_series_of_a_difference_have_intervals_at_a_shared_level() -> None:

@@ -9,14 +9,14 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate
 from report.core.text.format import MINUS, NO_BREAK, printed_parts, quantity_text, scale_for
-from report.paper.findings import Claim
 from report.paper.values import Evaluated
 from report.quantity.evaluation import (
     estimate,
@@ -27,7 +27,7 @@ from report.quantity.evaluation import (
 from report.quantity.expression import Quantity, Statement
 from report.quantity.operations import describe_terms, restrict_to_common_terms
 from report.quantity.ranges import Range
-from report.quantity.verdicts import is_disturbed, joint_verdict, verdict_of
+from report.quantity.verdicts import Verdict, is_disturbed, joint_verdict, verdict_of
 
 #: Largest number of comparisons of a claim that are printed one by one; more are only counted.
 _MOST_PRINTED: Final = 3
@@ -46,15 +46,92 @@ _ROUNDING: Final = 1e-6
 _BETWEEN_PARTS: Final = re.compile(r", | [/·−+] |[()]")
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A claim about the data, with its verdict and the numbers that decide it.
+
+    ``because``: numbers and ranges, in words.  ``sentence``: the claim in the paper's words.
+    ``compared``: a number per comparison, with both ends of the range in which the claim holds.
+    ``title``: a sentence that can be read alone.  ``about``: kind of machine or publication.
+    ``numbers``: ids of the values that the claim is about.  ``files``: sources of the numbers.
+    ``measured_count``: number of measured comparisons.  ``statements``: the comparisons, which
+    cannot be pickled; replication reports compute the properties from them.
+    """
+
+    id: str
+    verdict: Verdict
+    because: str
+    sentence: str = ""
+    compared: tuple[tuple[Evaluated, float, float], ...] = ()
+    title: str = ""
+    about: str = ""
+    numbers: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    measured_count: int = 0
+    statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields to pickle, without the statements."""
+        return {**self.__dict__, "statements": ()}
+
+    @property
+    def effect(self) -> float | Missing | None:
+        """The number in ``unit`` of the only comparison; None if there are several."""
+        return point_estimate(self.statements[0].quantity) if len(self.statements) == 1 else None
+
+    @property
+    def unit(self) -> str:
+        """Unit of the only comparison."""
+        return str(self.statements[0].quantity.unit) if len(self.statements) == 1 else "1"
+
+    @cached_property
+    def measured(self) -> str:
+        """Short text for tables with the numbers of the comparisons."""
+        return measured_text(self.statements)
+
+    @property
+    def expected(self) -> str:
+        """Short text for tables with the range of the comparisons; "" if they have several."""
+        ranges = {statement.range for statement in self.statements} - {Range()}
+        return _range_text(ranges.pop()) if len(ranges) == 1 else ""
+
+    @cached_property
+    def reasons(self) -> tuple[str, ...]:
+        """Reasons why comparisons do not hold."""
+        return tuple(_reasons(self.statements))
+
+    def as_json(self) -> dict[str, Any]:
+        """Content of the claim in ``out/values/<study>.json``."""
+        return {
+            "title": self.title,
+            "about": self.about,
+            "sentence": self.sentence,
+            "verdict": self.verdict,
+            "because": self.because,
+            "compared": [_comparison_json(*comparison) for comparison in self.compared],
+        }
+
+
+def _comparison_json(result: Evaluated, above: float, below: float) -> dict[str, Any]:
+    """Return the number of a comparison with its interval and bounds; None for a missing part."""
+    value = result.value if isinstance(result, Estimate) else result
+    return {
+        "number": None if isinstance(value, Missing) else float(value),
+        "interval": [result.low, result.high] if isinstance(result, Estimate) else None,
+        "above": above if math.isfinite(above) else None,
+        "below": below if math.isfinite(below) else None,
+    }
+
+
 def judge(id: str, statements: Sequence[Statement]) -> Claim:
-    """Judge the claim ``id``, that all ``statements`` hold; add their numbers and reasons."""
-    quantities = [statement.quantity for statement in statements]
-    one = quantities[0] if len(quantities) == 1 else None
-    verdict, verdicts = joint_verdict(statements), [*map(verdict_of, statements)]
-    text = " and ".join(map(_with_range, statements))
+    """Judge the claim ``id``, that all ``statements`` hold; add their numbers in words."""
+    verdicts = [*map(verdict_of, statements)]
+    verdict = joint_verdict(statements, verdicts)
     if len(statements) > _MOST_PRINTED:
         holding, failing = verdicts.count("supported"), verdicts.count("refuted")
         text = f"{holding} of {len(statements)} comparisons hold, {failing} fail; expected all"
+    else:
+        text = " and ".join(map(_with_range, statements))
     if verdict == "undecided":
         reasons = dict[str, None]()
         for statement, own_verdict in zip(statements, verdicts, strict=True):
@@ -63,18 +140,13 @@ def judge(id: str, statements: Sequence[Statement]) -> Claim:
             elif own_verdict == "not measured":
                 reasons[own_verdict] = None
         text = "; ".join((text, *(reasons or ["joint level too low"])))
-    ranges = {statement.range for statement in statements} - {Range()}
+    quantities = [statement.quantity for statement in statements]
     return Claim(
         id,
         verdict,
         text,
         compared=tuple((printed_number(s.quantity), s.range.low, s.range.high) for s in statements),
         files=tuple(dict.fromkeys(file for quantity in quantities for file in quantity.sources)),
-        effect=None if one is None else point_estimate(one),
-        unit="1" if one is None else str(one.unit),
-        measured=measured_text(statements),
-        expected=_range_text(ranges.pop()) if len(ranges) == 1 else "",
-        reasons=tuple(_reasons(statements)),
         measured_count=sum(quantity.missing is None for quantity in quantities),
         statements=tuple(statements),
     )
@@ -169,13 +241,13 @@ def missing_comparisons(claim: Claim, paper: Claim) -> list[str]:
     if claim.measured_count == paper.measured_count and cases_of(claim) and cases_of(paper):
         return []
     formulas = (s.quantity.formula for s in claim.statements if s.quantity.missing is None)
-    unmatched, lacking = Counter(formulas), []
-    names = _comparison_names(paper.statements) if paper.statements else []
-    for statement, name in zip(paper.statements, names, strict=True):
+    unmatched, lacking = Counter(formulas), list[int]()
+    for index, statement in enumerate(paper.statements):
         unmatched[statement.quantity.formula] -= 1
         if statement.quantity.missing is None and unmatched[statement.quantity.formula] < 0:
-            lacking.append(name)
-    return lacking
+            lacking.append(index)
+    names = _comparison_names(paper.statements) if lacking else []
+    return [names[index] for index in lacking]
 
 
 def _number_text(quantity: Quantity) -> str:

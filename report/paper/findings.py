@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +12,10 @@ from report.core.records.choice import Role, default_roles
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices, Reported
 from report.core.records.store import Stored, StoredImport
-from report.core.statistics.estimates import Estimate
 from report.evidence.runs import AnyRun, device_labels
+from report.paper.claims import Claim
 from report.paper.tables import Table
-from report.paper.values import Evaluated, Value
-from report.quantity.expression import Statement
-from report.quantity.verdicts import Verdict
+from report.paper.values import Value
 from report.theory.reconciliation import Reconciliation
 
 if TYPE_CHECKING:
@@ -100,66 +97,6 @@ class Figure:
     def name(self) -> str:
         """File name without its extension."""
         return self.id.removeprefix("fig-")
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim about the data, with its verdict and the numbers that decide it.
-
-    ``because``: numbers and ranges, in words.  ``sentence``: the claim in the paper's words.
-    ``compared``: a number per comparison, with both ends of the range in which the claim holds.
-    ``title``: a sentence that can be read alone.  ``about``: kind of machine or publication.
-    ``numbers``: ids of the values that the claim is about.
-
-    Replication reports also print the other fields.  ``files``: sources of the numbers.
-    ``effect``: number in ``unit`` of the only comparison, None if there are several.  ``measured``,
-    ``expected``: short texts for tables.  ``reasons``: why comparisons do not hold.
-    ``measured_count``: number of measured comparisons.  ``statements``: the comparisons, which
-    cannot be pickled.
-    """
-
-    id: str
-    verdict: Verdict
-    because: str
-    sentence: str = ""
-    compared: tuple[tuple[Evaluated, float, float], ...] = ()
-    title: str = ""
-    about: str = ""
-    numbers: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    effect: float | Missing | None = None
-    unit: str = "1"
-    measured: str = ""
-    expected: str = ""
-    reasons: tuple[str, ...] = ()
-    measured_count: int = 0
-    statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields to pickle, without the statements."""
-        return {**self.__dict__, "statements": ()}
-
-    def as_json(self) -> dict[str, Any]:
-        """Content of the claim in ``out/values/<study>.json``."""
-        return {
-            "title": self.title,
-            "about": self.about,
-            "sentence": self.sentence,
-            "verdict": self.verdict,
-            "because": self.because,
-            "compared": [_comparison_json(*comparison) for comparison in self.compared],
-        }
-
-
-def _comparison_json(result: Evaluated, above: float, below: float) -> dict[str, Any]:
-    """Return the number of a comparison with its interval and bounds; None for a missing part."""
-    value = result.value if isinstance(result, Estimate) else result
-    return {
-        "number": None if isinstance(value, Missing) else float(value),
-        "interval": [result.low, result.high] if isinstance(result, Estimate) else None,
-        "above": above if math.isfinite(above) else None,
-        "below": below if math.isfinite(below) else None,
-    }
 
 
 @dataclass(frozen=True)

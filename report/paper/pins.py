@@ -16,7 +16,8 @@ import msgspec
 from figures.characters import visible_in
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
-from report.paper.findings import Claim, Figure, Findings
+from report.paper.claims import Claim
+from report.paper.findings import Figure, Findings
 from report.paper.tables import Table
 from report.paper.values import Evaluated
 

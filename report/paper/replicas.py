@@ -16,13 +16,14 @@ from report.core.records.store import Stored
 from report.evidence.runs import machine_id
 from report.instruments import gates
 from report.paper.claims import (
+    Claim,
     cases_of,
     disturbance,
     measured_text,
     missing_comparisons,
     on_common_cases,
 )
-from report.paper.findings import Claim, Findings
+from report.paper.findings import Findings
 
 #: Letter of an agreement with the paper's verdict → its meaning.
 AGREEMENTS: Final[Mapping[str, str]] = {
@@ -146,7 +147,7 @@ class Row:
             (c.effect, c.measured) for c in self.measured_claims if isinstance(c.effect, float)
         )
 
-    @property
+    @cached_property
     def measured(self) -> str:
         """Numbers of the claim on all machines, in words.
 
@@ -171,7 +172,7 @@ class Row:
         verdicts = {*counts}.intersection(_DECIDED) or {*counts}
         common = verdicts.pop() if len(verdicts) == 1 else "undecided"
         words = ", ".join(f"{verdict} on {count}" for verdict, count in sorted(counts.items()))
-        return replace(first, verdict=common, because=words, compared=(), measured=self.measured)
+        return replace(first, verdict=common, because=words, compared=())
 
 
 def _letter(claim: Claim, paper: Claim) -> str:

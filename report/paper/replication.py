@@ -20,8 +20,8 @@ from report.core.statistics.estimates import CONFIDENCE, FEWEST_MACHINES, Estima
 from report.core.text.format import printed_parts, scale_for
 from report.evidence.ceilings import format_bytes
 from report.evidence.runs import Run, hardware_id, machine_id, series_name, with_spaces
-from report.paper.claims import first_few, missing_comparisons
-from report.paper.findings import Claim, Figure, Findings
+from report.paper.claims import Claim, first_few, missing_comparisons
+from report.paper.findings import Figure, Findings
 from report.paper.machines import (
     MachineComparison,
     MeasuredMachine,
@@ -134,7 +134,7 @@ def _abstract(
     measured = []
     for row in sorted(rows.values(), key=lambda row: (row not in main, -len(row.effects))):
         if (row in main or row.paper.expected) and row.outcome not in "NP":
-            result = _verdict(row.over_all) + _conditions(row)
+            result = _verdict(row.over_all, row.measured) + _conditions(row)
             measured.append((row.paper.title, result, _in_paper(original, row)))
     return {
         "paper": original.title,
@@ -305,7 +305,7 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
         cells.append({
             "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.over_all) + _conditions(row),
+            "Measured": _verdict(row.over_all, row.measured) + _conditions(row),
             "Paper": _in_paper(original, row),
         })  # fmt: skip
         if predict:
@@ -340,7 +340,8 @@ def _processes(claims: Iterable[Claim]) -> str:
 def _in_paper(original: Original, row: Row) -> str:
     """Print the paper's verdict, or "the same"; name its machines unless only the main one."""
     names = [machine.label for machine in original.machines if machine.decides(row.paper)]
-    text = "the same" if row.measured == row.paper.measured else _verdict(row.paper)
+    same = row.measured == row.paper.measured
+    text = "the same" if same else _verdict(row.paper, row.paper.measured)
     only_main = original.machines and names == [original.machines[0].label]
     where = f" on {'; '.join(names)}" if names and not only_main else ""
     return f"{text}{where}{_processes([row.paper])}"
@@ -354,10 +355,10 @@ def _agreement(row: Row) -> str:
     return ", ".join(f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter])
 
 
-def _verdict(claim: Claim) -> str:
-    """Print a verdict with its numbers."""
-    repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in claim.measured
-    return claim.measured if repeated else f"{claim.verdict}: {claim.measured}".rstrip(": ")
+def _verdict(claim: Claim, measured: str) -> str:
+    """Print a verdict with the ``measured`` numbers."""
+    repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in measured
+    return measured if repeated else f"{claim.verdict}: {measured}".rstrip(": ")
 
 
 def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:

@@ -20,8 +20,8 @@ from report.core.records.store import Stored
 from report.core.text.format import Style
 from report.evidence.audit import Check
 from report.evidence.runs import Run
-from report.paper.claims import judge
-from report.paper.findings import Claim, Figure, Findings, Inputs
+from report.paper.claims import Claim, judge
+from report.paper.findings import Figure, Findings, Inputs
 from report.paper.machines import MachineComparison, with_all_machines
 from report.paper.tables import Content, Table, table_of
 from report.paper.values import Value, declare

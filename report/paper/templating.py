@@ -29,7 +29,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from figures.characters import visible
 from report.core.records.coverage import CoveredCase, check_selectors, newest_record_with
 from report.core.text.escape import markdown
-from report.paper.findings import Claim, Figure
+from report.paper.claims import Claim
+from report.paper.findings import Figure
 from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark, mark_of
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import FORMS, NOT_MEASURED, Value

@@ -51,19 +51,20 @@ def is_disturbed(statement: Statement) -> bool:
     return disturbed and not compared_in_pairs(statement.quantity)
 
 
-def joint_verdict(statements: Sequence[Statement]) -> Verdict:
-    """Judge the claim that all ``statements`` hold.
+def joint_verdict(statements: Sequence[Statement], verdicts: Sequence[Verdict]) -> Verdict:
+    """Judge the claim that all ``statements`` hold, with ``verdicts`` at the level ``CONFIDENCE``.
 
-    The claim is supported if each statement is supported at the level ``CONFIDENCE``
-    (intersection-union test, Berger 1982).  One refuted statement refutes the claim, but was chosen
-    among several, so that the error probability is divided by their number (Bonferroni's
-    correction).  If all statements are refuted, none was chosen, and ``CONFIDENCE`` suffices (the
-    first and the last step of Simes 1986).  Mixed verdicts leave the claim undecided.
+    The claim is supported if each statement is supported (intersection-union test, Berger 1982).
+    One refuted statement refutes the claim, but was chosen among several, so that the error
+    probability is divided by their number (Bonferroni's correction).  If all statements are
+    refuted, none was chosen, and ``CONFIDENCE`` suffices (the first and the last step of Simes
+    1986).  Mixed verdicts leave the claim undecided.
     """
     if not statements:
         return "not measured"
     corrected = bonferroni(CONFIDENCE, len(statements))
-    if any(verdict_of(statement, corrected) == "refuted" for statement in statements):
-        return "refuted"
-    verdicts = {verdict_of(statement) for statement in statements}
-    return verdicts.pop() if len(verdicts) == 1 else "undecided"
+    for statement, verdict in zip(statements, verdicts, strict=True):
+        # A higher level widens the interval, and so refutes no further statement.
+        if verdict == "refuted" and verdict_of(statement, corrected) == "refuted":
+            return "refuted"
+    return verdicts[0] if len({*verdicts}) == 1 else "undecided"
