@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Hashable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Final
 
 import pandas as pd
@@ -119,12 +119,13 @@ class Survey:
         normalization adds.
         """
         table = self.tables.get(setting, PublishedTable())
-        sheet, names = self.data_sheets.get(setting.device), table.rows["network"]
-        twins = names.str.replace(subject.PRE_NORMALIZED_NAMES, r"\1\2", regex=True)
-        normalized = table.rows.assign(normalized=names, network=twins)
-        normalized = normalized[normalized["network"] != normalized["normalized"]]
+        sheet, pattern = self.data_sheets.get(setting.device), subject.PRE_NORMALIZED_NAMES
+        normalized = table.rows[table.rows["network"].str.match(pattern)]
+        twins = normalized["network"].str.replace(pattern, r"\1\2", regex=True)
+        normalized = normalized.assign(normalized=normalized["network"], network=twins)
         keys = ["network", "image", "batch"]
-        pairs = table.rows.merge(normalized, on=keys, suffixes=("_twin", "")).set_index("network")
+        twin_rows = table.rows[table.rows["network"].isin(twins)]
+        pairs = twin_rows.merge(normalized, on=keys, suffixes=("_twin", "")).set_index("network")
         difference = (pairs["parameters"] / pairs["parameters_twin"] - 1).abs()
         pairs = pairs[difference < _LARGEST_PARAMETER_DIFFERENCE]
         ratios = pairs["rate"] / pairs["rate_twin"]
@@ -150,6 +151,7 @@ class Survey:
         return sum(medians[1:], medians[0]) / len(medians)
 
 
+@cache
 def _backbone(network: str) -> str:
     """Return the name of a network's variant with batch normalization."""
     return re.sub(_GROUP_NORM_SUFFIX, "", network)

@@ -143,7 +143,7 @@ class TableComparison:
         columns = [name for name in _EQUAL_COLUMNS if name != "batch" or not change.any_batch]
         rows = _join_tables(before.rows, after.rows, columns)
         rows["gain"] = rows["rate_after"] / rows["rate_before"]
-        norms = networks.traced.drop_duplicates("network").set_index("network")["norm"].to_dict()
+        norms = networks.norms
         rows["family"] = [subject.family_of(name, norms.get(name)) for name in rows["network"]]
         self.all_sizes = rows.merge(networks.traced.drop(columns="norm"), how="left", on="network")
         pixel_ratio = (self.all_sizes["image"] / self.all_sizes["traced_image"]) ** 2
@@ -159,7 +159,7 @@ class TableComparison:
         gains = rows.loc[rows["family"].isin(families), "gain"]
         return Distribution(f"gain({self.name}, {name}{size})", gains, self.files)
 
-    @property
+    @cached_property
     def switchable_networks(self) -> pd.DataFrame:
         """``_switchable_at_all_sizes`` at the image size at which each network was traced."""
         rows = self._switchable_at_all_sizes

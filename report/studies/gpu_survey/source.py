@@ -1,8 +1,10 @@
 """Read the tables of rates (images/s) that the authors of timm publish, one per setting."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from report.core.errors import StudyError
@@ -56,21 +58,31 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, PublishedTable
                 )
         version = (machine.framework or "").removeprefix("PyTorch ")
         setting = Setting(machine.model, version, *(str(conditions[n]) for n in _CONDITIONS))
-        rows = pd.DataFrame(_rows(stored), columns=list(_COLUMN_TYPES)).astype(_COLUMN_TYPES)
-        tables[setting] = PublishedTable(stored.file, rows)
+        tables[setting] = PublishedTable(stored.file, make_frame(_rows(stored), _COLUMN_TYPES))
     return tables
+
+
+def make_frame(
+    rows: Iterable[tuple[object, ...]],
+    types: Mapping[str, type],
+    index: npt.NDArray[np.int64] | None = None,
+) -> pd.DataFrame:
+    """Return a frame whose columns have these ``types``, so that pandas need not infer them."""
+    fields = [(name, object if kind is str else kind) for name, kind in types.items()]
+    return pd.DataFrame(np.fromiter(rows, np.dtype(fields)), index).astype(types)
 
 
 def _rows(stored: StoredImport) -> Iterator[tuple[object, ...]]:
     """Yield a row of each case with a rate; its parameters are 0 if they are not published."""
     for index, case in enumerate(stored.record.cases):
-        rate, parameters = (case.series.get(name, ()) for name in ("image_rate", "parameters"))
+        rate, parameters = case.series.get("image_rate", ()), case.series.get("parameters", ())
         if case.status != "ok" or len(rate) != 1 or not rate[0]:
             continue
-        network, *sizes = levels = [case.factors.get(name) for name in _FACTOR_TYPES]
-        if not (isinstance(network, str) and all(isinstance(n, int) and n > 0 for n in sizes)):
+        network, image, batch = levels = tuple(map(case.factors.get, _FACTOR_TYPES))
+        sizes_are_counts = isinstance(image, int) and isinstance(batch, int) and image > 0 < batch
+        if not (isinstance(network, str) and sizes_are_counts):
             raise StudyError(
-                f"data/{stored.file}: cases[{index}].factors: found {levels}, "
+                f"data/{stored.file}: cases[{index}].factors: found {[*levels]}, "
                 "expected a network, an image size and a batch size; import the file again."
             )
         published_parameters = parameters[0] if len(parameters) == 1 else 0.0

@@ -6,6 +6,7 @@
 """
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 from report.studies.gpu_survey.source import Setting
@@ -157,6 +158,7 @@ SWITCHABLE_FAMILIES: Final = {
 }  # fmt: skip
 
 
+@cache
 def family_of(network: str, norm: str | None) -> str:
     """Return the family of a network; ``norm`` is the operator of its rarest normalization."""
     if is_cnn(network):

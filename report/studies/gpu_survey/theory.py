@@ -16,6 +16,7 @@ import pandas as pd
 from report.core.records.network_operators import NetworkOperators
 from report.core.records.reported import Devices
 from report.quantity.expression import Leaf, exact_number
+from report.studies.gpu_survey.source import make_frame
 
 #: Size of an element in float16 (B).
 ELEMENT_BYTES: Final = 2
@@ -69,7 +70,8 @@ class Networks:
 
     The index of an operator is the ``position`` of its network in ``traced``.  ``reads``: elements
     that an operator reads besides its weights.  ``half_bytes``, ``single_bytes``: bytes per image
-    with normalizations in float16 and in float32.
+    with normalizations in float16 and in float32.  ``norms``: the rarest operator of ``NORMS`` by
+    network.
     """
 
     def __init__(self, networks: Sequence[NetworkOperators]) -> None:
@@ -78,14 +80,15 @@ class Networks:
         counts = dict.fromkeys(("parameters", "half_bytes", "single_bytes"), float)
         traced = _make_frame([[n] for n in networks], {"network": str, "side": int, **counts})
         traced["norm"] = None
+        norms = self.operators[self.operators["name"].isin(NORMS)]
         for norm in NORMS:  # the rarest kind comes last and replaces more frequent kinds
-            holders = self.operators.index[self.operators["name"] == norm]
-            traced.loc[traced.index.isin(holders), "norm"] = norm
+            traced.loc[traced.index.isin(norms.index[norms["name"] == norm]), "norm"] = norm
         # Elements that group normalizations write for one image.
-        written = self.operators["writes"].where(self.operators["name"] == GROUP_NORM, 0.0)
-        traced["group_norm_elements"] = self._sums(written.to_numpy(), len(traced))
+        written = norms["writes"].where(norms["name"] == GROUP_NORM, 0.0)
+        traced["group_norm_elements"] = np.bincount(norms.index, written, len(traced))
         columns = {"side": "traced_image", "parameters": "traced_parameters"}
         self.traced = traced.rename(columns=columns).reset_index(names="position")
+        self.norms = dict(zip(traced["network"], traced["norm"], strict=True))
 
     def seconds(self, batches: Vector, limits: DataSheet) -> Vector:
         """Return the least time (s) of a batch of each network; weights are read once per batch."""
@@ -94,15 +97,11 @@ class Networks:
         elements = operators["weights"] + batch * (operators["reads"] + operators["writes"])
         arithmetic_seconds = 2 * batch * operators["multiply_adds"] / limits.peak
         seconds = np.maximum(arithmetic_seconds, ELEMENT_BYTES * elements / limits.bandwidth)
-        return self._sums(seconds.to_numpy(), len(self.traced))
-
-    def _sums(self, numbers: Vector, count: int) -> Vector:
-        """Sum numbers of operators for each of ``count`` networks, in a fixed order."""
-        return np.bincount(self.operators.index, numbers, count).astype(float)
+        return np.bincount(operators.index, seconds, len(self.traced)).astype(float)
 
 
 def _make_frame(groups: Sequence[Sequence[object]], types: Mapping[str, type]) -> pd.DataFrame:
     """Return the fields ``types`` of all items, a row each, indexed by their group's position."""
     rows = map(attrgetter(*types), chain.from_iterable(groups))
     positions = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    return pd.DataFrame(rows, positions, list(types)).astype(types)
+    return make_frame(rows, types, positions)
