@@ -157,17 +157,12 @@ def test_missing_results_have_a_reason(quantity: Quantity, reason: str) -> None:
 
 def test_numbers_are_exact_if_no_sample_enters() -> None:
     assert printed_number(exact_number("x", "1", 10**30) + 1) == 10**30 + 1
-    assert printed_number(exact_number("x", "1", 5) - exact_number("y", "1", 2)) == 3
-    assert (
-        printed_number(
-            exact_number("x", "B", 5) * exact_number("y", "B", 2) / exact_number("z", "B", 4)
-        )
-        == 2.5
-    )
+    two, four, five = (exact_number(str(number), "B", number) for number in (2, 4, 5))
+    assert printed_number(five - two) == 3
+    assert printed_number(five * two / four) == 2.5
     assert printed_number(exact_number("x", "1", 1) / 3) == pytest.approx(1 / 3)
-    assert printed_number(WORK / exact_number("y", "1", 2)) == 4 and isinstance(
-        printed_number(WORK), int
-    )
+    quotient = printed_number(WORK / two)
+    assert quotient == 4 and isinstance(quotient, int)
     assert printed_number(TWO_POINT_ZERO) == estimate_of(TWO_POINT_ZERO)
     assert printed_number(to_digits(exact_number("x", "1", 12345.678, "f"), 3)) == 12300
     assert to_digits(exact_number("x", "1", 1.5, "f"), 3).sources == ("f",)
@@ -243,12 +238,8 @@ def test_variance_inflation_of_first_order_autoregressions() -> None:
     The correlation is computed from ranks, corrected for its bias, and limited to 0.98.
     """
     scipy = pytest.importorskip("scipy.stats")
-    assert (
-        variance_inflation([1.0, 2.0] * 3)
-        == variance_inflation([2.0] * 20)
-        == variance_inflation(ORDERED[:7])
-        == 1.0
-    )
+    for calls in ([1.0, 2.0] * 3, [2.0] * 20, ORDERED[:7]):
+        assert variance_inflation(calls) == 1.0
     rng = random.Random(5)
     for rho, n in ((0.5, 8), (0.7, 40), (0.9, 100), (0.99, 60)):
         calls = [0.0]

@@ -14,8 +14,8 @@ def cached(
 ) -> Callable[Concatenate[AnyRun, Arguments], Result]:
     """Cache a method's results on its run.
 
-    Runs are immutable, and papers use the same number several times.  Arguments must be hashable;
-    calls with equal arguments share a result.
+    Runs are immutable, and papers use the same number several times.  Calls with equal arguments,
+    which must be hashable, share a result.
     """
     attribute = f"_cached_{compute.__module__}.{compute.__qualname__}"
 

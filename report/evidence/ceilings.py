@@ -90,7 +90,7 @@ class MeasuredDevice:
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s): the usual rate, not a limit.
 
-        If there is one run, all its series count as one process; if there are several, each series
+        All series of a single run count as one process.  If several runs are pooled, each series
         counts as one process.
         """
         file, first = ceilings[0]

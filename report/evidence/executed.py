@@ -30,9 +30,9 @@ Key = TypeVar("Key", int, str)
 def count_by_level(run: Run, cases: Mapping[Key, CaseFactors]) -> dict[Key, tuple[int, int]]:
     """Map each level to the count of a call, and to the part of the count that creates a kernel.
 
-    ``cases`` are in ascending order of the levels; cases without a count are omitted.  The second
-    call is used if it was counted, since it creates no kernel.  Otherwise the first call is used;
-    the part that creates a kernel is then taken from the largest level with counts of both calls.
+    ``cases`` are in ascending order of the levels.  Cases without a count are omitted.  The second
+    call is used if it was counted, since it creates no kernel.  Otherwise the first call is used,
+    and the part that creates a kernel comes from the largest level with counts of both calls.
     """
     calls: dict[Key, tuple[int | Missing, int | Missing]] = {}
     kernel_creation = 0

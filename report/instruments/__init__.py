@@ -1,1 +1,1 @@
-"""Readers of the output of profilers and counters, and rules that measurements must satisfy."""
+"""Readers of the output of profilers and counters, and checks that measurements must pass."""

@@ -188,10 +188,7 @@ def groups(record: Record) -> list[list[ComparisonVerdict]]:
 
 
 def report_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield lines with verdicts, groups, explanations and counts.
-
-    ``files``: name of an attachment → its content, or the reason why it is missing.
-    """
+    """Yield lines with verdicts, groups, explanations and counts; ``files``: name → attachment."""
     results = verdicts(record)
     *candidates, control = results
     for result in candidates:
@@ -298,10 +295,7 @@ def _needed_probability(pairs: int) -> float:
 
 
 def pairs_needed(deviation: float, gain: float) -> int | None:
-    """Return the smallest number of pairs that show a relative ``gain``; None if above the limit.
-
-    The limit is ``MOST_PAIRS``.
-    """
+    """Return the smallest number of pairs that show ``gain``; None if it exceeds ``MOST_PAIRS``."""
     for pairs in range(FEWEST_PROCESSES, MOST_PAIRS + 1):
         if decidable_gain(deviation, pairs) <= gain:
             return pairs

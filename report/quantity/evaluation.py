@@ -82,9 +82,7 @@ def _estimate(quantity: Quantity, confidence: float) -> Estimate | Missing:
     return Estimate(value, low, high, sample_count(quantity), level, bimodal)
 
 
-def printed_number(
-    quantity: Quantity, confidence: float = CONFIDENCE
-) -> Number | Estimate | Missing:
+def printed_number(quantity: Quantity) -> Number | Estimate | Missing:
     """Return the value for printing: a plain number if the value is exact, else an estimate.
 
     Whole numbers without an interval are returned as ``int``, however large.
@@ -97,10 +95,8 @@ def printed_number(
         except ArithmeticError as error:
             return Missing(str(error))
         return int(exact_value) if exact_value == int(exact_value) else float(exact_value)
-    result = estimate(quantity, confidence)
-    if isinstance(result, Missing):
-        return result
-    if result.low == result.high == round(result.value):
+    result = estimate(quantity)
+    if isinstance(result, Estimate) and result.low == result.high == round(result.value):
         return int(result.value)
     return result
 
@@ -111,17 +107,17 @@ def point_estimate(quantity: Quantity) -> float | Missing:
     return result if isinstance(result, Missing) else result.value
 
 
-def unpaired_ratio(ratio: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
-    """Compute the ``ratio`` of ``subject`` to two decimals, from medians over all processes.
+def unpaired_ratio(ratio_of: Callable[[Subject], Quantity], subject: Subject) -> Quantity:
+    """Compute the ratio of ``subject`` to two decimals, from medians over all processes.
 
     ``estimate``, in contrast, computes the ratio in each process before the median.
     """
-    quantity = ratio(subject)
-    if quantity.missing:
-        return quantity
-    file, *further = quantity.sources or ("",)
-    rounded = round(float(compute_value(quantity, _median)), 2)
-    return exact_number(f"{quantity.formula}, unpaired", "1", rounded, file, tuple(further))
+    ratio = ratio_of(subject)
+    if ratio.missing:
+        return ratio
+    file, *further = ratio.sources or ("",)
+    rounded = round(float(compute_value(ratio, _median)), 2)
+    return exact_number(f"{ratio.formula}, unpaired", "1", rounded, file, tuple(further))
 
 
 def to_digits(quantity: Quantity, digits: int) -> Quantity:
@@ -139,8 +135,8 @@ def _intervals(parts: Sequence[Quantity], confidence: float) -> dict[Quantity, E
     """Compute an interval for each part, so that all hold together with ``confidence``.
 
     All parts get equal shares of the error probability, ``1 - confidence``.  Parts with too few
-    samples exceed their share (six processes leave an error of at least 3 %); the other parts then
-    share what remains.
+    samples exceed their share (with six processes the error is at least 3 %).  The other parts then
+    share the remaining error.
     """
     if not parts:
         return {}

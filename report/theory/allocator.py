@@ -66,7 +66,7 @@ class Options:
     """Settings that decide how the allocator of a process rounds, splits and reserves.
 
     - ``max_split``: blocks of at least this many bytes are oversize and are not split;
-    - ``divisions``: number of rounding steps between two powers of two; 1 rounds to 512 B;
+    - ``divisions``: number of rounding steps between two powers of two (1: steps of 512 B);
     - ``expandable``: each pool is one segment that grows.
     """
 

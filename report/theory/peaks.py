@@ -26,9 +26,11 @@ STATISTICS: Final = "Running statistics"
 INPUT: Final = "Network input"
 LAYER_INPUT: Final = "Layer input"
 LAYER_OUTPUT: Final = "Layer output"
-CASTS: Final = ("Casts of parameters", "Cast of the input")
-_HELD: Final = ("Held for later layers", "Held by calling modules")
-_INDICES: Final = "Pooling indices"
+PARAMETER_CASTS: Final = "Casts of parameters"
+INPUT_CAST: Final = "Cast of the input"
+HELD_FOR_LATER: Final = "Held for later layers"
+HELD_BY_MODULES: Final = "Held by calling modules"
+POOLING_INDICES: Final = "Pooling indices"
 #: Evidence for tensors that are alive because of the order of layers.
 _BY_LAYER_ORDER: Final = "order of the layers"
 #: Category of storages that are alive before the call → name and formula of the term.
@@ -66,7 +68,8 @@ class Peak:
     @property
     def workspace(self) -> int:
         """Bytes of the operator's workspace and of copies by autocast."""
-        return self.total - self.before - self.amount(LAYER_INPUT, LAYER_OUTPUT, PENDING, *_HELD)
+        tensors = (LAYER_INPUT, LAYER_OUTPUT, PENDING, HELD_FOR_LATER, HELD_BY_MODULES)
+        return self.total - self.before - self.amount(*tensors)
 
 
 @lru_cache(maxsize=4096)
@@ -138,15 +141,15 @@ def _terms(
     groups: tuple[tuple[str, Set[int], str, str], ...] = (
         (LAYER_INPUT, read, "tensors that the layer reads", _BY_LAYER_ORDER),
         (LAYER_OUTPUT, written - read, "output elements", _BY_LAYER_ORDER),
-        (_HELD[0], later - read - written, "tensors that later layers read", _BY_LAYER_ORDER),
+        (HELD_FOR_LATER, later - read - written, "tensors that later layers read", _BY_LAYER_ORDER),
         (PENDING, set(), "", ""),
-        (_HELD[1], ordinary - read - written - later,
+        (HELD_BY_MODULES, ordinary - read - written - later,
          "arguments of the modules around it", _BY_LAYER_ORDER),
-        (CASTS[0], {s for s in alive if casts.get(s) == "parameters"},
+        (PARAMETER_CASTS, {s for s in alive if casts.get(s) == "parameters"},
          "weights and biases of layers so far", "cached until autocast ends"),
-        (CASTS[1], {s for s in alive if casts.get(s) == "inputs"},
+        (INPUT_CAST, {s for s in alive if casts.get(s) == "inputs"},
          "N · C · H · W elements", "freed with the layer"),
-        (_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
+        (POOLING_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
     )  # fmt: skip
     categories = resident_categories(network)
     for category, (name, formula) in _RESIDENT_TERMS.items():

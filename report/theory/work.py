@@ -170,8 +170,9 @@ def _contradiction(layer: Layer, reason: str) -> StudyError:
 def weight_count(layer: Layer) -> int:
     """Count the weights of a layer.
 
-    Convolution: ``C_out · C_in/G · K_h · K_w``; linear layer: features in × out; affine batch norm:
-    one per channel; other layers: 0.
+    - Convolution: ``C_out · C_in/G · K_h · K_w``.
+    - Linear layer: features in × features out.
+    - Affine batch norm: one weight per channel.  Other layers have no weights.
     """
     match layer:
         case Convolution():
@@ -209,7 +210,7 @@ def flops(macs: Macs) -> Flops:
 
 
 def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
-    """Return the multiply-adds of one pass of a convolution or linear layer, 0 of other layers.
+    """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
 
     - Convolution: ``N · H_out · W_out · C_out · C_in/G · K_h · K_w``.
     - Transposed convolution: the same formula with H and W of the input.
@@ -312,7 +313,7 @@ def compulsory_traffic(layer: Layer, pass_: LayerPass = "forward") -> int:
     """Return the bytes that a pass moves if every tensor crosses the memory bus exactly once.
 
     This is the traffic of compulsory cache misses (Hill and Smith 1989), a lower bound for a layer
-    that runs alone; fused layers may need less.  Dropout is in training mode.
+    that runs alone.  Fused layers may move fewer bytes.  Dropout is in training mode.
 
     - Forward pass: reads parameters and input (an addition reads both inputs), writes the output.
       A flatten is a view and moves no bytes.  A padded shortcut reads only what its stride keeps.

@@ -85,7 +85,9 @@ def _computes_nothing(operator: Operator) -> bool:
     return kind_of(operator) in ("view", "creation")
 
 
-def _single_term(amount: int | None, name: str = "Workspace", formula: str = "") -> Workspace:
+def _workspace_of_bytes(
+    amount: int | None, name: str = "Workspace", formula: str = ""
+) -> Workspace:
     """Return a workspace of one term (B), or ``UNKNOWN_WORKSPACE`` if ``amount`` is None."""
     if amount is None:
         return UNKNOWN_WORKSPACE
@@ -178,7 +180,7 @@ def _workspace_of_arithmetic(operator: Operator, conditions: Conditions) -> Work
     is_power_of_tensor = operator.base_name == "pow" and operator.name != "pow.Scalar"
     if is_power_of_tensor or operator.base_name.endswith("_"):
         return UNKNOWN_WORKSPACE
-    return _single_term(_NUMBER_BYTES)
+    return _workspace_of_bytes(_NUMBER_BYTES)
 
 
 def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> Workspace:
@@ -187,7 +189,7 @@ def _workspace_of_normalisation(operator: Operator, conditions: Conditions) -> W
         return UNKNOWN_WORKSPACE
     channels = operator.reads["input"][0].shape[1]
     formula = f"2 · C · {_FLOAT_BYTES} B"
-    return _single_term(2 * channels * _FLOAT_BYTES, "Scale and shift", formula)
+    return _workspace_of_bytes(2 * channels * _FLOAT_BYTES, "Scale and shift", formula)
 
 
 def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
@@ -199,10 +201,10 @@ def _workspace_of_mean(operator: Operator, conditions: Conditions) -> Workspace:
     name, source, result = "Workspace of the mean", operator.reads["self"][0], operator.writes[0]
     if result.dtype == "float32":
         size = _NUMBER_BYTES if result.elements > 1 else None
-        return _single_term(size, name, f"{_NUMBER_BYTES} B")
+        return _workspace_of_bytes(size, name, f"{_NUMBER_BYTES} B")
     over_maps = operator.settings.get("dim") in ((2, 3), (-1, -2), (-2, -1))
     size = (source.elements + result.elements) * _FLOAT_BYTES if over_maps else None
-    return _single_term(size, name, f"(input + output elements) · {_FLOAT_BYTES} B")
+    return _workspace_of_bytes(size, name, f"(input + output elements) · {_FLOAT_BYTES} B")
 
 
 def _copy_formula(*names: str, allows_channels_last: bool = False) -> WorkspaceFormula:
@@ -219,7 +221,7 @@ def _copy_formula(*names: str, allows_channels_last: bool = False) -> WorkspaceF
         may_be_last = allows_channels_last and len(source.shape) == 4
         if _is_packed(source) or (may_be_last and _is_packed(source, channels_last=True)):
             return NO_WORKSPACE
-        return _single_term(_bytes(source))
+        return _workspace_of_bytes(_bytes(source))
 
     return copy_workspace
 
@@ -233,9 +235,9 @@ def _workspace_of_product(operator: Operator, conditions: Conditions) -> Workspa
     *_, left, right = operator.read_tensors
     copies = sum(_bytes(tensor) for tensor in (left, right) if not _is_matrix(tensor))
     if not copies or len(left.shape) == 2:
-        return _single_term(copies)
+        return _workspace_of_bytes(copies)
     small = prod(left.shape[1:]) * right.shape[2] < _SMALL_PRODUCT
-    return UNKNOWN_WORKSPACE if small else _single_term(copies // left.shape[0])
+    return UNKNOWN_WORKSPACE if small else _workspace_of_bytes(copies // left.shape[0])
 
 
 def _is_matrix(tensor: Tensor) -> bool:
@@ -251,7 +253,7 @@ def _workspace_of_clone(operator: Operator, conditions: Conditions) -> Workspace
     is_transposed = len(source.shape) == 2 and source.strides == (1, source.shape[0])
     if not is_transposed or not _is_packed(result) or source.elements < _TRANSPOSED_BLOCK:
         return NO_WORKSPACE
-    return _single_term(_TRANSPOSED_BLOCK * ITEM_BYTES[source.dtype])
+    return _workspace_of_bytes(_TRANSPOSED_BLOCK * ITEM_BYTES[source.dtype])
 
 
 def _workspace_of_group_norm(operator: Operator, conditions: Conditions) -> Workspace:
@@ -268,7 +270,7 @@ def _workspace_of_index(operator: Operator, conditions: Conditions) -> Workspace
 
 def _workspace_of_repeat(operator: Operator, conditions: Conditions) -> Workspace:
     """Workspace: four int64 tensors, two of extents and two of strides, with a number per axis."""
-    return _single_term(4 * 8 * len(operator.writes[0].shape))
+    return _workspace_of_bytes(4 * 8 * len(operator.writes[0].shape))
 
 
 def _workspace_of_roll(operator: Operator, conditions: Conditions) -> Workspace:
@@ -276,7 +278,7 @@ def _workspace_of_roll(operator: Operator, conditions: Conditions) -> Workspace:
     dims = operator.settings.get("dims")
     if not isinstance(dims, tuple) or len(dims) not in (1, 2):
         return UNKNOWN_WORKSPACE
-    return _single_term((len(dims) - 1) * _bytes(operator.writes[0]))
+    return _workspace_of_bytes((len(dims) - 1) * _bytes(operator.writes[0]))
 
 
 def _workspace_of_attention(operator: Operator, conditions: Conditions) -> Workspace:
@@ -291,7 +293,9 @@ def _workspace_of_attention(operator: Operator, conditions: Conditions) -> Works
     length = query.shape[-2]
     rows = 256 if length >= 768 else 64 if length >= 192 else 32
     rows, columns = min(rows, length), min(512, key.shape[-2])
-    return _single_term(conditions.threads * rows * (columns + 2 + query.shape[-1]) * _FLOAT_BYTES)
+    return _workspace_of_bytes(
+        conditions.threads * rows * (columns + 2 + query.shape[-1]) * _FLOAT_BYTES
+    )
 
 
 _POOLS: Final = ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d")

@@ -134,7 +134,7 @@ def next_effect(
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
     """Return a quantile of Student's t distribution, exact to three digits from 4 degrees on.
 
-    The quantile is a series in powers of 1/``degrees_of_freedom``; its first term is the quantile z
+    The quantile is a series in powers of 1/``degrees_of_freedom`` that begins with z, the quantile
     of the normal distribution (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).
     """
     z = statistics.NormalDist().inv_cdf(probability)

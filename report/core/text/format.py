@@ -1,8 +1,8 @@
 """Format numbers; no other module decides how a number is printed.
 
-The printed precision never exceeds the known precision: a number with an interval is rounded by the
-interval's half-width, and a measured number has at most four significant digits.  The text is plain
-Unicode; ``report.core.text.escape`` adds markup.
+The printed precision never exceeds the known precision: the half-width of an interval determines
+the decimals of its number, and a measured number has at most four significant digits.  The text is
+plain Unicode, to which ``report.core.text.escape`` adds markup.
 """
 
 import math

@@ -210,7 +210,7 @@ def read_log(logs: Mapping[str, str], place: str) -> CaseLog:
 
 
 def read_series(logs: Mapping[str, str], place: str) -> tuple[SeriesByQuantity, dict[str, str]]:
-    """Return the series of a case with one sample per call, and missing quantities with reasons.
+    """Return the series of a case (one sample per call), and missing quantity → reason.
 
     A quantity is missing if ncu cannot count it on this GPU, if ncu printed no number for it, or if
     the unit is not trusted.  Raises ``RecordError`` as ``read_log`` does.
