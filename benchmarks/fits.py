@@ -35,7 +35,7 @@ from experiments.machine.environment import gather
 from experiments.machine.text import program_output
 from experiments.theory.checked import capture_theory
 from experiments.theory.networks import find_network, import_timm
-from experiments.theory.operators import DEFAULT, CapturePolicy, Input, ReplayedStep
+from experiments.theory.operators import DEFAULT_POLICY, CapturePolicy, Input, ReplayedStep
 from report.studies.inference_memory.subject import IMAGE_SIDE, ROOM_FOR_TENSORS
 from report.theory.allocator import Options
 from report.theory.network import PROBE_BATCH, Theory, least_bytes
@@ -115,7 +115,7 @@ def call(step: ReplayedStep, shape: tuple[int, ...], limit: int, last_operator: 
 
 
 def prepare(
-    name: str, mode: str, policy: CapturePolicy = DEFAULT, allocator: Options | None = None
+    name: str, mode: str, policy: CapturePolicy = DEFAULT_POLICY, allocator: Options | None = None
 ) -> tuple[ReplayedStep, int, Theory, Callable[[int], Theory]]:
     """Return a network's step, the channels of its images, its theory, and the theory at a batch.
 

@@ -22,7 +22,7 @@ from experiments.cluster.submit import SBATCH_OPTIONS, export_script, submit
 from experiments.commands.checks import check_records, doctor
 from experiments.commands.collect import collect
 from experiments.commands.forecast import forecast
-from experiments.commands.outcome import USELESS, print_record, use_of_record
+from experiments.commands.outcome import NOTHING_USABLE, print_record, use_of_record
 from experiments.commands.status import status
 from experiments.compare.study import OPTIONS as COMPARE
 from experiments.compare.study import compare
@@ -194,7 +194,7 @@ def _submit(options: Namespace) -> int:
     path = submit(request_of(options), options, Observer(debug=options.debug))
     usable, lines = use_of_record(read_record(path, options.records).record, path, options.records)
     print(*lines, sep="\n")
-    return 0 if usable else USELESS
+    return 0 if usable else NOTHING_USABLE
 
 
 def _close(options: Namespace) -> int:

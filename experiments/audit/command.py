@@ -18,7 +18,7 @@ import msgspec
 from experiments.audit import tables
 from experiments.audit.checks import AuditedRow, ClaimCheck, audited_row, checks
 from experiments.audit.tables import TextTable, knowledge
-from experiments.commands.outcome import USELESS
+from experiments.commands.outcome import NOTHING_USABLE
 from experiments.machine.code import ROOT
 from report.core.errors import UsageError
 from report.core.system.commandline import parse_named_values
@@ -46,8 +46,8 @@ def epilog() -> str:
 def audit(options: Namespace) -> int:
     """Print the verdict of every claim; return the exit code.
 
-    The code is 1 if a claim differs or is impossible, ``USELESS`` if no claim could be checked,
-    else 0.  Raises ``UsageError`` for ``--new`` without ``--as-source``.
+    The code is 1 if a claim differs or is impossible, ``NOTHING_USABLE`` if no claim could be
+    checked, else 0.  Raises ``UsageError`` for ``--new`` without ``--as-source``.
     """
     if options.new and not options.as_source:
         raise UsageError("--new begins a study that repeats a table; name it by --as-source.")
@@ -84,7 +84,7 @@ def audit(options: Namespace) -> int:
         _write_source(options.as_source, table)
     if verdicts["differs"] or verdicts["impossible"]:
         return 1
-    return 0 if verdicts["consistent"] else USELESS
+    return 0 if verdicts["consistent"] else NOTHING_USABLE
 
 
 def read_rows(

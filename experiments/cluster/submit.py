@@ -85,7 +85,7 @@ class Jobs:
         if self.options.cluster == "local":
             return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
-            return status.queued(self.request.study).get(self.sweep_tag, {})
+            return status.queued_jobs(self.request.study).get(self.sweep_tag, {})
         except MeasurementError as error:
             if not self.submitted:
                 raise
@@ -123,7 +123,7 @@ def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
         if not missing:
             return records / study / states[1].file
         if not active:
-            progress = -len(missing), sum(shard.saved for shard in states.values())
+            progress = -len(missing), sum(shard.result_count for shard in states.values())
             attempts = 1 if progress > most_progress else attempts + 1
             most_progress = max(progress, most_progress)
             if attempts > _ATTEMPTS:

@@ -1,4 +1,4 @@
-"""Checks of a machine before measuring (``doctor``), and of a record to hand in (``check``).
+"""Check a machine before measuring (``doctor``), and a record to hand in (``check``).
 
 Each check prints ``ok``, a ``note`` on a possible improvement, or a ``problem`` with its remedy.
 """
@@ -18,8 +18,7 @@ from experiments.commands.outcome import code_text, instability, review
 from experiments.counters.counting import TOOLS
 from experiments.harness import policies
 from experiments.harness.journal import unfinished_journals
-from experiments.machine import limits, quiet, runtime
-from experiments.machine import processor as machine
+from experiments.machine import limits, processor, quiet, runtime
 from experiments.machine.environment import variables
 from experiments.machine.text import factors_text
 from report.core.errors import MeasurementError, reason_of
@@ -48,7 +47,7 @@ class CheckResult(NamedTuple):
 
 
 def note_if(topic: str, ok: str, note: str | None) -> CheckResult:
-    """Return a check of level ``note``, or of level ``ok`` if ``note`` is empty."""
+    """Return a check of level ``note`` if there is a ``note``, else a check of level ``ok``."""
     return CheckResult(topic, note, "note") if note else CheckResult(topic, ok)
 
 
@@ -56,7 +55,7 @@ def doctor(options: Namespace) -> int:
     """Print all checks of this machine; return the exit code: 1 without PyTorch, else 0."""
     levels = []
     # PyTorch comes last, since its import takes seconds.
-    for check in chain(_machine_checks(), _present_checks(options.records), _torch_checks()):
+    for check in chain(_machine_checks(), _activity_checks(options.records), _torch_checks()):
         print(check.line(), flush=True)
         levels.append(check.level)
     if levels[-1] == "problem":
@@ -71,13 +70,13 @@ def _machine_checks() -> Iterator[CheckResult]:
     """Check Python, environment variables, processors, memory and memory policies."""
     import psutil  # type: ignore[import-untyped]
 
-    cpu, memory = machine.cpu(), psutil.virtual_memory()
-    yield CheckResult("Python", f"{platform.python_version()}, {machine.operating_system()}")
+    cpu, memory = processor.cpu(), psutil.virtual_memory()
+    yield CheckResult("Python", f"{platform.python_version()}, {processor.operating_system()}")
     settings = []
     for name, value in variables("cuda").items():
         if not name.endswith("_NUM_THREADS"):
             settings.append(f"{name}={value}")
-    advice = "may change times or results; unset those you do not mean (records contain them)"
+    advice = "may change times or results; unset any that you did not mean (records contain them)"
     note = f"{', '.join(settings)} {advice}" if settings else None
     yield note_if("variables", "none is set that changes times or results", note)
     yield CheckResult("processor", cpu.model)
@@ -88,12 +87,15 @@ def _machine_checks() -> Iterator[CheckResult]:
     missing = "; ".join(reason for reason in reasons if reason)
     yield note_if("policies", "all can be measured", missing)
     governor = cpu.governor or "the system shows none"
-    remedy = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
-    yield note_if("governor", governor, remedy if cpu.governor in gates.SLOW_GOVERNORS else None)
+    note = f"{governor}; set another with: sudo cpupower frequency-set -g performance"
+    yield note_if("governor", governor, note if cpu.governor in gates.SLOW_GOVERNORS else None)
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> CheckResult:
-    """Check the usable processors; ``cores`` counts physical ones, ``quota`` is the container's."""
+    """Check the ``usable`` of all logical processors; ``quota`` is the container's, if any.
+
+    ``cores`` is the number of physical cores, None if unknown.
+    """
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
         threads = max(1, int(quota))
@@ -112,12 +114,12 @@ def free_memory(available: int, total: int, limit: int | None = None) -> CheckRe
     if limit is not None and limit < total:
         text = f"{text}, but the container may use {limit / _GIB:.1f} GiB in all"
         return CheckResult("memory", f"{text}; give it more, or measure small cases", "problem")
-    scarce = f"{text}; larger cases will run out: close other programs"
+    note = f"{text}; large cases will run out of memory: close other programs"
     # The largest quick run needs 2 GiB.
-    return note_if("memory", text, scarce if available < 2 * _GIB else None)
+    return note_if("memory", text, note if available < 2 * _GIB else None)
 
 
-def _present_checks(records: Path) -> Iterator[CheckResult]:
+def _activity_checks(records: Path) -> Iterator[CheckResult]:
     """Check for unfinished runs, programs that would disturb measurements, and counting tools."""
     runs = []
     for folder in records.glob("*"):
@@ -125,8 +127,8 @@ def _present_checks(records: Path) -> Iterator[CheckResult]:
         if number := len(journals) + len(errors):
             runs.append(f"{folder.name} ({number})")
     remedy = "continue with --resume, or write a record with: python -m experiments close STUDY"
-    unfinished = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
-    yield note_if("runs", "none is unfinished", unfinished)
+    note = f"unfinished: {', '.join(runs)}; {remedy}" if runs else None
+    yield note_if("runs", "none is unfinished", note)
     if (reason := quiet.unavailable()) is not None:
         yield CheckResult("now", f"{reason}; close other programs before measuring", "note")
     elif (cause := quiet.observe_disturbance()) is not None:
@@ -141,7 +143,7 @@ def _present_checks(records: Path) -> Iterator[CheckResult]:
 
 
 def _torch_checks() -> Iterator[CheckResult]:
-    """Check GPU and PyTorch; the last check is a problem if PyTorch cannot be imported."""
+    """Check GPU and PyTorch; without PyTorch, the only check is a problem."""
     try:
         torch: Any = runtime.import_torch()
     except (MeasurementError, OSError) as error:
@@ -150,8 +152,8 @@ def _torch_checks() -> Iterator[CheckResult]:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
     gpus = f"{names}; measure on it with --device cuda" if names else "none; measures on CPU"
-    unseen = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
-    yield note_if("GPU", gpus, unseen if not names and shutil.which("nvidia-smi") else None)
+    note = "a driver is installed, but PyTorch finds no GPU: install a CUDA build of PyTorch"
+    yield note_if("GPU", gpus, note if not names and shutil.which("nvidia-smi") else None)
     capability = torch.backends.cpu.get_cpu_capability()
     yield CheckResult("PyTorch", f"{torch.__version__}, uses {capability} on this processor")
 
@@ -159,15 +161,15 @@ def _torch_checks() -> Iterator[CheckResult]:
 def check_records(options: Namespace) -> int:
     """Print whether each record can be handed in; return 1 if a record cannot, else 0.
 
-    Prints all checks of a single record, but only notes and problems of several records.
+    Prints all checks of a single record; of several records, only machines, notes and problems.
     ``--markdown`` prints a comment for a pull request.
     """
-    code, files = 0, options.files
+    exit_code, files = 0, options.files
     for path in files:
         stored, checks = check_file(path)
         verdict = "can be handed in"
         if any(check.level == "problem" for check in checks):
-            code, verdict = 1, "cannot be handed in"
+            exit_code, verdict = 1, "cannot be handed in"
         if options.markdown:
             print(f"### {path.name}: {verdict}\n")
             for check in checks:
@@ -180,11 +182,11 @@ def check_records(options: Namespace) -> int:
         for check in checks:
             if len(files) == 1 or check.level != "ok" or check.topic == "machine":
                 print(check.line())
-    return code
+    return exit_code
 
 
 def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:
-    """Read a record and return it with its checks; if it is unreadable, None and a problem."""
+    """Return a record with its checks, or None with a problem if the file cannot be read."""
     # Follow a link, since attachments are in the folder of the record itself.
     folder = Path(os.path.realpath(path.parent))
     stored: Stored | None = None
@@ -199,10 +201,7 @@ def check_file(path: Path) -> tuple[Stored | None, list[CheckResult]]:
 
 
 def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
-    """Check a record; its file name is relative to ``folder``.
-
-    Raises ``RecordError`` for a damaged attachment.
-    """
+    """Check a record in ``folder``; raise ``RecordError`` for a damaged attachment."""
     record, environment = stored.record, stored.record.environment
     yield CheckResult("machine", f"{environment.label}, {record.study}, {record.started[:10]}")
     if stored.edited:
@@ -211,9 +210,9 @@ def checks_of(stored: Stored, folder: Path) -> Iterator[CheckResult]:
     else:
         yield CheckResult("content", "is what its experiment wrote")
     files = read_attachments(stored, ("*",), folder)
-    absent = [name for name, file in files.items() if isinstance(file, Missing)]
-    note = f"not beside the record: {', '.join(absent)}; papers will lack their values"
-    yield note_if("files", f"{len(files)} beside the record, unchanged", note if absent else None)
+    missing = [name for name, file in files.items() if isinstance(file, Missing)]
+    note = f"not beside the record: {', '.join(missing)}; papers will lack their values"
+    yield note_if("files", f"{len(files)} beside the record, unchanged", note if missing else None)
     yield _plan(record)
     yield _outcomes(record)
     yield note_if("state", "nothing is known to slow it", "; ".join(gates.state_notes(environment)))
@@ -245,9 +244,9 @@ def _plan(record: Record) -> CheckResult:
         return CheckResult("plan", text, "note")
     study = registry.load(record.study).on(record.environment.device)
     planned = study.cases(study.levels(quick=False))
-    if absent := [factors for factors in planned if factors not in cases]:
-        text = f"{len(absent)} of {len(planned)} cases are missing, such as "
-        return CheckResult("plan", f"{text}{factors_text(absent[0])}", "note")
+    if missing := [factors for factors in planned if factors not in cases]:
+        text = f"{len(missing)} of {len(planned)} cases are missing, such as "
+        return CheckResult("plan", f"{text}{factors_text(missing[0])}", "note")
     return CheckResult("plan", f"all {len(planned)} cases of the full plan")
 
 

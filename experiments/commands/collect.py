@@ -1,4 +1,4 @@
-"""``experiments collect``: check the records that students submitted, and copy the usable ones."""
+"""``experiments collect``: check the records that students submitted; copy the usable records."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ from report.core.records import ENDING, store
 from report.core.records.record import Record
 from report.instruments.gates import CopyDetector
 
-_ARCHIVES: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
+_ARCHIVE_ENDINGS: Final = (".zip", ".gz", ".tar", ".tgz", ".7z", ".rar")
 #: Format of a line of the table, with columns cut to fixed widths.
 _TABLE_LINE: Final = "{:16.16}  {:26.26}  {:16.16}  {:13.13}  {}"
 
 
 @dataclass
 class Submission:
-    """Submitted file, and its record if readable; ``fault`` says why it is unusable, if so."""
+    """Submitted file, and its record if readable; ``fault`` is why it is unusable, or empty."""
 
     path: Path
     student: str
@@ -47,7 +47,10 @@ class Submission:
 
 
 def collect(options: Namespace) -> int:
-    """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0."""
+    """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0.
+
+    Raises ``RecordError`` if the folders have no file to check, or the target is a link.
+    """
     submissions = [*chain.from_iterable(map(_submissions, options.folders))]
     if not submissions:
         raise RecordError(f"{options.folders[0]}: contains no record; name another folder.")
@@ -77,7 +80,7 @@ def collect(options: Namespace) -> int:
 
 
 def _submissions(path: Path) -> Iterator[Submission]:
-    """Yield records, archives and links below a folder, or a single file; follow no link."""
+    """Yield the records, archives and links below a folder, or a single file; follow no link."""
     if not path.is_dir() or path.is_symlink():
         yield Submission(path, path.stem)
         return
@@ -85,16 +88,16 @@ def _submissions(path: Path) -> Iterator[Submission]:
         parts = file.relative_to(path).parts  # a student's folder and a path, or a file
         is_hidden = any(part.startswith(".") for part in parts)
         is_attachment = Path(f"{file.parent}{ENDING}").is_file()
-        is_submission = file.suffix in (ENDING, *_ARCHIVES) or file.is_symlink()
+        is_submission = file.suffix in (ENDING, *_ARCHIVE_ENDINGS) or file.is_symlink()
         if is_submission and not is_hidden and not is_attachment:
             yield Submission(file, parts[0] if len(parts) > 1 else file.stem)
 
 
 def _check_and_copy(submission: Submission, copies: CopyDetector, into: Path) -> str:
-    """Check a file and copy its record; return why this was impossible, or an empty text."""
+    """Check a file and copy its record; return why the record is unusable, or an empty text."""
     if submission.path.is_symlink():
         return "is a link, which is not followed; hand in the file itself"
-    if submission.path.suffix in _ARCHIVES:
+    if submission.path.suffix in _ARCHIVE_ENDINGS:
         return "is packed; unpack it into the folder and collect again"
     submission.stored, submission.checks = check_file(submission.path)
     problems = [check.text for check in submission.checks if check.level == "problem"]
@@ -112,7 +115,7 @@ def _fault_of_study(folder: str, record: Record) -> str:
     """Explain if the folder or the cases of a record belong to another study, else return ""."""
     study, matching_studies = record.study, list[str]()
     if folder in registry.STUDIES and folder != study:
-        return f"is a record of {study} in a folder of {folder}; move it, or measure"
+        return f"is a record of {study} in a folder of {folder}; move it, or measure {folder}"
     for name in registry.STUDIES:
         factors = {factor.name: factor.possible for factor in registry.load(name).factors}
         subjects = factors.get("subject", (None,))  # None stands for a study without this factor

@@ -1,4 +1,4 @@
-"""Forecast of a run, in the first seconds: time, memory, disk space, and noise of the machine.
+"""Forecast a run in its first seconds: time, memory, disk space, and noise of the machine.
 
 The smallest and the largest case are built.  On a CPU, the smallest and the largest case of each
 kind are also called in a child process, and the times of all other cases are interpolated by size.
@@ -42,12 +42,12 @@ from report.instruments import comparison
 _CALLS_S: Final = 3
 #: Time for observing other programs (s).
 _OBSERVATION_S: Final = 0.5
-#: Pairs of child processes whose times are compared before a run, to see how they scatter.
-_TRIALS: Final = 6
-#: Time to measure a case in one of these processes (s).
-_SCATTER_S: Final = 0.2
-#: Largest time of an empty call as a share of a compared call.
-_EMPTY_SHARE: Final = 0.02
+#: Pairs of child processes that are compared before a run, to see how their times scatter.
+_TRIAL_PAIRS: Final = 6
+#: Time to measure a case in one of these child processes (s).
+_TRIAL_S: Final = 0.2
+#: A warning is printed if a call that computes nothing takes more than this share of a call.
+_EMPTY_CALL_SHARE: Final = 0.02
 #: Time to measure all ceilings, by size (s), without the start of the process.
 _CEILINGS_S: Final[dict[CeilingSize, float]] = {"large": 20.0, "small": 4.0, "none": 0.0}
 #: Time to start a process, without its imports (s).
@@ -77,7 +77,7 @@ def forecast(request: Request, observer: Observer) -> tuple[Request, dict[Stage,
     a quick run the number of free processors.  Raises ``UsageError`` for a wrong request, and
     ``MeasurementError`` if the run cannot succeed.
     """
-    started, processor_time = time.monotonic(), time.process_time()
+    start, processor_start = time.monotonic(), time.process_time()
     study, planned, cases = request.select()
     request.select_shard()  # raises for too many shards
     note = observer.note
@@ -87,41 +87,41 @@ def forecast(request: Request, observer: Observer) -> tuple[Request, dict[Stage,
         request = _use_free_processors(request, note)
     threads = runtime.checked_threads(request.threads)
     torch = runtime.start_torch(request.device, threads)
-    import_s = time.monotonic() - started
-    slowdown = max(1.0, import_s / (time.process_time() - processor_time))  # by other programs
+    import_s = time.monotonic() - start
+    slowdown = max(1.0, import_s / (time.process_time() - processor_start))  # by other programs
     start_s = import_s + slowdown * _START_S
     protocol = available_policies(planned, request.device)[0]
     if study.subject:
         _check_cases(study, cases, note)
     _check_disk(request.records, protocol, len(cases))
-    noisy = _note_noise(threads, note)
+    is_noisy = _note_noise(threads, note)
     session = Session(request.device, protocol, threads=threads)
-    timed = _time_kinds(study, cases, session)
-    expected = [_interpolated(timed, factors, protocol) for factors in cases]
+    times_by_kind = _time_kinds(study, cases, session)
+    expected_times = [_interpolated(times_by_kind, factors, protocol) for factors in cases]
     round_s = dict.fromkeys(protocol.processes, 0.0)  # time of one process that times all cases
-    for factors, times in zip(cases, expected, strict=True):
+    for factors, times in zip(cases, expected_times, strict=True):
         for policy in study.policies(factors, protocol):
             round_s[policy] += times.process_s
     request = _choose_pairs(request, study, session, round_s, start_s, observer)
     processes = study.processes(protocol, request.pairs or 0)
     protocol = msgspec.structs.replace(protocol, processes=processes)
-    memory = start_s
+    memory_s = start_s
     if study.plan.ceilings != "none":  # measured before and after the cases, in new processes
-        memory += 2 * (start_s + slowdown * _CEILINGS_S[study.plan.ceilings])
+        memory_s += 2 * (start_s + slowdown * _CEILINGS_S[study.plan.ceilings])
     if study.subject or study.plan.memory:
-        memory += sum(slowdown * _PROFILE_S + times.memory_s for times in expected)
-    times_s = _seconds_of_processes(protocol, round_s, start_s, noisy=noisy)
-    seconds: dict[Stage, float] = {"memory": memory, "times": times_s}
+        memory_s += sum(slowdown * _PROFILE_S + times.memory_s for times in expected_times)
+    times_s = _seconds_of_processes(protocol, round_s, start_s, is_noisy=is_noisy)
+    seconds: dict[Stage, float] = {"memory": memory_s, "times": times_s}
     tool = TOOLS[request.device]
     if study.subject and not tool.unavailable():
-        numbered, choice = dict(enumerate(cases)), request.counter_choice
+        numbered_cases, choice = dict(enumerate(cases)), request.counter_choice
         version = str(torch.__version__)
-        selection = select(study, request.device, numbered, choice, request.records, version)
+        selection = select(study, request.device, numbered_cases, choice, request.records, version)
         seconds["counts"] = selection.seconds(tool)
-    counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
-    load = " at the present load" if noisy else ""
+    process_counts = " and ".join(f"{n} {policy}" for policy, n in processes.items())
+    load = " at the present load" if is_noisy else ""
     period = period_text(sum(seconds.values()) + slowdown * _CLAIMS_S)
-    note(f"About {period}{load}: {len(cases)} cases; processes: {counts}.")
+    note(f"About {period}{load}: {len(cases)} cases; processes: {process_counts}.")
     return request, seconds
 
 
@@ -141,11 +141,11 @@ def _use_free_processors(request: Request, note: Callable[[str], None]) -> Reque
 
 
 def _note_noise(threads: int, note: Callable[[str], None]) -> bool:
-    """Print how other programs disturb the machine now; return whether they do."""
-    noise = None if quiet.unavailable() else quiet.observe_disturbance(threads, _OBSERVATION_S)
-    if noise:
-        note(f"The machine is busy: {noise}. Intervals will be wider; --wait-quiet 10 waits.")
-    return noise is not None
+    """Print how other programs disturb the machine now; return whether they disturb it."""
+    cause = None if quiet.unavailable() else quiet.observe_disturbance(threads, _OBSERVATION_S)
+    if cause:
+        note(f"The machine is busy: {cause}. Intervals will be wider; --wait-quiet 10 waits.")
+    return cause is not None
 
 
 def _kind(factors: Factors) -> Kind:
@@ -162,7 +162,7 @@ def _size(factors: Factors) -> float:
 def _check_cases(study: Experiment, cases: Sequence[Factors], note: Callable[[str], None]) -> None:
     """Build the smallest and largest case on the meta device; note if memory will run out.
 
-    Raises ``MeasurementError`` if neither case can be built.
+    Also notes why a case cannot be built.  Raises ``MeasurementError`` if neither can be built.
     """
     failures = 0
     for factors in (min(cases, key=_size), max(cases, key=_size)):
@@ -190,7 +190,7 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
     """Raise ``MeasurementError`` if the disk has too little space for the record."""
     folder = next(path for path in (records, *records.resolve().parents) if path.exists())
     samples = cases * protocol.maximum_samples * sum(protocol.processes.values())
-    needed = 10**6 + 30 * samples  # bytes of a record without samples, and bytes per sample
+    needed = 10**6 + 30 * samples  # a record without samples has up to 1 MB, a sample up to 30 B
     free = shutil.disk_usage(folder).free
     if free < needed:
         sizes = f"{free / 1e6:.0f} MB are free and the record needs about {needed / 1e6:.0f} MB"
@@ -201,27 +201,28 @@ def _check_disk(records: Path, protocol: Protocol, cases: int) -> None:
 def _time_kinds(
     study: Experiment, cases: Sequence[Factors], session: Session
 ) -> dict[Kind, list[CaseTimes]]:
-    """Time the smallest and largest case of each kind in a child process, by kind; none on a GPU.
+    """Time the smallest and largest case of each kind in a child process; return times by kind.
 
-    After ``_CALLS_S`` the child ends, and this limit stands for the time of its last case.
+    The result is empty where the process cannot fork, as on a GPU.  After ``_CALLS_S`` the child
+    ends, and this limit is assumed as the time of the case that it measured then.
     """
-    timed = defaultdict[Kind, list[CaseTimes]](list)
+    times_by_kind = defaultdict[Kind, list[CaseTimes]](list)
     if not worker.can_fork(session.device):
-        return timed
+        return times_by_kind
     smallest: dict[Kind, Factors] = {}
     largest: dict[Kind, Factors] = {}
     for factors in sorted(cases, key=_size):
         smallest.setdefault(_kind(factors), factors)
         largest[_kind(factors)] = factors
-    tried = [*smallest.values()]  # first, so that each kind has a time
-    tried += [case for kind, case in largest.items() if case is not smallest[kind]]
+    trial_cases = [*smallest.values()]  # first, so that each kind has a time
+    trial_cases += [case for kind, case in largest.items() if case is not smallest[kind]]
     reading, writing = os.pipe()
 
     def measure() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the run itself reports why a case fails
         if study.subject is None:  # the case may start processes, which only an exception ends
             signal.signal(signal.SIGALRM, signal.default_int_handler)
-        for factors in tried:
+        for factors in trial_cases:
             times = None
             with suppress(Exception):
                 times = _trial(study, factors, session)
@@ -234,13 +235,13 @@ def _time_kinds(
         lines = stream.read().splitlines()
     os.waitpid(child, 0)
     is_late = time.monotonic() - start >= _CALLS_S
-    for number, factors in enumerate(tried[: len(lines) + is_late]):
-        times: CaseTimes | None = CaseTimes(_size(factors), 0.0, _CALLS_S)
+    for number, factors in enumerate(trial_cases[: len(lines) + is_late]):
+        times: CaseTimes | None = CaseTimes(_size(factors), memory_s=0.0, process_s=_CALLS_S)
         if number < len(lines):
             times = msgspec.json.decode(lines[number], type=CaseTimes | None)
         if times is not None:
-            timed[_kind(factors)].append(times)
-    return timed
+            times_by_kind[_kind(factors)].append(times)
+    return times_by_kind
 
 
 def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
@@ -260,51 +261,54 @@ def _trial(study: Experiment, factors: Factors, session: Session) -> CaseTimes:
     while len(calls) < 5 and sum(calls) < 0.5:  # at most five calls, begun within 0.5 s
         calls.append(cpu_clock(workload).wall)
     call_s = fmean(calls)
-    memory_s = MEASUREMENTS * (build_s + 2 * call_s)  # each builds the case and profiles a call
+    memory_s = MEASUREMENTS * (build_s + 2 * call_s)  # a profiled call takes two calls' time
     return CaseTimes(_size(factors), memory_s, _process_time(build_s, call_s, protocol))
 
 
-def _process_time(build: float, call: float, protocol: Protocol) -> float:
+def _process_time(build_s: float, call_s: float, protocol: Protocol) -> float:
     """Forecast a case's time in one process from the times to build and to call the case (s)."""
-    budget = protocol.case_budget_s
-    warmup = max((protocol.warmup_calls + 1) * call, min(5 * call, WARMUP_SHARE * budget))
-    samples = min(protocol.maximum_samples * call, budget)
-    return build + warmup + max(samples, protocol.minimum_samples * call)
+    budget_s = protocol.case_budget_s
+    warmup_s = max((protocol.warmup_calls + 1) * call_s, min(5 * call_s, WARMUP_SHARE * budget_s))
+    samples_s = min(protocol.maximum_samples * call_s, budget_s)
+    return build_s + warmup_s + max(samples_s, protocol.minimum_samples * call_s)
 
 
 def _interpolated(
-    timed: Mapping[Kind, list[CaseTimes]], factors: Factors, protocol: Protocol
+    times_by_kind: Mapping[Kind, list[CaseTimes]], factors: Factors, protocol: Protocol
 ) -> CaseTimes:
-    """Interpolate a case's times between timed cases of its kind, else of all kinds, by size."""
+    """Interpolate a case's times by size between timed cases of its kind, else of all kinds."""
     import numpy as np
 
     size = _size(factors)
-    known = timed.get(_kind(factors)) or sorted(chain.from_iterable(timed.values()))
+    known = times_by_kind.get(_kind(factors)) or sorted(chain(*times_by_kind.values()))
     if not known:
         return CaseTimes(size, _PROFILE_S, (1 + WARMUP_SHARE) * protocol.case_budget_s)
-    sizes, memory, process = zip(*known, strict=True)
-    memory_s, process_s = np.interp(size, sizes, memory), np.interp(size, sizes, process)
-    return CaseTimes(size, float(memory_s), float(process_s))
+    sizes, memory_s, process_s = zip(*known, strict=True)
+    return CaseTimes(
+        size,
+        memory_s=float(np.interp(size, sizes, memory_s)),
+        process_s=float(np.interp(size, sizes, process_s)),
+    )
 
 
 def _seconds_of_processes(
-    protocol: Protocol, round_s: Mapping[Policy, float], start_s: float, *, noisy: bool
+    protocol: Protocol, round_s: Mapping[Policy, float], start_s: float, *, is_noisy: bool
 ) -> float:
     """Forecast the time of all timing processes (s).
 
-    ``round_s`` is the time of one process that times all cases, ``start_s`` the time of its start.
-    On a ``noisy`` machine, disturbed cases are measured again.
+    ``round_s`` is the time in which one process times all cases, ``start_s`` the time to start a
+    process.  On a noisy machine, disturbed cases are measured again.
     """
-    measuring = starting = 0.0
+    measuring_s = starting_s = 0.0
     for policy, seconds in round_s.items():
         if seconds:
             processes = protocol.processes[policy]
-            if noisy:  # beside one busy processor of two, cases were measured again in every round
+            if is_noisy:  # with one of two processors busy, every round measured cases again
                 processes += min(rounds.MAX_REPEATS, processes)
-            measuring += processes * seconds
-            starting += processes * start_s
-    limit = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * noisy)
-    return max(min(measuring, limit), sum(round_s.values())) + starting
+            measuring_s += processes * seconds
+            starting_s += processes * start_s
+    limit_s = (protocol.budget_s or inf) * (1 + rounds.REPEAT_SHARE * is_noisy)
+    return max(min(measuring_s, limit_s), sum(round_s.values())) + starting_s
 
 
 def _choose_pairs(
@@ -315,11 +319,11 @@ def _choose_pairs(
     start_s: float,
     observer: Observer,
 ) -> Request:
-    """Choose how many pairs of processes a full run needs to decide differences of the margin.
+    """Choose how many pairs of processes a full run needs to decide a difference of ``margin``.
 
-    Pairs of processes time the same case, so the true ratio of their times is 1 and the sampled
-    ratios show the scatter.  The choice precedes the run, so that no result decides when the run
-    ends.
+    Both processes of a pair time the same case.  So the true ratio of their times is 1, and the
+    measured ratios show the scatter.  The choice precedes the run, so that the run's end does not
+    depend on its results.  It is omitted if the user set the number of pairs.
     """
     protocol, margin = session.protocol, study.plan.margin
     compared = [policy for policy in protocol.processes if policy in study.plan.quick.processes]
@@ -329,12 +333,12 @@ def _choose_pairs(
     quick_cases = study.cases(study.levels(quick=True))
     cases = [factors for factors in quick_cases if study.policies(factors, protocol)]
     middle = sorted(cases, key=_size)[len(cases) // 2]
-    trials = _trial_rounds(study, [middle] * 2 * _TRIALS, session, compared[0], observer)
+    trials = _trial_rounds(study, [middle] * 2 * _TRIAL_PAIRS, session, compared[0], observer)
     if any(trial.reason for trial in trials):
         return request
-    calls = [median(trial.samples("time")) for trial in trials]
+    times = [median(trial.samples("time")) for trial in trials]
     deviation = comparison.scatter(
-        first / second for first, second in zip(calls[::2], calls[1::2], strict=True)
+        first / second for first, second in zip(times[::2], times[1::2], strict=True)
     )
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
     planned = min(protocol.processes[policy] for policy in compared)
@@ -355,7 +359,7 @@ def _trial_rounds(
     observer: Observer,
 ) -> list[Round]:
     """Time cases briefly, each in a child process; the times are not part of the result."""
-    brief = msgspec.structs.replace(session.protocol, case_budget_s=_SCATTER_S, maximum_samples=10)
+    brief = msgspec.structs.replace(session.protocol, case_budget_s=_TRIAL_S, maximum_samples=10)
     session = replace(session, protocol=brief, process=1)
     task = new_task(study, "time", session, dict(enumerate(cases)), policy)
     return [result.round for result in run_cases(study, task, observer.debug)]
@@ -365,8 +369,8 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     """Print which differences between functions a comparison can decide, after short trials.
 
     The last case compares the baseline with itself, so the ratios of its trials show the scatter.
-    Unless cases ``may_fail``, all remaining cases are tried before it.  Raises ``MeasurementError``
-    if a tried case fails.
+    Unless cases ``may_fail``, each other case is tried once before.  Raises ``MeasurementError`` if
+    a tried case fails.
     """
     study, planned, (*candidates, baseline_again) = request.select()
     threads = runtime.checked_threads(request.threads)
@@ -374,21 +378,22 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
     session = Session(request.device, protocol, threads=threads)
     # A comparison has one policy, under which each process is a pair of processes.
     policy, pairs = next(iter(protocol.processes.items()))
-    cases = [*([] if may_fail else candidates), *[baseline_again] * _TRIALS]
+    cases = [*([] if may_fail else candidates), *[baseline_again] * _TRIAL_PAIRS]
     trials = _trial_rounds(study, cases, session, policy, observer)
     for factors, trial in zip(cases, trials, strict=True):
         if trial.reason:
             raise MeasurementError(
                 f"{factors['function']}: {trial.reason}. Correct it; nothing was measured."
             )
-    deviation = comparison.scatter(comparison.speed_ratio(trial) for trial in trials[-_TRIALS:])
+    repeats = trials[-_TRIAL_PAIRS:]
+    deviation = comparison.scatter(comparison.speed_ratio(trial) for trial in repeats)
     margin = float(baseline_again["margin"])
     observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
-    empty = median(trials[-1].samples("round_trip_time"))
-    call = median(trials[-1].samples("time"))
-    if empty > _EMPTY_SHARE * call:
+    empty_call_s = median(trials[-1].samples("round_trip_time"))
+    call_s = median(trials[-1].samples("time"))
+    if empty_call_s > _EMPTY_CALL_SHARE * call_s:
         observer.note(
-            f"A call takes {measured_text(call, 's')}, and a call that computes nothing takes "
-            f"{measured_text(empty, 's')}, so that ratios are too near to 1; let a call do more."
+            f"A call takes {measured_text(call_s, 's')}, a call that computes nothing takes "
+            f"{measured_text(empty_call_s, 's')}, so ratios are too near to 1; let a call do more."
         )
     _note_noise(threads, observer.note)

@@ -1,4 +1,4 @@
-"""Describe a record: after a run, its results, warnings and use by papers; or for a review."""
+"""Describe a record after a run (results, warnings, use by papers), or for a review."""
 
 import os
 import shlex
@@ -21,11 +21,11 @@ from report.instruments import case_operators, comparison, gates
 from report.instruments.judgement import judge
 
 #: Exit code of a run whose record no paper can use.
-USELESS: Final = 3
+NOTHING_USABLE: Final = 3
 
 
 def print_record(record: Record, path: Path, records: Path) -> int:
-    """Print a record's results, theory, warnings, path and use; return the exit code of the run."""
+    """Print a record's results, theory, warnings, path and use; return the run's exit code."""
     stored = Stored(record, f"{record.study}/{path.name}")
     print(case_table(record.cases))
     for line in theory_lines(record, read_attachments(stored, (case_operators.PATTERN,), records)):
@@ -38,11 +38,11 @@ def print_record(record: Record, path: Path, records: Path) -> int:
     print(f"Record: {path}")
     usable, lines = use_of_record(record, path, records)
     print(*lines, sep="\n")
-    return int(not measured) if usable else USELESS
+    return int(not measured) if usable else NOTHING_USABLE
 
 
 def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tuple[str, ...]]:
-    """Return whether papers can use a record, and lines that say how, with the next command."""
+    """Return whether papers can use a record, and lines with the reason and the next command."""
     file = f"{record.study}/{path.name}"
     try:
         judgement = judge(record.study, file, records)
@@ -58,7 +58,7 @@ def use_of_record(record: Record, path: Path, records: Path) -> tuple[bool, tupl
 
 
 def build_command(study: str, path: Path, records: Path, *, used: bool) -> tuple[str, ...]:
-    """Return the command that builds the paper if it uses the record, else the record's report."""
+    """Return the command that builds the comparison or the paper, or the record's own report."""
     if study == comparison.RECORD_NAME:
         return ("python", "build.py", "--comparison", os.fspath(path))
     # File names begin with the time, so the largest name is the newest record.
@@ -81,7 +81,7 @@ def agreement_with_paper(study: str, path: Path, records: Path) -> list[str]:
 
 
 def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterator[str]:
-    """Yield a line of theory (work, traffic, peak) for each case with a file of its operators."""
+    """Yield a line of theory (work, traffic, peak) per case; ``files`` maps names to operators."""
     for name, content in files.items():
         if isinstance(content, Missing):
             continue
@@ -101,7 +101,7 @@ def theory_lines(record: Record, files: Mapping[str, bytes | Missing]) -> Iterat
 
 
 def instability(cases: Sequence[Case], listed: int = 5) -> str | None:
-    """Describe the results that may be unstable in one sentence; None if all are stable.
+    """Describe in one sentence the results that may be unstable; None if all are stable.
 
     A result may be unstable if the times of its processes fall into two groups, or if all processes
     were disturbed.  The sentence lists up to ``listed`` cases.
@@ -132,9 +132,10 @@ def _instability_of_case(case: Case) -> str | None:
 
 
 def case_results(case: Case) -> dict[str, str]:
-    """Format the results of a case, under the memory policy ``retained`` if measured, by column.
+    """Format the results of a case by column, for the memory policy ``retained`` if measured.
 
-    Median and interval are over processes; with a single process, the median is over calls.
+    The median and its interval are computed from the medians of processes; for a single process,
+    the median is that of the calls.
     """
     columns = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
     results = dict.fromkeys(columns, "–")
@@ -152,7 +153,7 @@ def case_results(case: Case) -> dict[str, str]:
             low, high = measured_text(estimate.low, "s"), measured_text(estimate.high, "s")
             results["95 % interval"] = f"{low} to {high}{lower_confidence}"
             results["measured by"] = f"{len(processes)} processes"
-    for quantity in ("allocated_peak", "requested_peak", "resident_peak"):  # the best one first
+    for quantity in ("allocated_peak", "requested_peak", "resident_peak"):  # most exact first
         peaks = case.samples(quantity, policy)
         if peaks:
             results["peak memory"] = measured_text(max(peaks), "B")
@@ -166,14 +167,14 @@ def case_table(cases: Sequence[Case]) -> str:
 
     rows = [{**case.factors, **case_results(case)} for case in cases]
     frame = pd.DataFrame(rows, dtype=object)
-    # Appended outside the frame, so that the longest reason does not widen every row.
+    # Outcomes are appended outside the frame, so that the longest reason does not widen every row.
     outcomes = ("outcome", *frame.pop("outcome"))
     lines = frame.to_string(index=False, na_rep="–").splitlines()
     return "\n".join(f"{line}  {outcome}" for line, outcome in zip(lines, outcomes, strict=True))
 
 
-#: Largest number of rows: comments on forges have at most 65,536 characters.
-_MOST_CASES: Final = 250
+#: Largest number of rows of a table; comments on forges have at most 65,536 characters.
+_ROW_LIMIT: Final = 250
 
 
 def review(record: Record) -> Iterator[str]:
@@ -193,10 +194,11 @@ def review(record: Record) -> Iterator[str]:
     }
     for name, text in facts.items():
         yield f"- {name}: {code_text(text)}"
-    table = case_table(record.cases[:_MOST_CASES]).replace("`", "'")  # the block ends below
+    # A backtick in the table could end the block of code.
+    table = case_table(record.cases[:_ROW_LIMIT]).replace("`", "'")
     yield f"\n```\n{table}\n```"
-    if len(record.cases) > _MOST_CASES:
-        yield f"\nand {len(record.cases) - _MOST_CASES} more cases"
+    if len(record.cases) > _ROW_LIMIT:
+        yield f"\nand {len(record.cases) - _ROW_LIMIT} more cases"
 
 
 def code_text(text: str) -> str:

@@ -1,8 +1,8 @@
 """Count the executed operations and memory traffic of cases, in the last step of a run.
 
 The counting tool is ncu on a GPU (``experiments.counters.ncu``) and valgrind's lackey on a CPU
-(``experiments.counters.lackey``).  Nothing is timed meanwhile.  Each count is in the journal before
-the next case ends, so that an interrupted run can be resumed.
+(``experiments.counters.lackey``).  Nothing is timed meanwhile.  The journal receives each count as
+soon as it is known, so that an interrupted run can be resumed.
 
 On a CPU, counts are taken from earlier records where possible: with the same instruction set and
 version of PyTorch, the same layers and factors execute the same multiply-adds on every processor.
@@ -36,25 +36,25 @@ from report.instruments.counters.ncu import TOOL as NCU
 from report.theory.work import macs
 
 #: Name of the attachment that lists the earlier records from which counts are taken.
-EARLIER: Final = "earlier-counts"
+EARLIER_COUNTS: Final = "earlier-counts"
 #: Vector extensions that valgrind executes.
-_EMULATED: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
+_VALGRINDS_EXTENSIONS: Final = frozenset({"avx", "avx2", "f16c", "fma", "neon"})
 
 #: Counts of a case (one per call), and the name of the record that contains them.
 EarlierCount: TypeAlias = tuple[tuple[Sample, ...], str]
-#: Factors and layers, which are equal for cases that execute the same work.
-CountedCase: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
+#: Key of the work of a case: cases with equal factors and layers execute the same work.
+WorkKey: TypeAlias = tuple[frozenset[tuple[str, Level]], tuple[Layer, ...]]
 
 #: Device → module of its counting tool.
 TOOLS: Final[dict[Device, Any]] = {"cpu": lackey, "cuda": ncu}
 
 
 class Selection(NamedTuple):
-    """Cases by number, to be counted or not.
+    """Cases whose work is wanted, by case number.
 
-    ``earlier`` were counted in an earlier record, ``new`` are counted now, and ``over_budget`` are
-    left out, since the tool's time limit does not allow them.  ``new`` and ``over_budget`` map a
-    case to the predicted time of counting it (s), short times first.
+    ``earlier`` maps the cases that an earlier record counted to their counts.  ``new`` maps the
+    cases to count now, and ``over_budget`` those for which the tool's time limit leaves no time, to
+    the predicted time of counting (s), short times first.
     """
 
     earlier: dict[int, EarlierCount]
@@ -74,9 +74,10 @@ def select(
     records: Path,
     torch: str,
 ) -> Selection:
-    """Select the cases to count: ``none``, ``all``, or with ``auto`` those that time allows.
+    """Select the cases to count; ``auto`` selects those that the tool's time limit allows.
 
-    ``torch`` is the version of PyTorch.  A case that cannot be built is not selected.
+    ``torch`` is the version of PyTorch.  Cases that cannot be built, that the study does not count,
+    or whose work is unknown, are not selected.
     """
     tool, selection = TOOLS[device], Selection(earlier={}, new={}, over_budget={})
     if choice == "none" or study.subject is None:
@@ -103,18 +104,18 @@ def select(
     return selection
 
 
-def earlier_counts(study: str, records: Path, torch: str) -> dict[CountedCase, EarlierCount]:
-    """Read a CPU's counts of the study, with this instruction set and PyTorch version ``torch``.
+def earlier_counts(study: str, records: Path, torch: str) -> dict[WorkKey, EarlierCount]:
+    """Read the study's counts from records with this CPU's instruction set and PyTorch ``torch``.
 
     The records are in the folder ``records`` and in the project's data.
     """
-    counts: dict[CountedCase, EarlierCount] = {}
-    own_extensions = _EMULATED.intersection(cpu().vector_extensions)
+    counts: dict[WorkKey, EarlierCount] = {}
+    own_extensions = _VALGRINDS_EXTENSIONS.intersection(cpu().vector_extensions)
     for folder in {records.resolve(), ROOT / "data"}:
         usable_records, _ = read_usable_records(study, folder, Record)
         for stored in usable_records:
             facts = stored.record.environment
-            extensions = _EMULATED.intersection(facts.cpu.vector_extensions)
+            extensions = _VALGRINDS_EXTENSIONS.intersection(facts.cpu.vector_extensions)
             if stored.edited or (facts.torch.version, extensions) != (torch, own_extensions):
                 continue
             for case in stored.record.cases:
@@ -125,9 +126,9 @@ def earlier_counts(study: str, records: Path, torch: str) -> dict[CountedCase, E
 
 
 def count(study: Experiment, session: Session, journal: Journal, observer: Observer) -> str | None:
-    """Count the executed work of cases whose work the journal lacks.
+    """Count the executed work of those finished cases whose counts the journal lacks.
 
-    Returns why the tool failed, or None; cases left out for lack of time are no failure.
+    Returns why the tool failed, or None.  Cases left out for lack of time are no failure.
     """
     tool, header = TOOLS[session.device], journal.header
     waiting = {}
@@ -166,7 +167,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
 def _count_new(
     study: Experiment, session: Session, journal: Journal, selection: Selection, observer: Observer
 ) -> None:
-    """Count the executed work of new cases, as many as time allows."""
+    """Count the executed work of as many new cases as time allows, and journal the counts."""
     header, tool, gpu = journal.header, TOOLS[session.device], journal.header.environment.gpu
     limit = inf if header.counters == "all" else tool.BUDGET_S
     session = session if gpu else replace(session, threads=1)  # a CPU counts on one thread
@@ -198,15 +199,15 @@ def _count_new(
 def multiply_adds(study: Experiment, factors: Factors) -> int:
     """Estimate the multiply-adds of one call of a case."""
     mode = build_subject(study, factors, "meta").mode
-    # A backward pass needs twice as many as the forward pass.
-    passes = 3 if mode in ("forward_backward", "step") else 1
-    return passes * sum(macs(layer) for layer in layers_of_case(study, factors))
+    forward = sum(macs(layer) for layer in layers_of_case(study, factors))
+    # A backward pass needs twice as many multiply-adds as the forward pass.
+    return 3 * forward if mode in ("forward_backward", "step") else forward
 
 
 def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> dict[str, str]:
     """Return the reasons for missing counts; ``reason`` is why no further case was counted.
 
-    Keys are ``cases[i].quantity``, or ``quantity`` for a reason that all cases share.
+    Keys are ``cases[i].quantity``, or ``quantity`` for a reason that all of several cases share.
     """
     if study.subject is not None and journal.header.counters == "none":
         reason = "the run was not asked to count executed work (--counters none)"
@@ -223,12 +224,13 @@ def missing_reasons(study: Experiment, journal: Journal, reason: str | None) -> 
 
 
 def files(journal: Journal) -> Iterator[CaseFile]:
-    """Yield a file with ncu's tables or with the names of the earlier records, if there are any."""
+    """Yield one file with ncu's tables or the earlier records' names; nothing if there are none."""
     logs = [CaseLogs(case=n, logs=count.logs) for n, count in journal.counts.items() if count.logs]
     if not logs:
         return
-    tool, meaning = EARLIER, "the earlier record from which the executed work of each case is taken"
+    content = EARLIER_COUNTS
+    meaning = "the earlier record from which the executed work of each case is taken"
     if journal.header.environment.device == "cuda":
-        tool = NCU
+        content = NCU
         meaning = "the table that Nsight Compute printed, cut to each case that it counted"
-    yield CaseFile(attachment_name(tool), meaning, pack(tool, logs))
+    yield CaseFile(attachment_name(content), meaning, pack(content, logs))

@@ -1,10 +1,10 @@
-"""Executed work and memory traffic of cases on an NVIDIA GPU, counted by Nsight Compute (ncu).
+"""Count executed work and memory traffic of cases on an NVIDIA GPU by Nsight Compute (ncu).
 
 Times never come from ncu.  Kernel replay reports every kernel with its name; range replay would
 report only one result per range.  Each kernel runs once for every group of counters.  Between these
 runs, ncu restores the kernel's memory and flushes the caches, so DRAM traffic is measured with cold
-caches.  The clocks are not changed.  ncu prints its table only when it ends, and an interruption
-loses the counts of a process, so each process runs few cases.
+caches.  The clocks are not changed.  ncu prints its table only when it ends, so that an
+interruption loses all counts of a process.  Therefore each process runs few cases.
 """
 
 import os
@@ -33,7 +33,7 @@ NAME: Final = "ncu"
 BUDGET_S: Final = inf
 #: Time to start ncu (s).
 START_S: Final = 0.0
-#: Paths of ncu after installations that do not extend the PATH.
+#: Patterns of paths where installations put ncu without extending the PATH.
 USUAL_PATHS: Final = (
     "/usr/local/cuda/bin/ncu",
     "/opt/nvidia/nsight-compute/*/ncu",
@@ -60,12 +60,12 @@ def unavailable() -> str | None:
 
 
 def seconds(multiply_adds: int) -> float:
-    """Predict the time for counting a case (s), which hardly depends on the case."""
+    """Predict the time for counting a case (s): about 1 s, whatever its work."""
     return 1.0
 
 
 def find_ncu() -> str | None:
-    """Return the path of ncu: from the PATH, else the newest version in NVIDIA's folders."""
+    """Return the path of ncu on the PATH, else in ``USUAL_PATHS``; None if it is in neither."""
     on_path = shutil.which("ncu")
     if on_path:
         return on_path
@@ -79,7 +79,8 @@ def find_ncu() -> str | None:
 def count(study: Experiment, task: Task, limit_s: float) -> Generator[Count, None, None]:
     """Count every case of ``task``; yield the counts of each process as soon as it has ended.
 
-    ``limit_s`` is ignored.  Raises ``MeasurementError``, with the remedy, if ncu cannot count here.
+    ``limit_s`` is ignored, since ``BUDGET_S`` is infinite.  Raises ``MeasurementError``, with the
+    remedy, if ncu cannot count here.
     """
     program, waiting = find_ncu() or "ncu", task.cases
     try:
@@ -117,7 +118,9 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
     """Profile the cases of ``task`` in one process; return the counts of at least the first case.
 
-    If the process ends early, the running case is reported as failed; later cases are omitted.
+    If the process ends early, the running case gets a reason for its missing counts, and later
+    cases are omitted.  Raises ``RecordError`` if ncu printed no table, and ``MeasurementError`` if
+    its table has no ranges.
     """
     finished: dict[int, Count] = {}
 
@@ -163,4 +166,5 @@ def _profile(options: Sequence[str], task: Task) -> list[Count]:
 
 
 def _uncounted(case: int, reason: str) -> Count:
+    """Return the entry of a case that lacks all counts for a ``reason``."""
     return Count(case=case, missing=dict.fromkeys(QUANTITIES, reason))

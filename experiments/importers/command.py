@@ -21,8 +21,8 @@ from report.core.records.record import IMPORT_SCHEMA, Attachment, ImportedRecord
 from report.core.records.store import digest, read_usable_records, write_record
 from report.core.system.commandline import parse_named_values
 
-#: Largest published file (B, text is gzipped) that is stored beside its record.
-LARGEST_KEPT: Final = 150_000
+#: Largest file (B) that is stored beside its record; larger uncompressed files are gzipped first.
+LARGEST_STORED_FILE: Final = 150_000
 #: Largest record (B) that can be committed.
 LARGEST_RECORD: Final = 600_000
 
@@ -31,28 +31,32 @@ LARGEST_RECORD: Final = 600_000
 FORMATS: Final[dict[str, tuple[str, Callable[[ImportSource], Imported]]]] = {
     "kineto_trace": (r'\s*\{[\s\S]*"traceEvents"', profiles.read_kineto),
     "memory_timeline": (r"\s*\[\s*\[(\s*-?\d+\s*,){3}\s*\d+\s*\]", profiles.read_memory),
-    # The first line has columns of networks and of step times; a column with a unit in brackets.
+    # The first line names a column of networks and a column of step times.
     "timm_csv": (r"(?=.*\bmodel\b).*\b(infer|train)_step_time\b", tables.read_timm),
+    # The first line names a column with a unit in brackets.
     "tidy_csv": (r"(.*,)?[^\w\n]*\w+ \[[^],\n]+\]", tables.read_tidy),
-    # A header of kernels, or a message of ncu, since a log may lack a table.
+    # A log of ncu has a header with kernels' names or, if it lacks a table, a message of ncu.
     "ncu_csv": (r'[\s\S]*("Kernel Name"|(^|\n)==(PROF|WARNING|ERROR)== )', profiles.read_ncu),
 }
-#: Exceptions that readers raise for damage that they do not check.
+#: Exceptions that damaged content raises in readers where they do not check it.
 _READER_ERRORS: Final = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, csv.Error,
 )  # fmt: skip
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Import all files or, if one cannot be read, none; return the exit code 0."""
-    given = parse_named_values("--set", options.set)
-    given |= {"device": options.device} if options.device else {}
+    """Import all files; return the exit code 0.
+
+    Raises ``RecordError``, and imports no file, if a file cannot be read or was imported already.
+    """
+    user_facts = parse_named_values("--set", options.set)
+    user_facts |= {"device": options.device} if options.device else {}
     records = []
     for path in options.files:
         raw = read_file(path, str(path), "correct the name")
         if not raw.strip():
             raise RecordError(f"{path.name}: the file is empty; fetch it again.")
-        records.append(_record(ImportSource(path.name, raw, given), options))
+        records.append(_record(ImportSource(path.name, raw, user_facts), options))
     for record, files in records:
         print(f"Record: {write_record(record, options.records, files)}")
     if not (ROOT / "report" / "studies" / options.study).is_dir():
@@ -61,7 +65,7 @@ def import_files(options: argparse.Namespace) -> int:
 
 
 def read_any(source: ImportSource) -> tuple[str, Imported]:
-    """Detect a file's format and read it; raises ``RecordError`` if it is unknown or damaged."""
+    """Return a file's format and content; raise ``RecordError`` for unknown format or damage."""
     for name, (pattern, read) in FORMATS.items():
         if not re.match(pattern.encode(), source.content):
             continue
@@ -99,7 +103,7 @@ def _record(
             file=source.name,
             sha256=sha256,
             imported=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            given=dict(source.given),
+            given=dict(source.user_facts),
         ),
         environment=imported.environment,
         started=None,
@@ -121,23 +125,25 @@ def _record(
             missing[name] = "not given when it was imported" if was_asked else imported.unstated
     missing |= imported.missing
     if not files:
-        size = f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
-        missing["published_file"] = size
+        missing["published_file"] = (
+            f"it has {len(source.raw):,} bytes; its SHA-256 tells it from others"
+        )
     text = encode(msgspec.structs.replace(record, missing=missing))
     if len(text) > LARGEST_RECORD:
-        large = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
-        raise source.error(f"{large}; import a part of the file")
+        reason = f"its record would have {len(text):,} bytes, more than {LARGEST_RECORD:,}"
+        raise source.error(f"{reason}; import a part of the file")
     return parse(text, source.name, ImportedRecord, FETCH_AGAIN), files
 
 
 def _file_to_store(source: ImportSource) -> dict[str, bytes]:
-    """Return the published file, by a plain name; empty if it is too large to store."""
-    # Of several signs in a row only the last remains, which may be the point before the ending.
+    """Return {plain name: content} of the published file; empty if it is too large to store."""
+    # Of several other characters in a row the last remains: it may be the point of the extension.
     name = re.sub(r"[^a-z0-9]*([^a-z0-9])", r"\1", source.name.lower())
     name = re.sub(r"[^a-z0-9._-]", "-", name).strip("._-")
     if not name:
         raise source.error("its name has no letter from a to z and no number; rename the file")
     content = source.raw
-    if len(content) > LARGEST_KEPT and source.content is source.raw:
+    is_uncompressed = source.content is source.raw
+    if len(content) > LARGEST_STORED_FILE and is_uncompressed:
         content, name = gzip.compress(source.raw, mtime=0), f"{name}.gz"
-    return {name: content} if len(content) <= LARGEST_KEPT else {}
+    return {name: content} if len(content) <= LARGEST_STORED_FILE else {}

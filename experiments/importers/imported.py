@@ -1,4 +1,4 @@
-"""Published files as readers of their formats see them, and the content that readers return."""
+"""Input and output of the functions that read published files: a file, and its content."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ from report.core.records.files import unpacked
 from report.core.records.quantities import LARGEST
 from report.core.records.record import Case, ImportedEnvironment, Level, Sample
 
-#: Remedy for a published file that cannot be used.
+#: Remedy, in error messages, for a published file that cannot be used.
 FETCH_AGAIN: Final = "fetch the published file again"
 
 
@@ -21,13 +21,13 @@ FETCH_AGAIN: Final = "fetch the published file again"
 class ImportSource:
     """Published file, and facts from the user that the file does not state.
 
-    ``raw`` are the bytes of the file, which may be gzipped.  ``given`` has the user's facts by
-    name: conditions such as the precision, and as ``device`` the full name of the device.
+    ``raw`` are the bytes of the file, which may be gzipped.  ``user_facts`` maps names to facts:
+    conditions such as the precision, and the full name of the device under ``device``.
     """
 
     name: str
     raw: bytes
-    given: Mapping[str, str] = field(default_factory=dict)
+    user_facts: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def content(self) -> bytes:
@@ -43,9 +43,10 @@ class ImportSource:
             raise self.error(f"byte {error.start} is no UTF-8 text; fetch it again") from error
 
     def table(self) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-        """Return the header of a table and its non-empty rows with their line numbers.
+        """Return the header of a table, and its non-empty rows as (line number, cell by heading).
 
-        Raises ``RecordError`` for a table without rows, or with a damaged row.
+        Raises ``RecordError`` for a table without rows, with two columns of one name, with a row
+        of too few or too many cells, or without an end of line after the last row.
         """
         if not self.text.endswith("\n"):
             raise self.error("it ends in the middle of a line; fetch it again")
@@ -62,23 +63,26 @@ class ImportSource:
                 raise self.error(f"line {line}: found {counts}; fetch it again")
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
-    def condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition that file or user state; raise if neither does, or if they differ."""
-        given = self.given.get(name)
+    def resolve_condition(self, name: str, by_file: str | None = None) -> str:
+        """Return a condition that the user or the file (``by_file``) states.
+
+        Raises ``RecordError`` if neither states it, or if they contradict each other.
+        """
+        by_user = self.user_facts.get(name)
         option = "--device " if name == "device" else f"--set {name}="
-        if by_file and given and by_file != given:
-            raise self.error(f"{option}{given}: the file says {by_file}; drop the option")
-        value = given or by_file
+        if by_file and by_user and by_file != by_user:
+            raise self.error(f"{option}{by_user}: the file says {by_file}; drop the option")
+        value = by_user or by_file
         if value:
             return value
         raise self.error(f"it does not say the {name}; give it with {option}…")
 
-    def conditions_except(self, known: Collection[str]) -> dict[str, Level]:
-        """Return the conditions that the user states, without the ``known`` ones."""
-        return {name: value for name, value in self.given.items() if name not in known}
+    def conditions_except(self, names: Collection[str]) -> dict[str, Level]:
+        """Return the facts that the user states, without the facts of these names."""
+        return {name: value for name, value in self.user_facts.items() if name not in names}
 
-    def refuse_unknown(self, possible: Collection[str]) -> None:
-        """Raise ``RecordError`` if a stated condition is neither ``possible`` nor the device."""
+    def refuse_unknown_conditions(self, possible: Collection[str]) -> None:
+        """Raise ``RecordError`` if a stated fact is neither ``possible`` nor the device."""
         for name in self.conditions_except(("device", *possible)):
             raise self.error(f"--set {name}: possible are {', '.join(possible)}; fix it")
 
@@ -91,8 +95,8 @@ class ImportSource:
 class Imported:
     """Content of a published file, in the project's units.
 
-    ``conditions`` hold for all ``cases``.  ``rounding`` maps a quantity to the step of its rounding
-    in the file, in the quantity's unit.  ``missing`` maps facts that the file lacks to reasons;
+    ``conditions`` hold for all ``cases``.  ``rounding`` maps a quantity to the step to which the
+    file rounds it, in the quantity's unit.  ``missing`` maps facts that the file lacks to reasons.
     ``unstated`` is the reason for all other null fields of the record.
     """
 
@@ -106,7 +110,7 @@ class Imported:
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
-    """Return an environment with the ``known`` facts, and a key derived from the name ``model``."""
+    """Return an environment with the ``known`` facts, and a key derived from a device's name."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 

@@ -1,7 +1,7 @@
 """Import files of profilers: PyTorch's traces and memory timelines, Nsight Compute's tables.
 
-PyTorch's files do not name the network, so the user must.  The files are read by
-``report.instruments``, as they are for papers.
+PyTorch's files do not name the network, so the user must name it.  ``report.instruments`` reads the
+files, here as well as for papers.
 """
 
 import re
@@ -27,15 +27,15 @@ _REQUIRED: Final = ("network", "batch", "precision", "direction")
 
 
 def _conditions(source: ImportSource) -> dict[str, Level]:
-    """Return the user's conditions; raises ``RecordError`` if one is missing or unknown."""
-    source.refuse_unknown((*_REQUIRED, "image", "layout", "optimizer"))
+    """Return the user's conditions; raise ``RecordError`` for a missing, unknown or wrong one."""
+    source.refuse_unknown_conditions((*_REQUIRED, "image", "layout", "optimizer"))
     for name in _REQUIRED:
-        source.condition(name)
+        source.resolve_condition(name)
     conditions = source.conditions_except(("device",))
     for name in {"batch", "image"} & conditions.keys():
-        number = scaled(source.given[name], "1", whole=True)
+        number = scaled(source.user_facts[name], "1", whole=True)
         if not number:
-            option = f"--set {name}={source.given[name]}"
+            option = f"--set {name}={source.user_facts[name]}"
             raise source.error(f"{option}: expected a whole number of 1 or more; fix it")
         conditions[name] = number
     return conditions
@@ -44,7 +44,8 @@ def _conditions(source: ImportSource) -> dict[str, Level]:
 def read_kineto(source: ImportSource) -> Imported:
     """Read the trace's kernels and allocator events as series in the order of time.
 
-    Raises ``RecordError`` for a trace that is damaged, has no such events, or is of several GPUs.
+    Raises ``RecordError`` for a trace that is damaged, has neither kernels nor allocator events,
+    has a kernel of 0 µs, or has work of several GPUs.
     """
     trace = read_trace(source.content, source.name, FETCH_AGAIN)
     samples: SeriesByQuantity = {
@@ -69,7 +70,7 @@ def read_kineto(source: ImportSource) -> Imported:
         instrument="PyTorch profiler (Kineto)",
         environment=environment(
             "cuda",
-            source.condition("device", names.pop() if names else None),
+            source.resolve_condition("device", by_file=names.pop() if names else None),
             memory_bytes=trace.devices[0].memory_bytes if trace.devices else None,
         ),
         cases=(Case(factors={"subject": "trace"}, series=series),),
@@ -91,7 +92,7 @@ def read_memory(source: ImportSource) -> Imported:
             cases.append(Case(factors=factors, series={"allocated_peak": (peak,)}))
     return Imported(
         instrument="PyTorch profiler, export_memory_timeline",
-        environment=environment("cuda", source.condition("device")),
+        environment=environment("cuda", source.resolve_condition("device")),
         cases=tuple(cases),
         unstated="the timeline does not say it",
         conditions=_conditions(source),
@@ -100,7 +101,7 @@ def read_memory(source: ImportSource) -> Imported:
 
 
 def read_ncu(source: ImportSource) -> Imported:
-    """Read every kernel launch as a case; the user states the device, which the table only numbers.
+    """Read every kernel launch as a case; the user names the device, as the table does not.
 
     Raises ``RecordError`` for a table that is damaged or has no known counter.
     """
@@ -110,7 +111,7 @@ def read_ncu(source: ImportSource) -> Imported:
         cases = tuple(_launch(number, row) for number, row in enumerate(rows, start=1))
     except RecordError as error:
         raise source.error(str(error).rstrip(".")) from error
-    device = source.condition("device")
+    device = source.resolve_condition("device")
     if not any(case.series for case in cases):
         raise source.error("no launch has a sum that is known here; profile with --metrics")
     return Imported(
@@ -128,8 +129,8 @@ def _launch(number: int, row: KernelRow) -> Case:
     if not re.fullmatch(r"\d+\.\d+", row.compute_capability):
         raise RecordError(f"launch {number}: its compute capability is not in the file.")
     # Metrics that end in .sum are sums over the GPU; other metrics are rates.
-    sums = [name.removesuffix(".sum") for name in row.values if name.endswith(".sum")]
-    plan = plan_for(row.compute_capability, frozenset(sums))
+    counters = [name.removesuffix(".sum") for name in row.values if name.endswith(".sum")]
+    plan = plan_for(row.compute_capability, frozenset(counters))
     counted = quantities([row], plan)
     counted.pop("ncu_kernel_launches", None)  # always 1
     series: dict[str, tuple[Sample, ...]] = {name: (value,) for name, value in counted.items()}

@@ -3,8 +3,8 @@
 A tidy table has columns of factors, and measured columns with their units: ``time [ms]``.
 
 timm's table has one row per network; the file's name states conditions.  The columns are the mean
-time of a step (ms), images per second over the same steps, parameters and activations in millions,
-and multiply-adds of one image as «GMACs».  All but the time have two decimal places.
+time of a step (ms), images per second in the same steps, parameters and activations in millions,
+and multiply-adds of one image as «GMACs».  Only the time has more than two decimal places.
 """
 
 import re
@@ -36,14 +36,14 @@ _Columns: TypeAlias = Mapping[str, str | MeasuredColumn]
 
 
 def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -> tuple[Case, ...]:
-    """Combine rows with equal factors into one case; the rows' numbers are samples, in order."""
+    """Combine rows with equal factors into one case; its samples are in the order of the rows."""
     series_by_levels: dict[tuple[tuple[str, Level], ...], dict[str, list[Sample]]] = {}
     for line, row in rows:
         factors: dict[str, Level] = {}
         measured: dict[str, Sample] = {}
         for name, cell in row.items():
             column, text = columns[name], cell.strip()
-            if isinstance(column, str):  # 12.0 remains text, since it may be a version
+            if isinstance(column, str):  # 12.0 remains text, because it may be a version
                 factors[column] = int(text) if re.fullmatch(r"0|[1-9]\d{0,17}", text) else text
             elif cell:
                 number = scaled(text, column.to_unit, whole=QUANTITIES[column.quantity].whole)
@@ -87,21 +87,24 @@ _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu"
 
 
 def read_tidy(source: ImportSource) -> Imported:
-    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu)."""
+    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu).
+
+    Raises ``RecordError`` for a damaged table, unknown units, or a fact that the user leaves out.
+    """
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
     if duplicate := repeated([column.quantity for column in _measured(columns)]):
         raise source.error(f"two columns hold {duplicate}; remove one")
-    _refuse_guesses(source, columns)
-    kind = source.condition("kind")
+    _check_factors(source, columns)
+    kind = source.resolve_condition("kind")
     if kind not in _DEVICE_BY_KIND:
         raise source.error(f"--set kind={kind}: possible are {', '.join(_DEVICE_BY_KIND)}")
     cases = _cases(source, rows, columns)
     if not any(case.series for case in cases):
         raise source.error("no row has a measured number; fetch the table again")
     return Imported(
-        instrument=source.condition("instrument"),
-        environment=environment(_DEVICE_BY_KIND[kind], source.condition("device")),
+        instrument=source.resolve_condition("instrument"),
+        environment=environment(_DEVICE_BY_KIND[kind], source.resolve_condition("device")),
         cases=cases,
         unstated="the table does not say it",
         conditions=source.conditions_except(("instrument", "kind", "device")),
@@ -133,24 +136,24 @@ def _column(source: ImportSource, name: str) -> MeasuredColumn | str:
 
 
 #: Headings of columns that name a device.
-_DEVICES: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
+_DEVICE_HEADINGS: Final = {"device", "device_name", "gpu", "gpu_name", "name_gpu", "hardware"}
 #: Headings of measurements, which need a unit.
-_MEASURES: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
+_NEED_UNIT: Final = {"speed", "latency", "throughput", "rate", "fps", "memory", "loss", *QUANTITIES}
 
 
-def _refuse_guesses(source: ImportSource, columns: _Columns) -> None:
+def _check_factors(source: ImportSource, columns: _Columns) -> None:
     """Raise ``RecordError`` if a factor's column has measurements or names another device."""
-    device, named_devices = source.condition("device"), set()
+    device, named_devices = source.resolve_condition("device"), set()
     _, rows = source.table()
     for line, row in rows:
         for name, cell in row.items():
             if not isinstance(columns[name], str) or not cell.strip():
                 continue
             if scaled(cell, "1") is not None:
-                if _MEASURES & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
+                if _NEED_UNIT & {name, name.removesuffix("_ms"), name.removesuffix("_s")}:
                     remedy = "head it with a quantity and its unit"
                     raise source.error(f"column {name}: its unit is not known; {remedy}")
-            elif name.casefold() in _DEVICES:
+            elif name.casefold() in _DEVICE_HEADINGS:
                 named_devices.add(cell.casefold())
                 if len(named_devices) > 1 or cell.casefold() not in device.casefold():
                     reason = f"line {line}, {name}: found {cell}, --device {device}"
@@ -162,7 +165,8 @@ _FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
 )
-_CONDITIONS: Final = ("precision", "layout", "compiler", "torch", "cuda")
+#: Conditions of a case.  A table's other conditions, torch and cuda, describe its environment.
+_CASE_CONDITIONS: Final = ("precision", "layout", "compiler")
 #: Kind of run in headings and names of files → direction.
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
 #: Columns of timm's table, without the prefix ``infer_`` or ``train_``.
@@ -184,22 +188,26 @@ _MISSING: Final = {
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table; conditions that its file's name does not state are the user's."""
+    """Read timm's table; the user states the conditions that the file's name does not state.
+
+    Raises ``RecordError`` for a table that is damaged or contradicts itself, the file's name or the
+    user, and for a missing condition.
+    """
     header, _ = source.table()
     kind, *other_kinds = (name for name in _DIRECTIONS if f"{name}_step_time" in header)
     if other_kinds:
         raise source.error("found inference and training in one table; split it")
     conditions, machine = _conditions(source, kind)
-    names = {name: name.removeprefix(f"{kind}_") for name in header}
-    for name, plain in names.items():
-        if plain not in _COLUMNS:
+    plain_names = {name: name.removeprefix(f"{kind}_") for name in header}
+    for name, plain_name in plain_names.items():
+        if plain_name not in _COLUMNS:
             raise source.error(f"column {name}: its unit is not known; remove the column")
     required = {"batch_size", "img_size", "step_time", "samples_per_sec"}
-    if absent := required - set(names.values()):
-        raise source.error(f"column {min(absent)}: not found; fetch the file again")
-    columns = {name: _COLUMNS[plain] for name, plain in names.items()}
+    if missing := required - set(plain_names.values()):
+        raise source.error(f"column {min(missing)}: not found; fetch the file again")
+    columns = {name: _COLUMNS[plain_name] for name, plain_name in plain_names.items()}
     cases = _cases(source, _rows(source, columns), columns)
-    _refuse_exchanged(source, cases)
+    _refuse_exchanged_columns(source, cases)
     rounding = {}
     for column in _measured(columns):
         if any(column.quantity in case.series for case in cases):
@@ -207,7 +215,7 @@ def read_timm(source: ImportSource) -> Imported:
     return Imported(
         instrument="benchmark.py of timm",
         environment=machine,
-        cases=tuple(_checked(source, case) for case in cases),
+        cases=tuple(_checked_case(source, case) for case in cases),
         unstated="timm's table and the name of its file do not say it",
         conditions=conditions,
         rounding=rounding,
@@ -215,24 +223,25 @@ def read_timm(source: ImportSource) -> Imported:
     )
 
 
-def _refuse_exchanged(source: ImportSource, cases: Iterable[Case]) -> None:
+def _refuse_exchanged_columns(source: ImportSource, cases: Iterable[Case]) -> None:
     """Raise ``RecordError`` if the columns of times and rates seem exchanged.
 
-    The product of time and rate cannot show this.  The sign is that, of eight or more networks, the
-    larger half is faster than the smaller half.
+    The product of time and rate is the same either way.  But exchanged columns make large networks
+    seem fast: the larger half of at least eight networks has a higher median rate than the smaller.
     """
     size_and_rate: list[tuple[Sample, Sample]] = []
     for case in cases:
         size_and_rate += product(case.samples("parameters"), case.samples("image_rate"))
     rates = [rate for _, rate in sorted(size_and_rate)]
     half = len(rates) // 2
-    if half >= 4 and median(rates[:half]) < median(rates[half:]):
+    if half >= 4 and median(rates[:half]) < median(rates[half:]):  # fewer networks show nothing
         raise source.error("larger networks are faster: times stand under rates; fetch it again")
 
 
 def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
-    """Yield rows without their empty cells; refuse a wrong count."""
-    for line, row in source.table()[1]:
+    """Yield the table's rows without their empty cells; raise ``RecordError`` for a wrong count."""
+    _, rows = source.table()
+    for line, row in rows:
         for name, column in columns.items():
             if row[name] and column in ("batch", "image"):
                 count = scaled(row[name], "1", whole=True)  # older tables print 1024 as 1024.0
@@ -244,8 +253,12 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
         yield line, {name: cell for name, cell in row.items() if cell}
 
 
-def _checked(source: ImportSource, case: Case) -> Case:
-    """Return the case, unavailable without a time; refuse two rows, and contradictory numbers."""
+def _checked_case(source: ImportSource, case: Case) -> Case:
+    """Return the case, as unavailable unless it has a batch size, a time and a rate.
+
+    Raises ``RecordError`` if two rows describe the case, or if its batch size differs by more than
+    10 % from its time multiplied by its rate.
+    """
     network, batch = case.factors["network"], case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")
     if any(len(samples) > 1 for samples in case.series.values()):
@@ -254,7 +267,7 @@ def _checked(source: ImportSource, case: Case) -> Case:
         reason = "the table gives no time"
         return msgspec.structs.replace(case, status="unavailable", reason=reason)
     images = times[0] * rates[0]
-    if abs(batch - images) > 0.1 * images:  # rounding explains less
+    if abs(batch - images) > 0.1 * images:  # rounding alone causes a smaller difference
         raise source.error(f"{network}: batch, time and rate contradict; fetch it again")
     return case
 
@@ -265,31 +278,34 @@ def _conditions(source: ImportSource, kind: str) -> tuple[dict[str, str], Import
     parts = file_name.groupdict() if file_name else {}
     if parts and parts["kind"] != kind:
         raise source.error(f"the name says {parts['kind']}, the columns say {kind}; fix the name")
-    by_name: dict[str, str | None] = dict.fromkeys(_CONDITIONS)
+    by_name: dict[str, str | None] = dict.fromkeys((*_CASE_CONDITIONS, "torch", "cuda"))
     if parts:
         digits, cuda = parts["torch"], parts["cuda"].removeprefix("cu")
         by_name = {
             "precision": parts["precision"],
             "layout": parts["layout"],
             "compiler": "dynamo" if parts["dynamo"] else "none",
-            # «113» is PyTorch 1.13 and «240» is 2.4.0: versions before 2 had two places.
+            # «113» means PyTorch 1.13, and «240» means 2.4.0.
             "torch": f"1.{digits[1:]}" if digits[0] == "1" else ".".join(digits),
             "cuda": "none" if cuda == "cpu" else f"{cuda[:2]}.{cuda[2:]}",
         }
-    source.refuse_unknown(by_name)
-    known = {name: source.condition(name, value) for name, value in by_name.items()}
-    device = parts.get("device") or "nothing"
-    if rtx := re.fullmatch(r"rtx(\d{4})", device):
+    source.refuse_unknown_conditions(by_name)
+    conditions = {name: source.resolve_condition(name, value) for name, value in by_name.items()}
+    device = source.user_facts.get("device")
+    short_name = parts.get("device") or ""
+    if device is None and (rtx := re.fullmatch(r"rtx(\d{4})", short_name)):
         device = f"NVIDIA GeForce RTX {rtx[1]}"
-    elif "device" not in source.given:
-        reason = f"its name calls the device {device}, which is no full name"
+    if device is None:
+        reason = "its name does not state the device"
+        if short_name:
+            reason = f"its name calls the device {short_name}, which is no full name"
         raise source.error(f"{reason}; give it with --device")
-    on_cpu = known["cuda"] == "none"
+    on_cpu = conditions["cuda"] == "none"
     machine = environment(
         "cpu" if on_cpu else "cuda",
-        source.given.get("device", device),
-        framework=f"PyTorch {known['torch']}",
-        cuda=None if on_cpu else known["cuda"],
+        device,
+        framework=f"PyTorch {conditions['torch']}",
+        cuda=None if on_cpu else conditions["cuda"],
     )
-    conditions = {name: known[name] for name in _CONDITIONS[:3]}
-    return {"direction": _DIRECTIONS[kind], **conditions}, machine
+    case_conditions = {name: conditions[name] for name in _CASE_CONDITIONS}
+    return {"direction": _DIRECTIONS[kind], **case_conditions}, machine

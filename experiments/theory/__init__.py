@@ -24,12 +24,13 @@ def theory_of(
 ) -> Theory:
     """Return the theory of a network called on tensors of these ``shapes``.
 
-    An ``"N"`` in a shape is the batch, with the value 1; without ``"N"`` in any shape, the first
-    extents are the batch.  ``build`` returns the module; it runs on PyTorch's meta device, without
-    memory for parameters.  The other arguments are options of the command: ``train`` (a whole
-    training step), ``device`` (``cuda`` for the memory on a GPU), ``allocator`` (options of the
-    GPU's allocator, by default from the environment) and ``device_peaks`` (a device, or a record's
-    file, for the least time).  ``policy`` are the fields of ``CapturePolicy``.
+    ``"N"`` in a shape stands for the batch, which is 1.  If no shape has an ``"N"``, the first
+    extent of each shape is the batch.  ``build`` returns the module; it runs on PyTorch's meta
+    device, without memory for parameters.  The other arguments are options of the command:
+    ``train`` (a whole training step), ``device`` (``cuda`` for the memory on a GPU), ``allocator``
+    (options of the GPU's allocator, by default from the environment) and ``device_peaks`` (a
+    device, or a record's file, for the least time).  ``policy`` are the fields of
+    ``CapturePolicy``.
 
     Raises ``MeasurementError`` for a network that cannot be captured, ``UsageError`` for an
     impossible option, and ``StudyError`` for an option of the allocator that is not modelled.

@@ -25,15 +25,15 @@ from experiments.machine.processor import host
 from experiments.machine.runtime import cores_available
 from report.theory.network import Theory
 
-#: Function that captures a network at a batch (None: the inputs' own batch).  The second argument,
-#: the probe, is another batch at which the network is called to check that its operators scale
-#: (None: no check).
+#: Function that captures a network at a batch size (None: the batch size of the inputs).  The
+#: second argument, the probe, is another batch size.  The network is also called at this size to
+#: check that its operators scale with the batch (None: no check).
 CaptureAt: TypeAlias = Callable[[int | None, int | None], Theory]
 
 #: Largest number of entries in the folder; the oldest entries are deleted first.
 _CAPACITY: Final = 200
 #: Start of this program (s since 1970); a file that changes later may differ from imported code.
-_STARTED: Final = time.time()
+_START_TIME: Final = time.time()
 #: Path prefixes of files that cannot change a capture.
 _IGNORED_PATHS: Final = ("/proc/", "/sys/", "/dev/", sysconfig.get_path("stdlib") + os.sep)
 #: Prefixes of the environment variables that PyTorch reads.
@@ -53,21 +53,21 @@ def with_disk_cache(capture_at: CaptureAt, request: Mapping[str, object]) -> Cap
     """Return ``capture_at`` with a disk cache; ``request`` has all options of a capture."""
 
     def theory_at(batch: int | None, probe: int | None) -> Theory:
-        path = _folder() / _key({**request, "batches": [batch, probe]})
-        theory = _read(path)
+        path = _cache_folder() / _key({**request, "batches": [batch, probe]})
+        theory = _read_entry(path)
         if theory is not None:
             return theory
-        _opened_files()  # files are noted from now on
+        _opened_files()  # starts the list of opened files
         theory = capture_at(batch, probe)
-        # Without an entry, the next command captures again.
+        # If the entry cannot be written, the next command captures again.
         with suppress(OSError, OverflowError, TypeError, msgspec.MsgspecError):
-            _write(path, replace(theory, captured=None))
+            _write_entry(path, replace(theory, captured=None))
         return theory
 
     return theory_at
 
 
-def _folder() -> Path:
+def _cache_folder() -> Path:
     """Return the folder of entries, or an unwritable path for a user without a home folder."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
     with suppress(RuntimeError):  # raised by expanduser without a home folder
@@ -76,7 +76,7 @@ def _folder() -> Path:
 
 
 def _key(request: Mapping[str, object]) -> str:
-    """Hash a request with everything on which the result depends, apart from files."""
+    """Hash a request with everything on which its theory depends, apart from files."""
     distributions: list[str] = []
     for folder in sys.path:
         distributions += [path.name for path in Path(folder).glob("*.*-info")]
@@ -91,8 +91,8 @@ def _key(request: Mapping[str, object]) -> str:
     return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
 
 
-def _read(path: Path) -> Theory | None:
-    """Read a theory; None if the entry is missing or damaged, or a file has changed."""
+def _read_entry(path: Path) -> Theory | None:
+    """Read a theory; None if the entry is missing or damaged, or one of its files has changed."""
     try:
         entry = msgspec.msgpack.decode(zlib.decompress(path.read_bytes()), type=_Entry)
     except (OSError, zlib.error, msgspec.MsgspecError):
@@ -101,15 +101,16 @@ def _read(path: Path) -> Theory | None:
     return entry.theory if is_valid else None
 
 
-def _write(path: Path, theory: Theory) -> None:
+def _write_entry(path: Path, theory: Theory) -> None:
     """Write an entry atomically, and delete the oldest entries above the capacity.
 
-    Writes nothing if a file changed since the program's start, or if the entry cannot be decoded to
-    an equal theory.
+    Writes nothing if one of its files changed since the program's start, or if the entry cannot be
+    decoded to an equal theory.
     """
-    files = {file: _hash(file) for file in _files()}
-    if any(digest and Path(file).stat().st_mtime > _STARTED for file, digest in files.items()):
-        return
+    files = {file: _hash(file) for file in _files_read()}
+    for file, digest in files.items():
+        if digest and Path(file).stat().st_mtime > _START_TIME:
+            return
     content = msgspec.msgpack.encode(_Entry(files, theory))
     if msgspec.msgpack.decode(content, type=_Entry).theory != theory:
         return
@@ -124,7 +125,7 @@ def _write(path: Path, theory: Theory) -> None:
 
 @cache
 def _opened_files() -> set[str]:
-    """Return the files opened for reading alone since the first call; the set grows."""
+    """Return the files that were opened only for reading since the first call; the set grows."""
     files = set[str]()
 
     def note_opened(event: str, arguments: tuple[Any, ...]) -> None:
@@ -138,15 +139,15 @@ def _opened_files() -> set[str]:
     return files
 
 
-def _files() -> set[str]:
-    """Return the sources of imported modules and the other files read that affect captures."""
+def _files_read() -> set[str]:
+    """Return the sources of imported modules, and the other files read, that affect captures."""
     paths = set(_opened_files())
     for module in tuple(sys.modules.values()):
         path = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(path, str):
             paths.add(str(Path(path).absolute()))
-    # Installed distributions are part of the key, and the source of a compiled file is in the list.
-    ignored = ("/site-packages/", "/dist-packages/", "/__pycache__/", f"{_folder()}{os.sep}")
+    # Installed distributions are part of the key, and a compiled file's source is among the files.
+    ignored = ("/site-packages/", "/dist-packages/", "/__pycache__/", f"{_cache_folder()}{os.sep}")
     files = set()
     for path in paths:
         if not path.startswith(_IGNORED_PATHS) and not any(part in path for part in ignored):

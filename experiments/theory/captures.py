@@ -26,15 +26,15 @@ Update: TypeAlias = Literal["single", "foreach", "fused"]
 
 @dataclass(frozen=True)
 class CapturePolicy:
-    """Choices that change the memory of a network; all but ``autocast`` are about training steps.
+    """Choices that change a network's memory; all but ``autocast`` apply to training steps only.
 
     - ``autocast``: dtype in which operators compute where ``torch.autocast`` considers it safe;
     - ``optimizer``: the optimiser that updates the parameters;
-    - ``update``: how the optimiser updates them, ``single`` (parameters one by one), ``foreach``
-      (as lists) or ``fused`` (one kernel); None is PyTorch's default;
+    - ``update``: how the optimiser updates the parameters: ``single`` (one by one), ``foreach`` (as
+      lists) or ``fused`` (in one kernel); None is PyTorch's default;
     - ``accumulate``: number of batches before an update, 1 to 1000;
     - ``checkpoint``: names of modules whose activations the backward pass computes again;
-    - ``gradients_only``: run only a forward and a backward pass, without loss and update; also
+    - ``gradients_only``: run only a forward and a backward pass, without loss and update, and also
       compute the gradients of the inputs.
 
     Raises ``UsageError`` if ``accumulate`` is out of range, and for ``fused`` with Adafactor, which
@@ -56,11 +56,11 @@ class CapturePolicy:
 
     def update_on(self, gpu: bool) -> Update:
         """Return ``update``, or PyTorch's default on a GPU or CPU if ``update`` is None."""
-        in_lists = gpu and self.optimizer != "adafactor"
-        return self.update or ("foreach" if in_lists else "single")
+        is_foreach = gpu and self.optimizer != "adafactor"
+        return self.update or ("foreach" if is_foreach else "single")
 
 
-DEFAULT: Final = CapturePolicy()
+DEFAULT_POLICY: Final = CapturePolicy()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Input:
 
     @property
     def batch(self) -> int:
-        """Extent of the first batch axis; 0 without a batch axis."""
+        """Extent of the first batch axis; 0 for an input without batch axes or without axes."""
         return self.shape[self.batch_axes[0]] if self.batch_axes and self.shape else 0
 
     def tensor(self, device: torch.device) -> torch.Tensor:
@@ -88,9 +88,9 @@ class Input:
 
 
 def inputs_at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
-    """Return the inputs with another batch; None leaves them unchanged.
+    """Return the inputs with ``batch`` as batch size; None leaves the inputs unchanged.
 
-    A batch axis whose extent is not the batch of the first input with a batch stays unchanged.
+    The old batch size is that of the first input with one; batch axes of other extents stay.
     """
     if batch is None:
         return inputs
@@ -109,7 +109,7 @@ class Capture(NamedTuple):
     """Theory of a captured network, with values that check the theory.
 
     ``flops`` maps the index of an operator to its FLOPs by torch's own counter.  ``probe`` contains
-    the operators of a forward pass at a second batch; empty if there was none.
+    the operators of a forward pass at a second batch size; empty if no such pass ran.
     """
 
     theory: Theory

@@ -1,7 +1,7 @@
 """Capture a network's operators, and compute its theory, checked by torch's own FLOP counter.
 
-A theory is the work, traffic, memory and least time that follow from the captured operators.  It is
-refused if torch's counter disagrees.  Importing this module imports no torch.
+A theory is the work, traffic, memory and least time that follow from the captured operators.  If
+torch's counter disagrees, an error is raised.  Importing this module imports no torch.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from experiments.theory.captures import (
-    DEFAULT,
+    DEFAULT_POLICY,
     Build,
     Capture,
     CapturePolicy,
@@ -34,13 +34,13 @@ def capture_theory(
     train: bool = False,
     allocator: Options | None = None,
     roof: Roof | None = None,
-    policy: CapturePolicy = DEFAULT,
+    policy: CapturePolicy = DEFAULT_POLICY,
 ) -> Theory:
     """Capture a network and return its theory on this CPU, or on a GPU with ``allocator`` options.
 
-    ``batch`` replaces the batch of the inputs.  With a ``roof`` (peak rates of a device) the theory
-    includes the least time.  If ``probe`` is a batch, a forward pass at this batch decides whether
-    the operators scale with the batch.
+    ``batch`` replaces the batch size of the inputs.  With a ``roof`` (peak rates of a device) the
+    theory includes the least time.  If ``probe`` is a batch size, a forward pass at this size shows
+    whether the operators scale with the batch.
 
     Raises ``MeasurementError`` for a network that cannot be captured, or whose work is in doubt.
     """
@@ -66,14 +66,14 @@ def agreed_theory(captured: Capture) -> Theory:
     for number, flops in captured.flops.items():
         operator, work = theory.network.operators[number], theory.work[number]
         if work is not None and work.flops not in _possible_flops(operator, flops):
-            counts = f"theory has {work.flops:,} FLOPs and torch's counter {flops:,}"
+            counts = f"theory counts {work.flops:,} FLOPs and torch's counter {flops:,}"
             place = f"Operator {operator.name} of {operator.module or 'the network'}"
             raise MeasurementError(f"{place}: {counts}; one is wrong, so nothing is printed.")
     return theory
 
 
 def _refuse_complex(theory: Theory) -> None:
-    """Raise ``MeasurementError`` for multiply-adds of complex numbers, which have no agreed count.
+    """Raise ``MeasurementError`` for products of complex numbers, whose FLOPs are not defined.
 
     PyTorch computes a complex convolution as three real convolutions, but a complex matrix product
     as one operation.
@@ -97,7 +97,7 @@ def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
     """Return the FLOPs that an operator may have if torch's counter returns ``flops``.
 
     Until pytorch#183405 is fixed, the counter (``conv_backward_flop`` of torch 2.13) ignores the
-    groups of a convolution in the weight gradient: it counts ``groups`` times too many FLOPs.
+    groups of a convolution in the weight gradient.  It then counts the FLOPs ``groups`` times.
     """
     groups = operator.settings.get("groups", 1)
     if operator.base_name != "convolution_backward" or not isinstance(groups, int) or groups == 1:
@@ -105,7 +105,7 @@ def _possible_flops(operator: Operator, flops: int) -> tuple[int, ...]:
     mask = operator.settings["output_mask"]
     assert isinstance(mask, tuple)
     has_input_gradient, has_weight_gradient = map(bool, mask[:2])
-    # In units of the true FLOPs of one gradient.
+    # Counted and true FLOPs of both gradients, as multiples of the true FLOPs of one gradient.
     counted = has_input_gradient + has_weight_gradient * groups
-    computed = has_input_gradient + has_weight_gradient
-    return flops, flops * computed // counted if counted else flops
+    true = has_input_gradient + has_weight_gradient
+    return flops, flops * true // counted if counted else flops

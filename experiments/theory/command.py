@@ -18,7 +18,7 @@ from experiments.theory.capture_cache import CaptureAt, with_disk_cache
 from experiments.theory.captures import CapturePolicy, Input
 from experiments.theory.checked import capture_theory
 from experiments.theory.networks import (
-    FORMS,
+    NAME_FORMS,
     find_network,
     named_limit,
     named_roof,
@@ -35,7 +35,7 @@ _POLICY_OPTIONS: Final = ("optimizer", "update", "accumulate", "checkpoint", "au
 
 #: Options of ``theory`` in the format of ``report.core.system.commandline``.
 OPTIONS: Final = f"""\
-network  NETWORK?  {FORMS}, which returns the module
+network  NETWORK?  {NAME_FORMS}, which returns the module
 --input  [TYPE:]N,C,H,W...  shape of an input, such as 2,3,64,64 or int64:2,128; may be repeated;
   N stands for the batch, which is the first extent where no input has one
 --batch  COUNT [1]  images a call
@@ -44,7 +44,7 @@ network  NETWORK?  {FORMS}, which returns the module
 --optimizer  sgd|momentum|adam|adamw|adafactor [momentum]  with --train
 --update  single|foreach|fused  how it updates parameters; default: PyTorch's, single on a CPU and
   foreach on a GPU
---accumulate  N [1]  batches before each update
+--accumulate  N [1]  batches per update
 --checkpoint  MODULE...  compute its activations again in the backward pass; may be repeated
 --autocast  bfloat16|float16  compute in this type where it is safe
 --channels-last  –  the layout of images
@@ -66,8 +66,9 @@ network  NETWORK?  {FORMS}, which returns the module
 def theory(options: argparse.Namespace) -> int:
     """Print the theory of a network, or the largest batch that fits; return the exit code 0.
 
-    With ``--capture``, write the operators of the studies' networks instead.  After printing,
-    raises ``MeasurementError`` if the work or the peak of an operator is unknown.
+    With ``--capture``, writes the operators of the studies' networks instead.  Raises
+    ``MeasurementError`` after printing a theory in which the work or peak of an operator is
+    unknown.
     """
     if options.capture:
         from experiments.theory.operators import write_networks
@@ -75,9 +76,9 @@ def theory(options: argparse.Namespace) -> int:
         write_networks()
         return 0
     if options.network is None:
-        raise UsageError(f"Name a network: {FORMS}.")
+        raise UsageError(f"Name a network: {NAME_FORMS}.")
     limit = named_limit(options.fits) if options.fits else None
-    device = "cuda" if limit and limit.gpu else options.device
+    device = "cuda" if limit and limit.is_gpu else options.device
     roof = named_roof(options.device_peaks, options.dtype) if options.device_peaks else None
     with users_code(options.network):
         theory_at = _theory_by_name(options, device)
@@ -95,7 +96,10 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
-    """Capture the named network; import it only if the capture is not cached on disk."""
+    """Return the function that captures the named network, with a disk cache.
+
+    The function imports the network only if the capture is not in the cache.
+    """
     allocator = allocator_options(device, options.allocator)
     policy_options = {name: getattr(options, name) for name in _POLICY_OPTIONS}
     policy = CapturePolicy(**policy_options)
@@ -123,7 +127,7 @@ def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
 def _refuse_unknown_work(theory: Theory, network: str) -> None:
     """Raise ``MeasurementError`` if the network's work, or its peak memory on a GPU, is unknown."""
     if theory.unknown_operators:
-        remedy = "add them to report/theory/operators.py"
+        remedy = "add its work to report/theory/operators.py"
         operators = ", ".join(theory.unknown_operators)
         raise MeasurementError(f"{network}: the work of {operators} is unknown; {remedy}.")
     if theory.names_replaced_on_gpu:
@@ -158,10 +162,10 @@ def inputs_of(options: argparse.Namespace, image: tuple[int, ...]) -> list[Input
     """
     if not options.input:
         if not image and options.image is None:
-            forms = "its shape, such as --input N,3,224,224, or --image 224 for 3 channels"
-            raise UsageError(f"{options.network} does not say its input; give {forms}.")
-        channels, *own_sides = image or (3,)
-        sides = own_sides if options.image is None else [options.image] * 2
+            forms = "it, such as --input N,3,224,224, or --image 224 for 3 channels"
+            raise UsageError(f"The input shape of {options.network} is unknown; give {forms}.")
+        channels, *default_sides = image or (3,)
+        sides = default_sides if options.image is None else [options.image] * 2
         images = ("N", channels, *sides)
         return inputs_of_shapes([images], [options.dtype], options.channels_last, options.batch)
     shapes, types = [], []
@@ -181,15 +185,15 @@ def inputs_of_shapes(
 ) -> list[Input]:
     """Return inputs of these shapes, with ``batch`` in place of each ``N``.
 
-    Axes of ``N`` are batch axes.  Without ``N`` in any shape, the first axis of each input is one.
-    ``channels_last`` applies to inputs of four axes.
+    An axis of extent ``N`` is a batch axis.  If no shape has an ``N``, the first axis of each input
+    is the batch axis.  ``channels_last`` applies to inputs of four axes.
     """
-    names_batch = any("N" in shape for shape in shapes)
+    has_batch_axis = any("N" in shape for shape in shapes)
     inputs = []
     for shape, dtype in zip(shapes, types, strict=True):
         extents = tuple(batch if n == "N" else int(n) for n in shape)
         batch_axes: tuple[int, ...] = (0,)
-        if names_batch:
+        if has_batch_axis:
             batch_axes = tuple(axis for axis, n in enumerate(shape) if n == "N")
         inputs.append(Input(extents, dtype, channels_last and len(shape) == 4, batch_axes))
     return inputs

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from experiments.theory.captures import Build
 
 #: Examples of the possible names of networks, for messages.
-FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
+NAME_FORMS: Final = "torchvision:resnet50, timm:resnet50, study:ResNet-20, or my_file.py:function"
 
 
 class NamedNetwork(NamedTuple):
@@ -48,8 +48,8 @@ class NamedNetwork(NamedTuple):
 def users_code(network: str) -> Iterator[None]:
     """Redirect output of a network's code to standard error; standard output is for results.
 
-    Raises ``MeasurementError`` for any exception of this code, also for ``SystemExit``, except
-    ``RidgepointError`` and ``KeyboardInterrupt``, which are passed on.
+    Raises ``MeasurementError`` for any exception of this code, including ``SystemExit``, but passes
+    on ``RidgepointError`` and ``KeyboardInterrupt``.
     """
     with (
         os.fdopen(os.dup(2), "w", errors="replace") as stream,
@@ -68,7 +68,8 @@ def users_code(network: str) -> Iterator[None]:
 def find_network(name: str) -> NamedNetwork:
     """Return the builder of the network ``name``, with the shape of its images.
 
-    Raises ``UsageError`` for an unknown name, ``MeasurementError`` for a missing package.
+    Raises ``UsageError`` for an unknown name or a missing file, and ``MeasurementError`` for a
+    missing package.
     """
     origin, _, member = name.rpartition(":")
     if member and origin.endswith(".py"):
@@ -79,7 +80,7 @@ def find_network(name: str) -> NamedNetwork:
         return _find_in_timm(member)
     if member and origin == "study":
         return _find_in_studies(member)
-    raise UsageError(f"There is no network {name!r}; possible are {FORMS}.")
+    raise UsageError(f"There is no network {name!r}; possible are {NAME_FORMS}.")
 
 
 def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
@@ -95,7 +96,7 @@ def with_layout(build: Build, dtype: str, channels_last: bool = False) -> Build:
 
 
 def _import_torch_after_checking(*packages: str) -> None:
-    """Raise ``MeasurementError`` if a package is missing, before torch is imported (seconds)."""
+    """Raise ``MeasurementError`` for a missing package, else import torch, which takes seconds."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
             command = INSTALL_BY_PACKAGE[package]
@@ -106,7 +107,7 @@ def _import_torch_after_checking(*packages: str) -> None:
 def _find_in_file(path: Path, function: str) -> NamedNetwork:
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file.")
-    import_torch()  # before the file does, with its threads and precision fixed
+    import_torch()  # sets threads and precision, and so must precede the file's own import
     module = import_file(path)
     try:
         return NamedNetwork(function_of(module, function), ())
@@ -144,7 +145,7 @@ def _find_in_timm(name: str) -> NamedNetwork:
 
 
 def import_timm() -> Any:
-    """Import timm, also with a CPU build of torch; raises ``MeasurementError`` if it is missing."""
+    """Import timm, with any build of torch; raises ``MeasurementError`` if timm is missing."""
     _import_torch_after_checking("timm", "torchvision")
     _declare_torchvision_operators()
     import timm  # type: ignore[import-untyped]
@@ -172,18 +173,18 @@ def _declare_torchvision_operators() -> Any:
 
 
 class MemoryLimit(NamedTuple):
-    """Memory (B) of a device or machine, with its name; ``gpu`` says whether it is a GPU."""
+    """Memory (``bytes``) of a device or machine with this ``name``."""
 
     bytes: int
     name: str
-    gpu: bool = False
+    is_gpu: bool = False
 
 
 def named_limit(name: str) -> MemoryLimit:
     """Parse a memory limit: a size (``8GB``), a GPU of ``devices.yaml``, or ``record:FILE``.
 
-    A record stands for its GPU, or for the machine if it has no GPU.  Raises ``UsageError`` for any
-    other name.
+    A record stands for its machine's GPU, or for the machine if there is none.  Raises
+    ``UsageError`` for any other name, and for a missing record.
     """
     if name.startswith("record:"):
         environment = _read_record(name, name.removeprefix("record:")).record.environment
@@ -193,7 +194,7 @@ def named_limit(name: str) -> MemoryLimit:
     if name[:1].isdigit():
         return MemoryLimit(bytes_of(name), name)
     device, capacity = _rates_of_device("--fits", name, "capacity")
-    return MemoryLimit(int(capacity), f"{device} (data sheet)", gpu=True)
+    return MemoryLimit(int(capacity), f"{device} (data sheet)", is_gpu=True)
 
 
 def named_roof(name: str, dtype: str) -> Roof:
@@ -208,10 +209,10 @@ def named_roof(name: str, dtype: str) -> Roof:
 
 
 def _rates_of_device(option: str, name: str, *operations: str) -> tuple[Any, ...]:
-    """Return a device's name and its rates of ``operations`` in ``data/devices.yaml``.
+    """Return a device's name, and its ``operations``' rates in ``data/devices.yaml``, in order.
 
-    ``name`` may be the beginning of a device's key.  Raises ``UsageError`` with the possible
-    devices if the device or one of its rates is unknown.
+    ``name`` may be the beginning of a device's key.  Raises ``UsageError``, which begins with the
+    ``option`` and lists the possible devices, if the device or one of its rates is unknown.
     """
     devices = read_devices(ROOT / "data" / "devices.yaml")
     rates = {}
@@ -239,11 +240,11 @@ def _read_record(option: str, file: str) -> Stored:
 
 
 def _measured_roof(path: Path, dtype: str) -> Roof:
-    """Return the measured peak rates of a record; raise ``UsageError`` without measured peaks."""
+    """Return the measured peak rates of a record; raise ``UsageError`` if one is missing."""
     record = _read_record(f"--device-peaks {path}", str(path)).record
     peak = bounding_rate(record, "matrix_product", dtype)
     bandwidth = bounding_rate(record, "copy")
     if peak is None or bandwidth is None:
         reason = f"the record has no ceilings of memory and of arithmetic in {dtype}"
-        raise UsageError(f"--device-peaks {path}: {reason}; give one of a full run.")
+        raise UsageError(f"--device-peaks {path}: {reason}; give a record of a full run.")
     return sheet_roof(peak, bandwidth, record.environment.label, "measured")

@@ -8,7 +8,7 @@ with arguments and results.  It numbers storages in the order of their first use
 references that notify it when a storage is freed.
 
 Autograd sums several gradients of one tensor in place, if nothing else holds the first gradient
-(``can_accumulate_inplace`` in ``torch/csrc/autograd/input_buffer.cpp``).  For fake tensors it
+(``can_accumulate_inplace`` in ``torch/csrc/autograd/input_buffer.cpp``).  For fake tensors autograd
 allocates a new result instead.  The recorder undoes this: if an operand of an addition in the
 backward pass is freed right after the addition, the sum is recorded as written into this operand.
 """
@@ -47,11 +47,11 @@ from report.core.records.operations import (
     Tensor,
 )
 
-#: Namespaces of operators that compute nothing: they ask for a device or mark a profile.
+#: Namespaces of operators that compute nothing: they return a device or mark a profile.
 _NO_COMPUTATION: Final = frozenset({"prim", "profiler"})
 #: End of messages if a dimension other than the batch grows.
 _BATCH_ADVICE: Final = "write N where the batch stands, such as --input 128,N,512"
-#: Operators of attention that call a user's function of the scores.
+#: Attention operators that apply a user's function to the scores.
 _FLEX_ATTENTION: Final = frozenset({"flex_attention", "flex_attention_backward"})
 _aten: Final = torch.ops.aten
 
@@ -68,10 +68,10 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
 
 
 class FakeMode(FakeTensorMode):
-    """PyTorch's mode for fake tensors; also refuses dtypes that real kernels refuse.
+    """PyTorch's mode for fake tensors; also raises for dtypes that real kernels cannot compute.
 
-    ``unseen`` is the name of an operator called in another thread, which no recorder sees; empty if
-    there was none.
+    ``unseen_operator`` is the name of an operator that was called in another thread, where no
+    recorder sees operators; empty if no such call was made.
     """
 
     supports_higher_order_operators = True
@@ -80,20 +80,20 @@ class FakeMode(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True)
         logging.getLogger(FakeTensorMode.__module__).disabled = True  # callers report errors
         self._thread = get_ident()
-        self.unseen = ""
+        self.unseen_operator = ""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # The recorder sees operators in autograd's threads, where a node is being computed.
+        # The recorder also sees the operators of autograd's threads, which compute a graph's node.
         if get_ident() != self._thread and torch._C._current_autograd_node() is None:
-            self.unseen = str(func)
+            self.unseen_operator = str(func)
         # Most operators that call a function, such as cond, bring their own code for fake tensors.
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         if func is _aten._nnpack_available.default:  # called when PyTorch selects a convolution
             with torch._C._DisableTorchDispatch():
                 return func()
-        if func in _TYPES:
-            _refuse_types(func, {tensor.dtype for tensor in tensors_in(args)})
+        if func in _COMPUTED_TYPES:
+            _check_types(func, {tensor.dtype for tensor in tensors_in(args)})
         result = self.dispatch(func, types, args, kwargs or {})
         if func is _aten.native_batch_norm.default and _is_permuted_on_cpu(args[0]):
             # PyTorch's fake result keeps the input's axis order; the CPU's result is contiguous.
@@ -112,7 +112,7 @@ class FakeMode(FakeTensorMode):
 
 
 def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
-    """Replace all tensors of a module by fake tensors; shared tensors stay shared."""
+    """Replace all tensors of a module by fake tensors; a tensor used twice stays one tensor."""
     replacements: dict[torch.Tensor, torch.Tensor] = {}
     for member in module.modules():
         for table in (member._parameters, member._buffers, vars(member)):
@@ -121,7 +121,7 @@ def make_fake(module: nn.Module, mode: FakeMode, device: torch.device) -> None:
                     continue
                 if value not in replacements:
                     fake = mode.like(value, device).requires_grad_(value.requires_grad)
-                    # Read by isinstance(fake, nn.Parameter).
+                    # isinstance(fake, nn.Parameter) reads this attribute.
                     fake._is_param = isinstance(value, nn.Parameter)
                     replacements[value] = fake
                 table[name] = replacements[value]
@@ -139,8 +139,8 @@ def _is_permuted_on_cpu(tensor: Any) -> bool:
     )
 
 
-#: Operator → types that its kernel can compute: equal ones, floating-point ones, or real ones.
-_TYPES: Final = {
+#: Operator → types that its kernel can compute: equal types, floating-point types, or real types.
+_COMPUTED_TYPES: Final = {
     _aten.mm.default: "equal",
     _aten.addmm.default: "equal",
     _aten.convolution.default: "equal",
@@ -151,7 +151,7 @@ _TYPES: Final = {
 }
 
 
-def _refuse_types(operator: Any, types: set[torch.dtype]) -> None:
+def _check_types(operator: Any, types: set[torch.dtype]) -> None:
     """Raise ``RuntimeError`` for types that the kernel cannot compute.
 
     For fake tensors of such types, PyTorch would infer a result.
@@ -161,7 +161,7 @@ def _refuse_types(operator: Any, types: set[torch.dtype]) -> None:
         "floating": all(dtype.is_floating_point for dtype in types),
         "real": types.isdisjoint((torch.bool, torch.complex64, torch.complex128)),
     }
-    if not can_compute[_TYPES[operator]]:
+    if not can_compute[_COMPUTED_TYPES[operator]]:
         names = " with ".join(sorted(map(str, types)))
         raise RuntimeError(f"{operator} cannot compute {names}; convert them to one float dtype.")
 
@@ -170,8 +170,9 @@ def _refuse_types(operator: Any, types: set[torch.dtype]) -> None:
 class _StorageNumbers:
     """Numbers of storages, which are indices into ``sizes`` (B).
 
-    ``numbers`` maps addresses of live storages to numbers.  ``freed`` contains, for each storage
-    freed since the last ``take_freed``, its first and its present number (see ``merge``).
+    ``numbers`` maps addresses of live storages to numbers.  ``freed`` lists the storages freed
+    since the last ``take_freed``: the first number of each, and the number that ``merge`` last gave
+    it.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -180,7 +181,7 @@ class _StorageNumbers:
     references: list[weakref.ref[Any]] = field(default_factory=list)
 
     def number(self, tensor: torch.Tensor, *, watch: bool = True) -> int:
-        """Return the number of a tensor's storage; with ``watch``, ``freed`` lists it later."""
+        """Return the number of a tensor's storage; with ``watch``, list the storage when freed."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         if address not in self.numbers:
@@ -232,16 +233,18 @@ class Recorder(TorchDispatchMode):
         self.history: tuple[Operator, ...] = ()
         #: Index of an operator → FLOPs by torch's own counter.
         self.flops: dict[int, int] = {}
-        #: Number of operators in the forward pass, and the allowed maximum.
-        self.forward_count, self.forward_limit = 0, sys.maxsize
-        #: Batch size; a module whose sequence axis has the batch's size is refused (0: no check).
+        #: Number of operators in the forward pass.
+        self.forward_count = 0
+        #: Largest allowed ``forward_count``.
+        self.forward_limit = sys.maxsize
+        #: Batch size, which no sequence axis of a module may have (0: no check).
         self.batch = 0
         self._step = step
         self._names = {id(member): name for member, name in module_names(step.module).items()}
         #: Names of the modules that are being called, outermost first.
         self._module_stack: list[str] = []
-        #: Pairs of a sequence number, ascending, and a module: autograd creates the nodes from this
-        #: number on in the module's call.
+        #: Pairs of a sequence number of autograd and a module, by ascending number.  Nodes from
+        #: this number to the next pair's number are created in a call of the module.
         self._modules_by_node: list[tuple[int, str]] = []
         self._storages = _StorageNumbers()
         #: Storages that the backward pass allocated.
@@ -251,7 +254,7 @@ class Recorder(TorchDispatchMode):
     def begin(self, inputs: Sequence[torch.Tensor], *, records: bool = True) -> None:
         """Assign numbers to storages: parameters and buffers in ``Module.to``'s order, then inputs.
 
-        Buffers are watched, since a call that replaces a buffer frees the old one.
+        Buffers are watched, since a call that replaces a buffer frees the old buffer.
         """
         for tensor in _tensors_in_apply_order(self._step.module):
             self._storages.number(tensor, watch=not isinstance(tensor, nn.Parameter))
@@ -262,8 +265,8 @@ class Recorder(TorchDispatchMode):
     def restart(self, state: Iterable[torch.Tensor]) -> None:
         """Move all operators to the history, and record from here on.
 
-        ``state``: tensors that remain from the first step, such as gradients; the next step may
-        free them.
+        ``state`` are the tensors that remain from the first step, such as gradients, and that the
+        next step may free.
         """
         self._storages.take_freed()  # forget what the first step freed
         self.history, self.operators = tuple(self.operators), []
@@ -312,7 +315,7 @@ class Recorder(TorchDispatchMode):
             yield
 
     def _refuse_growing_sequence(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """Raise ``MeasurementError`` if the sequence axis of a module holds the batch."""
+        """Raise ``MeasurementError`` if a module's sequence axis grows with the batch instead."""
         for tensor in tensors_in(arguments[:1]):
             if tensor.dim() != 3:
                 continue
@@ -484,7 +487,7 @@ def _operator_name(func: Any) -> str:
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name; a shared module has up to three, and their number."""
+    """Return every module with its name; a shared module's name joins up to three of its names."""
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)
@@ -506,7 +509,7 @@ def _tensors_in_apply_order(module: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def _convert_setting(value: object) -> OperatorSetting:
-    """Convert an argument without tensors; a type or a device becomes its name."""
+    """Convert an argument without tensors; a dtype, a device or a layout becomes its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

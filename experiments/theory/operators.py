@@ -29,7 +29,14 @@ from torch.utils.checkpoint import checkpoint
 from experiments.harness.timing import garbage_collection_off
 from experiments.networks.capture import capture_layers
 from experiments.networks.catalogue import CHANGES, INPUT_SHAPES, build_network
-from experiments.theory.captures import DEFAULT, Build, Capture, CapturePolicy, Input, Optimizer
+from experiments.theory.captures import (
+    DEFAULT_POLICY,
+    Build,
+    Capture,
+    CapturePolicy,
+    Input,
+    Optimizer,
+)
 from experiments.theory.networks import with_layout
 from experiments.theory.operator_recorder import (
     FakeMode,
@@ -59,7 +66,7 @@ _OPTIMIZERS: Final[dict[Optimizer, Callable[..., torch.optim.Optimizer]]] = {
     "adamw": torch.optim.AdamW,
     "adafactor": torch.optim.Adafactor,
 }
-#: A forward pass may call twice as many operators as the probe, plus this number.
+#: A forward pass may call twice as many operators as the pass at the probe's batch size, plus this.
 _EXTRA_OPERATORS: Final = 1000
 #: Networks whose layers appear in papers, but not their operators.
 _LAYERS_ONLY: Final = ("ResNet-18", "ResNet-50", "MobileNetV2")
@@ -73,21 +80,21 @@ def capture(
     *,
     train: bool = False,
     allocator: Options | None = None,
-    policy: CapturePolicy = DEFAULT,
+    policy: CapturePolicy = DEFAULT_POLICY,
     probe: Sequence[Input] = (),
 ) -> Capture:
     """Capture the operators of a call in evaluation mode without gradients, or of a training step.
 
-    A training step has a forward pass, loss, backward pass and update.  The loss is the cross
-    entropy if the result is a matrix of scores, else the sum of the means of all results.  The
-    network first runs on the ``probe`` (the inputs at a small batch) if there is one, then twice on
-    the inputs.  The second run is captured; the first allocates the optimiser's state.  A third
-    forward pass must call the same operators.  With ``allocator`` options the operators are those
-    of a GPU, as far as known without a GPU.
+    A training step has a forward pass, loss (see ``_loss``), backward pass and update.  The network
+    first runs on the ``probe`` (the inputs at a small batch), unless it is empty, then twice on the
+    inputs.  The first run allocates the optimiser's state; the second is captured.  A third forward
+    pass must call the same operators.  With ``allocator`` options, the operators are those that a
+    GPU runs, as far as this is known without a GPU.
 
-    Raises ``MeasurementError`` if the network cannot be built, is quantised, needs the values of
-    tensors, cannot run on these inputs, calls many more operators than on the probe, calls other
-    operators in the third pass, or computes in other threads.
+    Raises ``MeasurementError`` if the network cannot be built, is quantised, lacks a module of
+    ``policy.checkpoint``, needs the values of tensors, cannot run on these inputs, calls many more
+    operators than on the probe, calls other operators in the third pass, or computes in other
+    threads; also for autocast on a GPU that is not there.
     """
     gpu = allocator is not None
     device = _fake_device(gpu, policy)
@@ -119,13 +126,16 @@ def capture(
 def _record_step(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
-    """Run a step, and first ``probe`` (a small batch), on fake tensors; return both recorders."""
+    """Run a forward pass on ``probe``, then a step, on fake tensors.
+
+    Returns the recorders of the step and of the pass on ``probe``.
+    """
     mode, module = FakeMode(), step.module
     recorder, probe_recorder, third_recorder = Recorder(step), Recorder(step), Recorder(step)
     try:
         own_tensors = (*module.parameters(), *module.buffers())
         if any(nn.parameter.is_lazy(tensor) for tensor in own_tensors):
-            with torch.no_grad():  # a call where the module was built gives them their shapes
+            with torch.no_grad():  # a call on the module's own device gives lazy tensors a shape
                 module(*(item.tensor(own_tensors[0].device) for item in inputs))
         make_fake(module, mode, device)
         meta = torch.device("meta")
@@ -144,10 +154,10 @@ def _record_step(
                 recorder.batch = inputs[0].batch
             step.record(tensors, recorder)
             step.record_forward(tensors, third_recorder)
-        if mode.unseen:
+        if mode.unseen_operator:
             raise MeasurementError(
-                f"The network calls {mode.unseen} in a thread of its own, where no operator is "
-                "seen; call it in the thread of the forward pass."
+                f"The network calls {mode.unseen_operator} in a thread of its own, where no "
+                "operator is seen; call it in the thread of the forward pass."
             )
         _refuse_changes(recorder.operators, third_recorder.operators)
     except MeasurementError:
@@ -162,7 +172,7 @@ def _record_step(
 def _refuse_changes(second: Sequence[Operator], third: Sequence[Operator]) -> None:
     """Raise ``MeasurementError`` if operators change between calls.
 
-    ``second`` are the operators of the captured step, ``third`` of one more forward pass.
+    ``second`` are the operators of the captured step, ``third`` those of one more forward pass.
     """
     forward = [operator for operator in second if operator.phase == "forward"]
     # A step has several forward passes if it accumulates the gradients of several batches.
@@ -192,18 +202,18 @@ def _fake_device(gpu: bool, policy: CapturePolicy) -> torch.device:
 
 
 def _gpu_operators() -> AbstractContextManager[object]:
-    """Replace functions that call other operators on a CPU, where a fake CPU represents a GPU."""
+    """Replace functions for which a fake CPU, which represents a GPU, calls a CPU's operators."""
 
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-        """Return the output of the fused operator, which a GPU calls, without its mask."""
+        """Call the fused operator, as a GPU does; return its output without its mask."""
         return torch.native_dropout(input, p, True)[0] if training and 0 < p < 1 else input
 
     def attention(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
         is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
     ) -> Any:  # fmt: skip
-        """Return the output of memory-efficient attention, which all GPUs have."""
-        # Flash attention keeps as many bytes for the backward pass.
+        """Call memory-efficient attention, which all GPUs have, and return its output."""
+        # Where a GPU calls flash attention, as many bytes are kept for the backward pass.
         trains = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         call = torch.ops.aten._scaled_dot_product_efficient_attention
         return call(query, key, value, attn_mask, trains, dropout_p, is_causal, scale=scale)[0]
@@ -213,7 +223,10 @@ def _gpu_operators() -> AbstractContextManager[object]:
 
 
 def _apply_checkpoints(module: nn.Module, names: Sequence[str]) -> None:
-    """Let the backward pass recompute activations of ``names``; raise if a module is absent."""
+    """Let the backward pass recompute the activations of these modules.
+
+    Raises ``MeasurementError`` for a name that no module has.
+    """
     members = dict(module.named_modules())
     for name in names:
         if name not in members or not name:
@@ -230,6 +243,7 @@ def _without_compile(module: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
 
     Raises ``MeasurementError`` for quantised modules, since their weights are not parameters.
     """
+    # ``torch.compile`` wraps a module, which stays in ``_orig_mod``.
     compiled = ["the network"] if hasattr(module, "_orig_mod") else []
     module = getattr(module, "_orig_mod", module)
     for name, member in list(module.named_modules()):
@@ -264,9 +278,9 @@ def _explain(error: Exception) -> str:
 
 
 def build_module(build: Build) -> nn.Module:
-    """Build the module on the meta device, or in memory if its code needs values.
+    """Build the module on the meta device or, if that fails, in memory.
 
-    Raises ``MeasurementError`` if ``build`` fails on both.
+    Raises ``MeasurementError`` if both fail.
     """
     try:
         with torch.device("meta"):
@@ -281,10 +295,10 @@ def build_module(build: Build) -> nn.Module:
 
 @dataclass
 class ReplayedStep:
-    """Call of a module in evaluation mode or, if ``trains``, a training step; run repeatedly.
+    """A call of a module in evaluation mode or, if ``trains``, a training step; it runs repeatedly.
 
     ``gpu`` selects PyTorch's defaults on a GPU.  ``phase`` is the pass that runs now, or the
-    update.  ``gradient`` is the gradient from which the backward pass begins if there is no loss.
+    update.  ``gradient`` is the gradient with which the backward pass begins if there is no loss.
     """
 
     module: nn.Module
@@ -326,8 +340,9 @@ class ReplayedStep:
         """
         for state in self.optimizer.state.values() if self.optimizer else ():
             for name, value in state.items():
-                on_cpu = self.gpu and name == "step" and self.policy.update_on(self.gpu) != "fused"
-                if isinstance(value, torch.Tensor) and not on_cpu:
+                is_fused = self.policy.update_on(self.gpu) == "fused"
+                is_kept_on_cpu = self.gpu and name == "step" and not is_fused
+                if isinstance(value, torch.Tensor) and not is_kept_on_cpu:
                     yield value
         yield from (p.grad for p in self.module.parameters() if p.grad is not None)
         if self.gradient is not None:
@@ -360,11 +375,11 @@ class ReplayedStep:
             loss.backward()
         self.phase = "update"
         with torch.no_grad():
-            # Without the decorators of ``step``, which serve profiling and PyTorch's compiler.
+            # The decorators of ``step`` are skipped; they serve profiling and PyTorch's compiler.
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
     def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run both passes; the backward pass begins from ones, which later runs use again."""
+        """Run both passes; the backward pass begins with a gradient of ones, which runs share."""
         for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())
@@ -390,7 +405,10 @@ def _loss(result: object) -> torch.Tensor:
 
 
 def write_networks() -> None:
-    """Write captures of the papers' networks; raise an error as ``_capture_scalable`` does."""
+    """Write captures of the papers' networks to the files that papers read.
+
+    Raises ``MeasurementError`` if a network's operators do not grow in proportion to the batch.
+    """
     layouts: tuple[Layout, ...] = get_args(Layout)
     unchanged_variants = []
     for layout in layouts:
@@ -414,7 +432,7 @@ def write_networks() -> None:
 def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
     """Capture a network at ``CAPTURED_BATCH`` images; papers scale this capture to other batches.
 
-    Raises ``MeasurementError`` if the operators do not grow in proportion to the batch.
+    Raises ``MeasurementError`` if the capture, scaled to 3 images, differs from one at 3 images.
     """
     captured = capture_variant(name, image, variant, CAPTURED_BATCH)
     if CapturedNetwork(captured).at(3) != capture_variant(name, image, variant, 3):

@@ -12,19 +12,19 @@ from figures.panels import Band, Drawing, DrawnRoof, Points, Roofline, Scaling
 from report.theory.network import BatchSearch, Row, Theory, least_bytes
 from report.theory.roofline import Roof
 
-#: Limit on the rows of the table of modules; those with the most multiply-adds are shown.
-_MOST_MODULES: Final = 40
+#: Limit on the rows of the table of modules; the modules with the most multiply-adds are shown.
+_MODULE_LIMIT: Final = 40
 #: Characters per line of the text below the tables.
 _WIDTH: Final = 100
 _MEGA: Final = 1e6
 _GIGA: Final = 1e9
 
 
-def as_text(result: Theory | BatchSearch, limit: str, *, json: bool) -> str:
-    """Write a theory, or the batches that fit ``limit`` (a name), as JSON or text."""
+def as_text(result: Theory | BatchSearch, limit_name: str, *, json: bool) -> str:
+    """Write a theory, or the predicted batches that fit into a memory limit, as JSON or text."""
     if isinstance(result, Theory):
         return _theory_as_json(result) if json else _theory_as_tables(result)
-    return _fits_as_json(result, limit) if json else _fits_as_text(result, limit)
+    return _fits_as_json(result, limit_name) if json else _fits_as_text(result, limit_name)
 
 
 def _theory_as_json(theory: Theory) -> str:
@@ -70,42 +70,42 @@ def _memory(theory: Theory) -> dict[str, Any]:
     }
 
 
-def _fits_as_json(frontier: BatchSearch, limit: str) -> str:
+def _fits_as_json(search: BatchSearch, limit_name: str) -> str:
     """Write one JSON object: the limit, the largest batches, and predictions near them."""
     batches = [
-        {"batch": batch, "inputs": _inputs(theory), "verdict": frontier.verdict(batch)}
+        {"batch": batch, "inputs": _inputs(theory), "verdict": search.verdict(batch)}
         | _memory(theory)
-        for batch, theory in frontier.bracket.items()
+        for batch, theory in search.bracket.items()
     ]
     content = {
-        "limit": limit, "limit_bytes": frontier.limit, "largest_batch": frontier.largest,
-        "largest_certain_batch": frontier.certain, "batches": batches,
+        "limit": limit_name, "limit_bytes": search.limit, "largest_batch": search.largest,
+        "largest_certain_batch": search.certain, "batches": batches,
     }  # fmt: skip
     return dumps(content, ensure_ascii=False, indent=1)
 
 
-def _fits_as_text(frontier: BatchSearch, limit: str) -> str:
-    """Write the largest batches (``certain`` fits, ``largest`` may fit), and peaks near them."""
-    certain, largest = frontier.certain, frontier.largest
+def _fits_as_text(search: BatchSearch, limit_name: str) -> str:
+    """Write the largest batch that fits, the largest that may fit, and peaks near both batches."""
+    certain, largest = search.certain, search.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
-    lines = [f"Limit: {limit}, {frontier.limit:,} B of tensors"]
-    lines.append(f"Fits by the rules: {largest_certain}")
+    lines = [f"Limit: {limit_name}, {search.limit:,} B of tensors"]
+    lines.append(f"BatchSearch by the rules: {largest_certain}")
     if certain < largest:
         lines.append(f"Undecided: from batch {certain + 1:,} to {largest:,}")
-    for batch, theory in frontier.bracket.items():
-        lines.append(f"Batch {batch:,}: {frontier.verdict(batch)}")
+    for batch, theory in search.bracket.items():
+        lines.append(f"Batch {batch:,}: {search.verdict(batch)}")
         alive = theory.peak.alive.items() if theory.peak else ()
         categories = ", ".join(f"{name} {size:,} B" for name, size in alive if size)
         sums = (("Input", theory.inputs), *theory.memory_sums(), ("Held by", categories))
         for name, value in sums:
             lines.append(textwrap.fill(f"  {name}: {value}", _WIDTH, subsequent_indent="    "))
-    if not frontier.largest:
+    if not search.largest:
         lines.append("No batch fits.")
     return "\n".join(lines)
 
 
 def _fields(row: Row) -> dict[str, object]:
-    """Return the fields of a row with its intensity; time and rate only if a roof is known."""
+    """Return the fields and the intensity of a row; time and rate only if a roof is known."""
     fields = {**asdict(row), "intensity": row.intensity}
     if row.seconds is None:
         del fields["seconds"]
@@ -116,9 +116,9 @@ def _fields(row: Row) -> dict[str, object]:
 
 
 def _theory_as_tables(theory: Theory) -> str:
-    """Write tables of modules (those with the most work) and of operators, and the sums."""
+    """Write a table of the modules with the most work, a table of operators, and the sums."""
     by_work = sorted(theory.by_module, key=attrgetter("multiply_adds"), reverse=True)
-    largest = by_work[:_MOST_MODULES]
+    largest = by_work[:_MODULE_LIMIT]
     modules = []
     for row in theory.by_module:  # in the order of execution
         if row in largest:
@@ -155,22 +155,26 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
         (folder / f"{name}.pdf").write_bytes(rendered.pdf)
 
 
-def drawings(result: Theory | BatchSearch, limit: str) -> dict[str, Drawing]:
-    """Draw memory over operators, and with a roof a roofline; or the peak over the batch."""
+def drawings(result: Theory | BatchSearch, limit_name: str) -> dict[str, Drawing]:
+    """Return drawings by name.
+
+    For a theory these are the memory at each operator and, if peak rates (a roof) are known, a
+    roofline; for ``BatchSearch``, the peak memory against the batch size.
+    """
     if isinstance(result, BatchSearch):
-        return {"fits": _draw_peaks(result, limit)}
-    drawn = {"memory": _draw_memory(result)}
+        return {"fits": _draw_peaks(result, limit_name)}
+    drawing_by_name = {"memory": _draw_memory(result)}
     if result.roof:
-        drawn["roofline"] = _draw_roofline(result, result.roof)
-    return drawn
+        drawing_by_name["roofline"] = _draw_roofline(result, result.roof)
+    return drawing_by_name
 
 
-def _draw_peaks(frontier: BatchSearch, limit: str) -> Drawing:
-    """Draw the least peak at each predicted batch, and a line at the memory limit."""
-    batches = sorted(frontier.predicted)
-    sizes_mb = tuple(least_bytes(frontier.predicted[batch]) / _MEGA for batch in batches)
-    limit_mb = frontier.limit / _MEGA
-    line = Band(limit, limit_mb, limit_mb, limit_mb, style_number=1)
+def _draw_peaks(search: BatchSearch, limit_name: str) -> Drawing:
+    """Draw the lower bound on the peak at each predicted batch, and a line at the memory limit."""
+    batches = sorted(search.predicted)
+    sizes_mb = tuple(least_bytes(search.predicted[batch]) / _MEGA for batch in batches)
+    limit_mb = search.limit / _MEGA
+    line = Band(limit_name, limit_mb, limit_mb, limit_mb, style_number=1)
     x = tuple(float(batch) for batch in batches)
     peaks = Points("Peak at least", x, sizes_mb, joined=True)
     return Drawing((Scaling("Batch size", "Memory (MB)", (peaks,), bands=(line,)),))
@@ -195,14 +199,14 @@ def _draw_memory(theory: Theory) -> Drawing:
 
 
 def _draw_roofline(theory: Theory, roof: Roof) -> Drawing:
-    """Draw the attainable rate over the intensity of each kind of operator with multiply-adds."""
+    """Draw attainable rate against intensity, a point per kind of operator with multiply-adds."""
     counted = [row for row in theory.by_kind if row.multiply_adds]
     marks = tuple(
         Points(row.name, (row.intensity,), ((row.rate or 0.0) / _GIGA,), style_number=number)
         for number, row in enumerate(counted)
     )
-    # Low, typical and high rate are equal, since only the bounding rates are used.
     peak, bandwidth = roof.peak.value / _GIGA, roof.bandwidth.value / _GIGA
+    # Low, typical and high rate are equal, because only the bounding rates are used.
     line = DrawnRoof(roof.device, (peak, peak, peak), (bandwidth, bandwidth, bandwidth))
     panel = Roofline("Intensity (FLOP/B)", "Attainable rate (GFLOP/s)", (line,), marks)
     return Drawing((panel,), height=2.9)

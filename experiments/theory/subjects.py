@@ -1,6 +1,7 @@
 """Capture the operators that a measured case or a user's function calls, with their tensors.
 
-Records of most cases describe layers instead; studies whose layers have no description need this.
+Records of most studies describe layers instead.  Operators serve studies whose layers have no
+description.
 """
 
 import sys
@@ -33,7 +34,7 @@ def with_operators(study: Experiment, result: CaseResult) -> CaseResult:
 
 
 def capture_case(study: Experiment, factors: Factors) -> CaseOperators:
-    """Capture the operators of one call of a case, or the reason why no capture is possible."""
+    """Capture the operators of one call of a case, or note why they cannot be captured."""
     import torch
 
     subject = build_subject(study, factors, "meta")
@@ -65,12 +66,12 @@ def _input(tensor: Any, channels_last: bool) -> Input:
 
 
 def capture_function(factors: Factors, load: Callable[[str], Callable[..., Any]]) -> CaseOperators:
-    """Capture the operators of a user's function, or the reason why no capture is possible.
+    """Capture the operators of a user's function, or note why they cannot be captured.
 
-    ``factors["function"]`` names the function, ``factors["inputs"]`` the function that returns its
-    arguments for a seed.  ``load`` imports a function by name.
+    ``factors["function"]`` names the function; ``factors["inputs"]`` names a second function, which
+    returns the arguments of the first for a seed.  ``load`` imports a function by name.
     """
-    torch: Any = sys.modules.get("torch")  # imported only by the user's files
+    torch: Any = sys.modules.get("torch")  # missing unless the user's files import it
     if torch is None:
         return CaseOperators(factors=factors, torch="", reason=NO_TENSORS)
     # In inference mode PyTorch would not decompose operators; no_grad does the same work.

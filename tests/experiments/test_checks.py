@@ -38,7 +38,7 @@ def processors(usable: int, cores: int | None, quota: float | None) -> CheckResu
     (processors(64, cores=64, quota=2.5), "problem", "--threads 2"),
     (processors(4, cores=4, quota=0.5), "problem", "--threads 1"),
     (checks.free_memory(10 * GIB, total=16 * GIB), "ok", "10.0 of 16.0 GiB"),
-    (checks.free_memory(2 * GIB - 1, total=16 * GIB), "note", "larger cases will run out"),
+    (checks.free_memory(2 * GIB - 1, total=16 * GIB), "note", "large cases will run out"),
     (checks.free_memory(2 * GIB, total=16 * GIB, limit=16 * GIB), "ok", ""),
     (checks.free_memory(10 * GIB, total=16 * GIB, limit=GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip

@@ -286,7 +286,7 @@ def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
 
 def test_the_forecast_of_a_case_counts_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     # After the case is built: five calls before the samples, then 15 samples within 0.1 s.
-    case_time = forecast._process_time(build=0.1, call=0.005, protocol=QUICK)
+    case_time = forecast._process_time(build_s=0.1, call_s=0.005, protocol=QUICK)
     assert case_time == pytest.approx(0.1 + 5 * 0.005 + 15 * 0.005)
     # If nothing was timed: the budget of 0.1 s, and half as long before the samples.
     assert forecast._interpolated({}, {"batch": 30}, QUICK).process_s == pytest.approx(0.15)

@@ -143,7 +143,7 @@ def test_equal_cases_of_earlier_records_are_not_counted_again(
     assert all(reason.startswith("not counted within 4 min") for reason in missing.values())
     # The attachment names the records from which counts were taken.
     ((name, content),) = files.items()
-    earlier = unpack(content, counting.EARLIER, name)
+    earlier = unpack(content, counting.EARLIER_COUNTS, name)
     assert [item.case for item in earlier] == [2, 4]
     assert f"tiny/{of_other_torch.name}" not in {item.logs["record"] for item in earlier}
 

@@ -20,7 +20,7 @@ import tiny_study
 from experiments import gpu_session, registry
 from experiments.__main__ import main
 from experiments.cluster import submit
-from experiments.commands.status import ShardState, queued, shard_states, sweeps, tag
+from experiments.commands.status import ShardState, queued_jobs, shard_states, sweeps, tag
 from experiments.harness.journal import CaseResult, new_journal
 from experiments.harness.request import Request
 from report.core.errors import MeasurementError
@@ -151,7 +151,7 @@ def test_the_queue_names_the_shards_of_a_study(replace_slurm: Callable[[str, str
         "11|PENDING||1:00:00|Priority|(null)",
     ]
     replace_slurm("squeue", "\n".join(f"echo '{line}'" for line in lines))
-    assert queued("tiny") == {
+    assert queued_jobs("tiny") == {
         sweep: {
             3: "running on n1, time limit 1:00:00",
             2: "pending (Nodes are DOWN or DRAINED), time limit 1:00:00",
@@ -159,7 +159,7 @@ def test_the_queue_names_the_shards_of_a_study(replace_slurm: Callable[[str, str
     }
     replace_slurm("squeue", "echo slurm_load_jobs error >&2; exit 1")
     with pytest.raises(MeasurementError, match=r"does not answer \(slurm_load_jobs error\)"):
-        queued("tiny")
+        queued_jobs("tiny")
 
 
 @pytest.mark.usefixtures("tiny")

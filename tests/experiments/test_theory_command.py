@@ -80,7 +80,7 @@ def file(tmp_path: Path) -> Path:
 def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of cached captures, which is empty at first."""
     folder = tmp_path / "cache" / "captures"
-    monkeypatch.setattr(capture_cache, "_folder", lambda: folder)
+    monkeypatch.setattr(capture_cache, "_cache_folder", lambda: folder)
     return folder
 
 
@@ -127,7 +127,7 @@ WITH_INPUT, WITH_IMAGE = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     (("{file}:ends", *INPUT), ":ends: its code ended in SystemExit: 0."),
     (("{file}:ends_at_once", *INPUT), "_at_once: its code ended in SystemExit: os._exit(0)."),
     (("{file}:without_attributes", *INPUT), "_attributes: its code ended in BaseException: "),
-    (BUILD, "does not say its input; give its shape, such as --input N,3,224,224"),
+    (BUILD, "is unknown; give it, such as --input N,3,224,224"),
     ((*WITH_IMAGE, "--batch", "9" * 20), "size of a tensor exceeds 64 bits"),
     ((*WITH_IMAGE, "--batch", "-5"), "'-5' is not a whole number of 1 or more"),
     ((*WITH_INPUT, "--accumulate", "0"), "from 1 to 1000"),
@@ -213,7 +213,7 @@ def test_a_cached_capture_is_valid_until_its_files_change(
     # Captures of files that changed since the program's start are not stored.
     assert captures_and_parameters() == captures_and_parameters() == (1, 8)
     assert not captures.exists()
-    monkeypatch.setattr(capture_cache, "_STARTED", float("inf"))
+    monkeypatch.setattr(capture_cache, "_START_TIME", float("inf"))
     assert_captured_once(parameters=8)
     (tmp_path / "widths.py").write_text("WIDTH = 5\n")
     assert_captured_once(parameters=20)
