@@ -316,7 +316,7 @@ STUDY: Final = study.Experiment(
         ),
         quick=msgspec.structs.replace(study.QUICK, minimum_samples=3, warmup_calls=1),
         timed_under=timed_under,
-        is_counted=False,
+        counts_operations=False,
         memory=memory,
         times=times,
     ),

@@ -4,7 +4,7 @@ The measuring process imports no code of users.  It shares memory and a socket w
 process.  The functions' processes share no files or memory with each other, and only one of them
 runs at a time.  Two further processes create arguments (``maker``) and compute the expected results
 (``oracle``).  Every call has new arguments.  A call is timed from the message with its arguments to
-the answer; by then the results are in shared memory.
+the answer, which is sent when the results are in shared memory.
 """
 
 import ctypes
@@ -50,16 +50,16 @@ _MESSAGE_LIMIT_B: Final = 100_000
 _PROCESSOR_TIME_TOLERANCE: Final = 0.15
 #: Relative tolerance between the measuring process's clock and the system's clock.
 _CLOCK_TOLERANCE: Final = 0.05
-#: Absolute tolerance of both comparisons (s): a few ticks of the system's clock, of 10 ms each.
-_TICKS_S: Final = 0.05
+#: Additional absolute tolerance (s): five ticks of the system's clock, of 10 ms each.
+_ABSOLUTE_TOLERANCE_S: Final = 0.05
 #: Option of Linux's prctl that makes a process the parent of its orphaned descendants.
 _PR_SET_CHILD_SUBREAPER: Final = 36
-#: Prefix of messages about failures for which the compared function is not responsible.
+#: Prefix of messages about failures that the compared function does not cause.
 _NO_COMPARISON: Final = "no comparison: "
 
 
 class Array(msgspec.Struct, frozen=True):
-    """Place and type of an array in shared memory; the place is in bytes."""
+    """Place and type of an array in shared memory; ``strides``, ``offset`` and ``size`` in B."""
 
     kind: Kind
     dtype: str
@@ -75,7 +75,7 @@ class Array(msgspec.Struct, frozen=True):
     def numbers(self, memory: Bytes) -> Any:
         """Return a NumPy array of the numbers; bfloat16 is copied to float32."""
         array = self.view(memory)
-        if self.kind == "bfloat16":  # the upper half of a float32
+        if self.kind == "bfloat16":  # these bits are the upper half of a float32
             return (array.astype(np.uint32) << 16).view(np.float32)
         return array
 
@@ -91,14 +91,14 @@ Answer: TypeAlias = tuple[Values, int] | str
 
 
 def write_values(values: object, memory: Bytes) -> Values:
-    """Copy arrays into ``memory``: ``value`` itself, or the elements of a tuple or list.
+    """Copy arrays into ``memory``; ``values`` is one value, or a tuple or list of values.
 
     Returns the plain values, and for each array its place in memory.  Raises ``TypeError`` for
     other objects, and if the memory is too small.
     """
     written: Values = ()
     for value in values if isinstance(values, tuple | list) else (values,):
-        # Compare types exactly: NumPy's float64, which is written as an array, is also a float.
+        # isinstance is not used: NumPy's float64, which is written as an array, is also a float.
         is_plain = type(value) in _PLAIN_TYPES
         written += (value if is_plain else _write_array(value, memory, end_of(written)),)
     return written
@@ -152,7 +152,7 @@ def numbers_of(values: Values, memory: Bytes) -> list[Any]:
 
 
 def result_fault(outputs: Sequence[Any], expected: Sequence[Any], tolerance: float) -> str | None:
-    """Explain the first wrong shape, or error above ``tolerance``; return None if all is right."""
+    """Explain the first wrong shape or error above ``tolerance``; None if all results are right."""
     if len(outputs) != len(expected):
         return f"it returned {len(outputs)} results, not {len(expected)}"
     for number, (output, right) in enumerate(zip(outputs, expected, strict=True), 1):
@@ -171,8 +171,8 @@ def _relative_error(output: Any, right: Any) -> Any:
     """Return the relative error of each element of ``output``; ``right`` is the expected array.
 
     The error is divided by the magnitude of the expected element, or by the root mean square of all
-    expected elements if that is larger.  Elements that are not floating-point numbers must be
-    equal; otherwise the error is infinite.  NaN is right where NaN is expected.
+    expected elements if this is larger.  If the elements are not floating-point numbers, unequal
+    elements have an infinite error.  NaN is right where NaN is expected.
     """
     unequal = np.where(output == right, 0.0, np.inf)
     if right.dtype.kind not in "fc":
@@ -217,7 +217,7 @@ def _serve(load: Loader, name: str, double: bool, connection: socket.socket, mem
 
 
 def scattered_blocks() -> list[bytearray]:
-    """Allocate up to 1,000 blocks of random sizes and free a random half: heap layouts vary.
+    """Allocate up to 1,000 blocks of random sizes, and return a random half; the rest is freed.
 
     The layout decides whether a heap returns freed pages to the system in every call or in none.
     The same layout in all processes would favour one function in all pairs; with random layouts
@@ -235,7 +235,7 @@ def scattered_blocks() -> list[bytearray]:
 def _hook(load: Loader, name: str, kind: str) -> Callable[[], object]:
     """Load the setup or teardown (``kind``) of the function ``name`` from the function's file.
 
-    Its name is ``KIND_FUNCTION`` or ``KIND``; if the file has neither, return an empty function.
+    It is the file's function ``KIND_FUNCTION`` or ``KIND``, or else a function that does nothing.
     """
     file, colon, function = name.rpartition(":")
     for hook in (f"{kind}_{function}", kind):
@@ -261,8 +261,8 @@ class FunctionProcess:
     def call(self, arguments: Values | None, place: str = "") -> Values:
         """Let the process run until it answers; return the results of the call.
 
-        Arguments of None make an empty call.  If the call fails, raises ``UnavailableError`` with
-        ``place``, which says which call it was.
+        If ``arguments`` is None, the process computes nothing.  If the call fails, raises
+        ``UnavailableError`` with ``place``, which says which call it was.
         """
         request, reply = msgspec.msgpack.encode(arguments), b""
         answer: Answer = f"its process ended, or was silent for {_CALL_LIMIT_S:.0f} s"
@@ -303,7 +303,7 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
     available memory; pages are mapped only when written.  Raises ``UnavailableError`` if the
     function cannot be loaded or set up.
     """
-    # So that the measuring process can wait for all descendants of the new process.
+    # Lets the measuring process wait for all descendants of the new process.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     pages = limits.available_memory() // 8 // mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * pages * mmap.PAGESIZE)
@@ -315,8 +315,8 @@ def start(label: str, load: Loader, name: str, double: bool = False) -> Iterator
     connection.settimeout(_CALL_LIMIT_S)
     function = FunctionProcess(label, psutil.Process(pid), connection, rows)
     try:
-        function.call(None, ": it could not be prepared")
-        function.calls.clear()  # this call included loading and setup
+        function.call(None, ": it could not be prepared")  # loads the function and sets it up
+        function.calls.clear()
         yield function
         with suppress(OSError):  # the process has ended
             os.kill(pid, signal.SIGCONT)
@@ -334,19 +334,20 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
     """Time alternate calls of a function and the baseline.
 
     ``factors`` names the function, the baseline, the reference and the function that creates
-    inputs; ``load`` loads all four.  Function and baseline swap order with each process and with
-    each pair of calls.  Raises ``UnavailableError`` if a call fails or its result is wrong, if
-    arguments repeat, if results never vary, if too many threads ran, or if clocks disagree.
+    inputs; ``load`` loads all four.  Function and baseline swap order from process to process, and
+    from one pair of calls to the next.  Raises ``UnavailableError`` if a call fails or its result
+    is wrong, if arguments repeat, if results never vary, if too many threads ran, or if clocks
+    disagree.
     """
     names = ("function", "against", "reference", "inputs")
     function, baseline, reference, inputs = (str(factors[name]) for name in names)
     sides = [("", function), (f"{_NO_COMPARISON}the baseline: ", baseline)]
-    # Reversed in every second process; applied twice, it restores the original order.
+    # Every second process reverses the order.  The slice, applied again, restores the order.
     order = slice(None, None, 1 if session.process % 2 else -1)
     with ExitStack() as stack:
         enter = stack.enter_context
         maker = enter(start(f"{_NO_COMPARISON}{inputs}: ", load, inputs))
-        # The baseline as reference is called as it is; another function in double precision.
+        # A reference other than the baseline is called in double precision.
         label, double = f"{_NO_COMPARISON}{reference}: ", reference != baseline
         oracle = enter(start(label, load, reference, double=double))
         for _ in range(9):  # empty calls, whose median time is the shortest time of a call
@@ -364,7 +365,7 @@ def measure_pair(factors: Factors, session: Session, load: Loader) -> SeriesByQu
 
 @dataclass
 class _Pair:
-    """Calls of function and baseline; ``maker`` creates arguments, ``oracle`` expected results."""
+    """Calls of function and baseline; ``maker`` creates arguments, ``oracle`` right results."""
 
     factors: Factors
     session: Session
@@ -380,7 +381,7 @@ class _Pair:
         ``measure_pair`` does.
         """
         order, call_bytes = [*sides], list[int]()
-        # A preloaded library may change the first clock; the second is read by a system call.
+        # A preloaded library may change perf_counter, but os.times makes a system call.
         clock_start, system_start = time.perf_counter(), os.times().elapsed
         used_before = [side.processor_s() for side in sides]
 
@@ -392,7 +393,7 @@ class _Pair:
             call_both()
         repeat_calls(Workload(call_both), self.session.protocol, cpu_clock)
         clock_s, system_s = time.perf_counter() - clock_start, os.times().elapsed - system_start
-        if abs(clock_s - system_s) > _CLOCK_TOLERANCE * system_s + _TICKS_S:
+        if abs(clock_s - system_s) > _CLOCK_TOLERANCE * system_s + _ABSOLUTE_TOLERANCE_S:
             raise UnavailableError(
                 f"{_NO_COMPARISON}{clock_s:.1f} s by the measuring process's clock were "
                 f"{system_s:.1f} s by the system's; unset LD_PRELOAD"
@@ -426,10 +427,10 @@ class _Pair:
         self.argument_digests.add(digest)
         self.result_digests.add(_digest(expected, oracle.memory[1]))
         side.memory[0, : content.size] = content
-        # Overwrite the previous results, which a function could return again.  The
-        # factor 2 is for functions that return a type twice as wide as the oracle's.
+        # Previous results are overwritten, because a function could return them again.  A function
+        # may return a type twice as wide as the oracle's, hence the factor 2.
         side.memory[1, : 2 * end_of(expected)] = 0xFF
-        if self.factors["cold"]:  # empty the caches of all cores
+        if self.factors["cold"]:  # --cold: empty the caches of all cores
             with ThreadPoolExecutor(self.session.threads) as pool:
                 list(pool.map(np.sum, [_larger_than_caches()] * self.session.threads))
         place = f" (call {len(side.calls) + 1} of process {self.session.process}, seed {seed})"
@@ -451,7 +452,8 @@ def _digest(values: Values, memory: Bytes) -> int:
 
 def thread_fault(used_s: float, wall_s: float, threads: int) -> str | None:
     """Explain that calls used more than ``threads`` processors; return None if they did not."""
-    if used_s <= (1 + _PROCESSOR_TIME_TOLERANCE) * threads * wall_s + _TICKS_S:
+    allowed_s = (1 + _PROCESSOR_TIME_TOLERANCE) * threads * wall_s + _ABSOLUTE_TOLERANCE_S
+    if used_s <= allowed_s:
         return None
     return f"it used {used_s / wall_s:.1f} processors, and --threads allows {threads}"
 
@@ -461,4 +463,4 @@ def _larger_than_caches() -> Any:
     """Allocate an array far larger than all caches; reading the array empties the caches."""
     limit = limits.available_memory() // 4
     *_, size = working_sets(processor.caches(), 1, runtime.cores_available(), largest=limit)
-    return np.ones(size // 8)  # in float64, of 8 bytes each
+    return np.ones(size // 8)  # elements of float64 have 8 bytes

@@ -33,8 +33,8 @@ from report.instruments import case_operators, comparison
 from report.instruments.comparison import RECORD_NAME
 
 #: Name of the environment variable with the folder of the compared files.  Records do not contain
-#: the folder, so the variable passes it to the measuring processes.
-FOLDER: Final = "RIDGEPOINT_COMPARED"
+#: the folder, so the variable passes the folder to the measuring processes.
+FOLDER_VARIABLE: Final = "RIDGEPOINT_COMPARED"
 #: Hexadecimal digits of a source file's SHA-256 in the factors of a case.
 _DIGEST_DIGITS: Final = 12
 _FULL: Final = msgspec.structs.replace(
@@ -62,14 +62,17 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 --margin  SHARE [2%]  differences that do not matter
 --pairs  COUNT  pairs of processes; default: 12, with --quick 6
 --cold  –  empty the caches before each call
---device  cpu|cuda [cpu]  cuda is refused
+--device  cpu|cuda [cpu]  only cpu is possible
 --quick  –  fewer and shorter samples
 --json  –  print one JSON object
 """
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions and print verdicts, or only a forecast; return 1 if one failed, else 0."""
+    """Compare functions and print verdicts; return 1 if a function failed, else 0.
+
+    With ``--dry-run``, only print a forecast and return 0.
+    """
     request = request_of(options)
     observer = Observer(debug=options.debug)
     if note := pin_to_one_kind_of_core():
@@ -92,7 +95,7 @@ def compare(options: Namespace) -> int:
 
 
 def request_of(options: Namespace) -> Request:
-    """Convert the options into a request, and set the environment variable ``FOLDER``.
+    """Convert the options into a request, and set the environment variable ``FOLDER_VARIABLE``.
 
     The last case compares the baseline with itself.  Raises ``UsageError`` for CUDA, for too few
     pairs, and if no function is named.
@@ -115,11 +118,11 @@ def request_of(options: Namespace) -> Request:
     inputs = options.inputs or f"{options.against.rpartition(':')[0]}:make"
     reference = options.reference or options.against
     typed_names = (options.against, inputs, reference, *functions)
-    paths = [Path(name).resolve() for name in typed_names]  # still end in ":FUNCTION"
-    folder = Path.cwd()  # so that the record's command can be repeated where it was typed
+    paths = [Path(name).resolve() for name in typed_names]  # paths still end in ":FUNCTION"
+    folder = Path.cwd()  # here, the record's command can be repeated
     if not all(path.is_relative_to(folder) for path in paths):
         folder = Path(os.path.commonpath([path.parent for path in paths]))
-    os.environ[FOLDER] = str(folder)
+    os.environ[FOLDER_VARIABLE] = str(folder)
     names = [path.relative_to(folder).as_posix() for path in paths]
     against, inputs, reference, *functions = names
     conditions: Factors = {"against": against, "inputs": inputs, "reference": reference}
@@ -132,12 +135,15 @@ def request_of(options: Namespace) -> Request:
         levels[name] = (level,)
         if level is not False:
             words += [f"--{name}"] if level is True else [f"--{name}", str(level)]
-    common_options = {n: v for n, v in vars(options).items() if n in Request.__dataclass_fields__}
+    common_options = {}  # options that are fields of the request
+    for name, value in vars(options).items():
+        if name in Request.__dataclass_fields__:
+            common_options[name] = value
     return Request(
         study=RECORD_NAME,
         levels=levels,
         words=tuple(words),
-        typed=dict(zip(names, typed_names, strict=True)),
+        typed_words=dict(zip(names, typed_names, strict=True)),
         changes={"processes": {"retained": options.pairs}} if options.pairs else {},
         **common_options,
     )
@@ -145,29 +151,29 @@ def request_of(options: Namespace) -> Request:
 
 def cases(levels: Levels) -> tuple[Factors, ...]:
     """Return a case for each function, with hashes of its file and of the baseline's file."""
-    if not levels:  # the study has no functions of its own
+    if not levels:  # the run names no functions
         raise UsageError(
             f"{RECORD_NAME} needs functions; use: python -m experiments {RECORD_NAME} --help"
         )
     selected = all_combinations(levels)
     for case in selected:
         for digest_factor, factor in (("source", "function"), ("against_source", "against")):
-            content = _path(str(case[factor])).read_bytes()
+            content = _source_path(str(case[factor])).read_bytes()
             case[digest_factor] = digest(content)[:_DIGEST_DIGITS]
     return selected
 
 
-def _path(name: str) -> Path:
+def _source_path(name: str) -> Path:
     """Return the path of the file of ``FILE.py:FUNCTION``."""
-    return Path(os.environ[FOLDER]) / name.rpartition(":")[0]
+    return Path(os.environ[FOLDER_VARIABLE]) / name.rpartition(":")[0]
 
 
-def from_file(name: str) -> Callable[..., Any]:
-    """Load the function ``FILE.py:FUNCTION``; raises ``LookupError`` if the file has none."""
-    return runtime.function_of(_import_once(_path(name)), name.rpartition(":")[2])
+def load_function(name: str) -> Callable[..., Any]:
+    """Load ``FILE.py:FUNCTION``; raises ``LookupError`` if the file lacks the function."""
+    return runtime.function_of(_import_once(_source_path(name)), name.rpartition(":")[2])
 
 
-#: Cached, so that a function and its setup share global variables.
+#: Imports a file once, so that a function and its setup share global variables.
 _import_once: Final = cache(runtime.import_file)
 
 
@@ -175,13 +181,13 @@ def _times(factors: Factors, session: Session) -> SeriesByQuantity:
     """Time the function and the baseline of a case."""
     from experiments.compare.pairs import measure_pair
 
-    return measure_pair(factors, session, from_file)
+    return measure_pair(factors, session, load_function)
 
 
 def _imports(factors: Factors, session: Session) -> tuple[str, ...]:
     """Return the modules to import: the measurement, and torch if a compared file mentions it."""
     for factor in ("function", "against", "inputs", "reference"):
-        if b"torch" in _path(str(factors[factor])).read_bytes():
+        if b"torch" in _source_path(str(factors[factor])).read_bytes():
             return ("torch", "experiments.compare.pairs")
     return ("experiments.compare.pairs",)
 
@@ -192,10 +198,10 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
 
     name = str(factors["function"])
     stem = "-".join((*re.findall("[a-z0-9]+", name.lower()), digest(name.encode())[:6]))
-    operators = capture_function(factors, from_file)
+    operators = capture_function(factors, load_function)
     file_name = case_operators.PATTERN.replace("*", stem)
     return (
-        CaseFile(f"source-{stem}.py", f"source of {name}", _path(name).read_bytes()),
+        CaseFile(f"source-{stem}.py", f"source of {name}", _source_path(name).read_bytes()),
         CaseFile(file_name, case_operators.FILE_MEANING, case_operators.pack(operators)),
     )
 
@@ -208,6 +214,11 @@ STUDY: Final = Experiment(
     name=RECORD_NAME,
     question="Which function is faster, and by how much?",
     plan=Plan(
-        full=_FULL, quick=_QUICK, is_counted=False, times=_times, files=files_of, imports=_imports
+        full=_FULL,
+        quick=_QUICK,
+        counts_operations=False,
+        times=_times,
+        files=files_of,
+        imports=_imports,
     ),
 )

@@ -4,19 +4,19 @@ A process that has measured cases reaches lower peaks than a new process, since 
 thread pools are in use.
 
 **Arithmetic.**  No network may be faster than the peak.  On a CPU PyTorch computes matrix products
-with MKL (on x86) and convolutions with oneDNN.  On an AMD processor with AVX-512, the fastest was a
-3 × 3 convolution of 256 channels; on an Intel processor with AMX, MKL's product.  These and
-oneDNN's product are measured, and the largest rate is the peak.  On a GPU cuDNN may choose an
-algorithm with fewer multiplications than theory counts; then a rate that is computed from theory's
-count may exceed the peak.
+with MKL (on x86) and convolutions with oneDNN.  A 3 × 3 convolution of 256 channels was fastest on
+an AMD processor with AVX-512, and MKL's product was fastest on an Intel processor with AMX.  The
+convolution and the products of MKL and oneDNN are measured, and the largest rate is the peak.  On a
+GPU cuDNN may choose an algorithm with fewer multiplications than theory counts.  Then a rate that
+is computed from theory's count may exceed the peak.
 
 **Bandwidth.**  Caches are several times as fast as memory.  So each operation runs repeatedly over
 working sets of two kinds: half the size of each cache, and far larger than all caches.  A *working
-set* comprises all arrays of all threads.  The bytes are those that the program reads and writes,
-without the lines that a cache reads before overwriting them.  ``copy`` is ``a = b``; ``triad`` is
-``a = b + s·c`` (McCalpin's STREAM); ``read`` writes nothing (on a CPU ``torch.dot``, which was
-faster than ``torch.sum``).  The overhead of calling PyTorch, 1 to 3 µs, is too large for small
-caches; for them, one call of ``numpy.copyto`` per thread copies a block many times.
+set* comprises all arrays of all threads.  The counted bytes are the bytes that the program reads
+and writes, without the lines that a cache reads before overwriting them.  ``copy`` is ``a = b``;
+``triad`` is ``a = b + s·c`` (McCalpin's STREAM); ``read`` writes nothing (on a CPU ``torch.dot``,
+which was faster than ``torch.sum``).  A call of PyTorch costs 1 to 3 µs, which is too long for
+small caches; for them, one call of ``numpy.copyto`` per thread copies a block many times.
 
 **Pages.**  A sample maps 64 MiB of private memory, without huge pages, and writes one byte of each
 page, like an allocator that has returned its memory to the system.
@@ -37,8 +37,7 @@ from experiments.harness import timing
 from experiments.harness.journal import Ceilings
 from experiments.harness.study import SEED, CeilingSize, Device
 from experiments.harness.timing import CallTime, Workload
-from experiments.machine import processor as machine
-from experiments.machine import quiet, runtime
+from experiments.machine import processor, quiet, runtime
 from report.core.records.record import (
     Cache,
     Ceiling,
@@ -51,13 +50,14 @@ from report.core.records.record import (
 from report.instruments.gates import BEYOND_CACHES
 
 #: Number of timed calls per ceiling; in papers, the fastest call is the peak.
-RUNS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
+TIMED_CALLS: Final[dict[CeilingSize, int]] = {"large": 12, "small": 8}
 #: Number of timed calls that map pages.
-_PAGE_RUNS: Final = 20
+_PAGE_CALLS: Final = 20
 #: Number of calls before the timed calls.
 _WARMUP_CALLS: Final = 2
-#: During a run, so many calls of about 1 ms are timed that some of them find a quiet processor.
-_REMEASURED_RUNS: Final = 100
+#: Number of timed calls during a run; of so many calls, some find a quiet processor.
+_REMEASURED_CALLS: Final = 100
+#: Sides of the matrices during a run, where a call takes about 1 ms.
 _REMEASURED_SIDES: Final = (256, 512)
 
 #: Sides of the square matrices; products exceed 80 FLOP/B, above any CPU's ridge point.
@@ -72,16 +72,16 @@ _IMAGES: Final[dict[Device, int]] = {"cpu": 8, "cuda": 256}
 #: Channels of the convolution's input and output, side of its input, side of its kernel.
 _CHANNELS, _SIDE, _KERNEL = 256, 28, 3
 #: Vector extensions with bfloat16 products; without them bfloat16 is slower than float32.
-_BFLOAT16: Final = frozenset({"avx512_bf16", "amx_bf16"})
-#: First generation of NVIDIA's devices with bfloat16 and TF32 (Ampere).
-_AMPERE: Final = (8, 0)
+_BFLOAT16_EXTENSIONS: Final = frozenset({"avx512_bf16", "amx_bf16"})
+#: Compute capability of Ampere, NVIDIA's first generation with bfloat16 and TF32.
+_AMPERE_CAPABILITY: Final = (8, 0)
 
 _FLOAT_BYTES: Final = 4
 #: Assumed size of the last-level cache if the system does not show it (B).
-LAST_CACHE: Final = 32 * 2**20
+DEFAULT_CACHE_BYTES: Final = 32 * 2**20
 #: Working set on a GPU, far larger than its cache (B).
 _GPU_WORKING_SET: Final = 2**30
-#: Smallest working set for which the overhead of calling PyTorch is negligible (B).
+#: Smallest working set (B) for which the time of calling PyTorch is negligible.
 _SMALLEST_FOR_TORCH: Final = 4 * 2**20
 #: Bytes that a thread moves in one call of repeated copies; such a call takes some ms.
 _COPIED_BYTES: Final = 2**28
@@ -103,10 +103,10 @@ class Program(NamedTuple):
     work_unit: WorkUnit = "FLOP"
     working_set: int | None = None
 
-    def durations(self, device: Device, runs: int) -> list[CallTime]:
-        """Time ``runs`` calls after a warm-up."""
+    def durations(self, device: Device, calls: int) -> list[CallTime]:
+        """Time ``calls`` calls after a warm-up."""
         workload, clock = Workload(self.call), timing.CLOCKS[device]
-        return [clock(workload) for _ in range(_WARMUP_CALLS + runs)][_WARMUP_CALLS:]
+        return [clock(workload) for _ in range(_WARMUP_CALLS + calls)][_WARMUP_CALLS:]
 
     def ceiling(self, moment: Moment, durations: Sequence[CallTime]) -> Ceiling:
         """Return the ceiling (peak rate) for a record, with ``durations`` as its samples."""
@@ -120,9 +120,9 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
     """Measure all peak rates in this process; at the moment ``during``, only arithmetic."""
     torch = runtime.start_torch(device, threads)
     torch.manual_seed(SEED)
-    runs, sides, images = RUNS[size], SIDES[device, size], _IMAGES[device]
+    calls, sides, images = TIMED_CALLS[size], SIDES[device, size], _IMAGES[device]
     if moment == "during" and device == "cpu":
-        runs, sides, images = _REMEASURED_RUNS, _REMEASURED_SIDES, 1
+        calls, sides, images = _REMEASURED_CALLS, _REMEASURED_SIDES, 1
     ceilings: list[Ceiling] = []
     reason = None
     start = quiet.read_counters()
@@ -132,16 +132,16 @@ def measure(device: Device, threads: int, size: CeilingSize, moment: Moment) -> 
         if moment != "during":
             programs = chain(programs, _bandwidth_programs(torch, device, threads))
         for program in programs:
-            ceilings.append(program.ceiling(moment, program.durations(device, runs)))
+            ceilings.append(program.ceiling(moment, program.durations(device, calls)))
         if device == "cpu" and moment != "during":
-            durations = _PAGE_MAPPING.durations(device, _PAGE_RUNS)
+            durations = _PAGE_MAPPING.durations(device, _PAGE_CALLS)
             reason = page_problem([duration.page_faults or 0 for duration in durations])
             if reason is None:
                 ceilings.append(_PAGE_MAPPING.ceiling(moment, durations))
-    disturbance = quiet.disturbance(start, quiet.read_counters(), threads)
+    cause = quiet.describe_disturbance(start, quiet.read_counters(), threads)
     replace = msgspec.structs.replace
-    disturbed = tuple(replace(ceiling, disturbance=disturbance) for ceiling in ceilings)
-    return Ceilings(ceilings=disturbed, reason=reason)
+    described = tuple(replace(ceiling, disturbance=cause) for ceiling in ceilings)
+    return Ceilings(ceilings=described, reason=reason)
 
 
 def _arithmetic_programs(
@@ -149,7 +149,7 @@ def _arithmetic_programs(
 ) -> Iterator[Program]:
     """Yield products and a convolution in each type that the device can multiply."""
     for dtype in _dtypes(torch, device):
-        tf32 = dtype == "tfloat32"  # in torch a mode of float32, not a type
+        tf32 = dtype == "tfloat32"  # TF32 is a mode of torch.float32, not a type
         torch_dtype = torch.float32 if tf32 else getattr(torch, dtype)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         for side in sides:
@@ -160,11 +160,11 @@ def _arithmetic_programs(
 
 
 def _dtypes(torch: Any, device: Device) -> tuple[str, ...]:
-    """List float32 and, if the device multiplies them faster, bfloat16 and TF32; TF32 is last."""
+    """List float32, and bfloat16 and TF32 if the device has fast products in these types."""
     if device == "cuda":
-        ampere = torch.cuda.get_device_capability() >= _AMPERE
-        return ("float32", "bfloat16", "tfloat32") if ampere else ("float32",)
-    has_bfloat16 = _BFLOAT16 & set(machine.cpu().vector_extensions)
+        has_tf32 = torch.cuda.get_device_capability() >= _AMPERE_CAPABILITY
+        return ("float32", "bfloat16", "tfloat32") if has_tf32 else ("float32",)
+    has_bfloat16 = _BFLOAT16_EXTENSIONS & set(processor.cpu().vector_extensions)
     # The environment variable ONEDNN_MAX_CPU_ISA can forbid instructions that the processor has.
     if has_bfloat16 and torch.backends.mkldnn.is_available():
         has_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -204,7 +204,7 @@ def _bandwidth_programs(torch: Any, device: Device, threads: int) -> Iterator[Pr
     if device == "cpu":
         import psutil  # type: ignore[import-untyped]
 
-        caches = machine.caches()
+        caches = processor.caches()
         largest = int(psutil.virtual_memory().available) // 4
         sizes = working_sets(caches, threads, runtime.cores_available(), largest)
         cache_size = last_cache_bytes(caches, threads) or 0
@@ -218,12 +218,13 @@ def _bandwidth_programs(torch: Any, device: Device, threads: int) -> Iterator[Pr
 def working_sets(
     caches: tuple[Cache, ...], threads: int, cores: int, largest: int
 ) -> tuple[int, ...]:
-    """Return the sizes (B) of working sets: half of each cache, and far beyond all caches.
+    """Return the sizes (B) of working sets, none of them above ``largest``.
 
-    Counts the caches of ``threads`` cores, or of all ``cores``.  No size is above ``largest``.
+    One is half of each level's caches of ``threads`` cores, one is far above the caches of all
+    ``cores``.
     """
     sizes = [capacity // 2 for capacity in cache_bytes_by_level(caches, threads).values()]
-    sizes.append(BEYOND_CACHES * (last_cache_bytes(caches, cores) or LAST_CACHE))
+    sizes.append(BEYOND_CACHES * (last_cache_bytes(caches, cores) or DEFAULT_CACHE_BYTES))
     return tuple(sorted({min(size, largest) for size in sizes}))
 
 
@@ -246,16 +247,17 @@ def _torch_programs(torch: Any, device: Device, working_set: int) -> Iterator[Pr
     yield program(partial(a.copy_, b), "copy", "torch.copy_", a, b)
     if device == "cpu":
         yield program(partial(torch.dot, a, b), "read", "torch.dot", a, b)
-    else:  # reads as many elements as a and b have
+    else:  # the summed tensor has as many elements as a and b together
         yield program(torch.ones(2 * len(a)).sum, "read", "torch.sum", a, b)
     a, b, c = arrays(3)
     yield program(partial(torch.add, b, c, alpha=3.0, out=a), "triad", "torch.add", a, b, c)
 
 
 def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
-    """Yield a program that copies a block per thread many times; all blocks are the working set.
+    """Yield a program in which each thread copies a block many times.
 
-    A block is the only element of a NumPy array with a stride of 0, which repeats the element.
+    The blocks of all threads are the working set.  A block is the only element of a NumPy array
+    with a stride of 0, which repeats the element.
     """
     import numpy as np
 
@@ -275,9 +277,11 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
 
         call = partial(np.copyto, targets[0], sources[0]) if threads == 1 else copy_all
         size = f"{block_bytes // _FLOAT_BYTES} elements a thread"
-        moved = 2 * block_bytes * threads
-        work = moved * copies
-        yield Program(call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=moved)
+        all_blocks = 2 * block_bytes * threads
+        work = all_blocks * copies
+        yield Program(
+            call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=all_blocks
+        )
 
 
 #: Number of pages that a call maps.
@@ -296,14 +300,17 @@ def _map_pages() -> Any:
 
 
 def page_problem(faults: Sequence[int]) -> str | None:
-    """Explain why calls do not time page faults; None if ``faults`` are about one per page."""
+    """Explain why calls do not time page mapping; None for about one page fault per page.
+
+    ``faults`` has the number of page faults of each call.
+    """
     typical = statistics.median(faults)
     if _PAGES <= typical <= _MAX_FAULTS_PER_PAGE * _PAGES:
         return None
     return f"page mapping: {_PAGES} pages were touched, but {typical:g} page faults happened"
 
 
-#: Page mapping on one thread, like most page faults of a framework.
+#: Page mapping on one thread, where most page faults of a framework happen, too.
 _PAGE_MAPPING: Final = Program(
     _map_pages, "page_mapping", "mmap", f"{_PAGES} pages of {mmap.PAGESIZE} B", _PAGES,
     dtype="uint8", work_unit="1", working_set=_MAPPED_BYTES,

@@ -1,4 +1,4 @@
-"""Journal of a run: all results so far, on disk before the next case begins.
+"""Journal of a run: a file to which every result is written before the next case begins.
 
 ``data/<study>/.<start>-<device>-<random>.journal.jsonl`` contains one JSON object per line: the
 head of the record (all but its measurements), ceilings (peak rates), the memory and files of each
@@ -32,10 +32,13 @@ class _Line(
 class Header(
     Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
 ):
-    """First line: the head of the record as known when the run begins, and options of the run."""
+    """First line: the head of the record as known when the run begins, and options of the run.
+
+    ``pairs`` is the smallest number of pairs of processes that compare memory policies, one process
+    per policy; 0 stands for the plan's number.
+    """
 
     counters: CounterChoice = "none"
-    #: Smallest number of pairs of processes (one per compared policy); 0: the plan's number.
     pairs: int = 0
 
     @property
@@ -54,13 +57,13 @@ class Ceilings(_Line, frozen=True, kw_only=True, tag="ceilings"):
 class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
     """Memory, layers and files of a case, which has the number ``case`` in its run.
 
-    ``outcome`` has no times and counts.  ``unfiled``: why the files of the case were not written.
+    ``outcome`` has neither times nor counts.  ``file_error`` is why the case has no files, if so.
     """
 
     case: int
     outcome: Case
     files: tuple[CaseFile, ...] = ()
-    unfiled: str | None = None
+    file_error: str | None = msgspec.field(default=None, name="unfiled")
 
 
 class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
@@ -74,7 +77,7 @@ class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
 class Count(_Line, frozen=True, kw_only=True, tag="count"):
     """Executed work of a case, with a reason for each quantity that was not counted.
 
-    ``logs`` are parts of the counting program's output, which papers read.
+    ``logs`` maps names to parts of the counting program's output, which papers read.
     """
 
     case: int
@@ -107,23 +110,26 @@ class Journal:
     def __init__(self, path: Path, header: Header) -> None:
         self.path, self.header = path, header
         self.ceilings: Ceilings | None = None
-        self.ceilings_again = 0  # number of later measurements of ceilings
+        self.ceiling_rechecks = 0  # number of measurements of ceilings after the first
         self.finished_cases: dict[int, Case] = {}  # by number of the case
         self.files: dict[str, CaseFile] = {}  # by name
-        self.unfiled: dict[str, str] = {}  # field of the record → why no file was written
+        self.file_errors: dict[str, str] = {}  # field of the record → why no file was written
         self.rounds: list[RoundResult] = []
         self.counts: dict[int, Count] = {}  # by number of the case
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
-        """Open or create, and lock the file; raises ``MeasurementError`` if another run uses it."""
+        """Open or create the file and lock it.
+
+        Raises ``MeasurementError`` if another run uses the file, or if the disk is full.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = not self.path.exists()
-        self._stream = self.path.open("xb" if new else "ab", buffering=0)
+        is_new = not self.path.exists()
+        self._stream = self.path.open("xb" if is_new else "ab", buffering=0)
         if not _try_lock(self._stream.fileno()):
             self._stream.close()
             raise MeasurementError(f"{self.path.name}: another run is writing this journal now.")
-        if new:
+        if is_new:
             self._write(self.header)
         else:
             self._stream.write(b"\n")  # ends a line that an interruption cut off
@@ -134,8 +140,9 @@ class Journal:
         self._stream.close()
 
     def append(self, entry: Entry) -> None:
-        """Add an entry to the results, and return when it is on disk."""
-        # First to this object, so that at an interruption the file never has more results.
+        """Add an entry to the results, and return when the entry is on disk."""
+        # This object comes first, so that after an interruption the file has no result that it
+        # lacks.
         self.apply(entry)
         self._write(entry)
 
@@ -146,15 +153,15 @@ class Journal:
                 if self.ceilings is None:
                     self.ceilings = entry
                 else:
-                    self.ceilings_again += 1
+                    self.ceiling_rechecks += 1
                     ceilings = (*self.ceilings.ceilings, *entry.ceilings)
                     self.ceilings = msgspec.structs.replace(self.ceilings, ceilings=ceilings)
             case CaseResult(case=case):
                 self.finished_cases[case] = entry.outcome
                 for file in entry.files:
                     self.files[file.name] = file
-                if entry.unfiled:
-                    self.unfiled[f"cases[{case}].files"] = entry.unfiled
+                if entry.file_error:
+                    self.file_errors[f"cases[{case}].files"] = entry.file_error
             case RoundResult():
                 self.rounds.append(entry)
             case Count(case=case):
@@ -179,7 +186,7 @@ def new_journal(folder: Path, header: Header) -> Journal:
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal; count and ignore damaged lines, so that the cases in them are run again.
+    """Read a journal; count and ignore damaged lines, so that their cases are run again.
 
     Raises ``MeasurementError`` if the first line is not the header of a run.
     """
@@ -202,7 +209,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def _decode(line: bytes, decoder: msgspec.json.Decoder[_Decoded]) -> _Decoded:
-    """Decode a line; raises one of ``_DAMAGE`` if the line is damaged or repeats a field."""
+    """Decode a line; raise an exception of ``_DAMAGE`` if it is damaged or repeats a field."""
     decoded = decoder.decode(line)
     if may_repeat_a_field(line):
         raise msgspec.DecodeError("an object repeats a field")

@@ -1,4 +1,4 @@
-"""Workloads of cases, and their memory and times, measured in one process.
+"""Build the workloads of cases, and measure their memory and times in this process.
 
 Functions import torch themselves, so that a process can measure another library without torch.
 """
@@ -36,7 +36,10 @@ def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
-    """List a case's layers by a run on the meta device; () if one layer is of an unknown kind."""
+    """List a case's layers by ``plan.layers``, or else by a run on the meta device.
+
+    Returns () for a study without a subject, and for a case with a layer of an unknown kind.
+    """
     if study.plan.layers is not None:
         return study.plan.layers(factors)
     if study.subject is None:
@@ -59,7 +62,7 @@ def unmeasured_case(study: Experiment, factors: Factors, status: Status, reason:
 
 
 def build_workload(study: Experiment, factors: Factors, device: Device) -> Workload:
-    """Build the workload of a case on ``device``; also switch TF32 on or off in this process."""
+    """Build the workload of a case on ``device``; switch TF32 on or off for the whole process."""
     import torch
 
     subject = build_subject(study, factors, device)
@@ -80,9 +83,9 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
 
         return Workload(forward)
     # The meta device computes the shape, so that the measured device has not yet computed anything.
-    planned = build_subject(study, factors, "meta")
+    meta_subject = build_subject(study, factors, "meta")
     with torch.no_grad():
-        shape = planned.module.eval()(planned.inputs).shape
+        shape = meta_subject.module.eval()(meta_subject.inputs).shape
     torch.manual_seed(SEED)
     gradient = torch.randn(shape, device=device)
     inputs.requires_grad_()
@@ -92,7 +95,7 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
         output.backward(gradient)
         return output
 
-    def drop_gradients() -> None:  # else the next call would accumulate them
+    def drop_gradients() -> None:  # otherwise the next call would add to the gradients
         module.zero_grad(set_to_none=True)
         inputs.grad = None
 
@@ -100,7 +103,7 @@ def build_workload(study: Experiment, factors: Factors, device: Device) -> Workl
 
 
 def in_layout(subject: Subject) -> tuple[nn.Module, torch.Tensor]:
-    """Return the module that runs, and its inputs, in the subject's layout."""
+    """Return the converted module and its inputs, both in the subject's layout."""
     import torch
 
     module = subject.convert(subject.module) if subject.convert else subject.module
@@ -120,22 +123,23 @@ def autocast(subject: Subject, device: Device) -> AbstractContextManager[object]
     return torch.autocast(device, dtype=getattr(torch, subject.precision))
 
 
-#: Precision → function of ``torch.ops.mkldnn`` that returns whether oneDNN has its kernels here.
-_HAS_KERNELS: Final = {
+#: Precision → function of ``torch.ops.mkldnn``: whether oneDNN has kernels for it on this
+#: processor.
+_KERNEL_TESTS: Final = {
     "bfloat16": "_is_mkldnn_bf16_supported",
     "float16": "_is_mkldnn_fp16_supported",
 }
 
 
-def refuse_emulated(subject: Subject, device: Device) -> None:
+def refuse_emulated_precision(subject: Subject, device: Device) -> None:
     """Raise ``UnavailableError`` on a CPU without kernels of oneDNN for a 16-bit precision."""
     import torch
 
     precision = subject.precision
-    if device != "cpu" or precision not in _HAS_KERNELS:
+    if device != "cpu" or precision not in _KERNEL_TESTS:
         return
     has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not has_onednn or not getattr(torch.ops.mkldnn, _HAS_KERNELS[precision])():
+    if not has_onednn or not getattr(torch.ops.mkldnn, _KERNEL_TESTS[precision])():
         raise UnavailableError(
             f"oneDNN has no {precision} kernels for this processor; without them it would take "
             "hundreds of times as long."
@@ -146,10 +150,10 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
     """Build the module to train, and a step on images ``(N, 3, H, W)`` that returns the loss.
 
     The step is stochastic gradient descent with momentum and weight decay on the cross entropy.  It
-    drops the old gradients first, which saves memory.  Before each step, the labels
-    become new random numbers: otherwise the network learns the batch by heart within a few steps,
-    the gradients vanish, and a device computes faster with zeros than with other numbers.  Weights,
-    gradients and momentum are float32 in every precision.
+    drops the old gradients first, which saves memory.  Before each step, the labels become new
+    random numbers.  With constant labels, the network would learn the batch within a few steps, the
+    gradients would vanish, and a device computes faster with zeros than with other numbers.
+    Weights, gradients and momentum are float32 in every precision.
     """
     import torch
 
@@ -178,7 +182,7 @@ def training_step(subject: Subject, device: Device) -> tuple[nn.Module, Workload
 def measure_memory(
     study: Experiment, factors: Factors, session: Session, repeats: int = memory.MEASUREMENTS
 ) -> SeriesByQuantity:
-    """Measure the memory of a case (B)."""
+    """Measure the memory of a case (B) in ``repeats`` calls."""
     measure = memory.measure_cpu if session.device == "cpu" else memory.measure_cuda
     return measure(partial(build_workload, study, factors, session.device), repeats)
 

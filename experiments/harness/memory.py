@@ -1,4 +1,4 @@
-"""Measure the memory of a call (B), by the allocator's events, and on a GPU by statistics too.
+"""Measure the memory of a call (B) by the allocator's events, and on a GPU also by its statistics.
 
 On a CPU torch's profiler reports every allocation and free.  One profile covers building the
 workload and one call, each inside a mark, so that the bytes before, after and at the peak come from
@@ -98,7 +98,7 @@ def split_events(profile: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ..
 def measure_cuda(build: Callable[[], Workload], repeats: int = MEASUREMENTS) -> SeriesByQuantity:
     """Measure ``requested_*``, ``allocated_*`` and ``reserved_*`` of each call after a warm-up (B).
 
-    Also returns the requests of the first of these calls (see ``request_series``).
+    Also returns the requests of the first call after the warm-up (see ``request_series``).
     """
     import torch
 
@@ -106,18 +106,19 @@ def measure_cuda(build: Callable[[], Workload], repeats: int = MEASUREMENTS) -> 
     torch.cuda.synchronize()
     torch._C._cuda_clearCublasWorkspaces()  # cuBLAS does not free its workspaces by itself
     torch.cuda.empty_cache()
-    emptied = torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
+    began_empty = torch.cuda.memory_stats().get("reserved_bytes.all.current") == 0
     with _record_history() as history:
         workload = build()
         workload.once()  # libraries allocate workspaces, which remain
         entries_before = len(history())
         first, entries = _measure_call(workload, history)
-    calls = [first]
+    statistics = [first]
     for _ in range(repeats - 1):
-        calls.append(_measure_call(workload, tuple)[0])  # tuple() stands for no history
-    series = request_series(entries, entries_before, emptied)
+        later, _no_history = _measure_call(workload, history=tuple)
+        statistics.append(later)
+    series = request_series(entries, entries_before, began_empty)
     for name in first:
-        series[name] = tuple(call[name] for call in calls)
+        series[name] = tuple(call[name] for call in statistics)
     return series
 
 
@@ -141,7 +142,7 @@ def _record_history() -> Iterator[Callable[[], Sequence[HistoryEntry]]]:
 def _measure_call(
     workload: Workload, history: Callable[[], Sequence[HistoryEntry]]
 ) -> tuple[dict[str, int], Sequence[HistoryEntry]]:
-    """Return the statistics of one call (B), read while its result is in memory, and the history.
+    """Return the statistics of one call (B) and the history, read while its result is in memory.
 
     Statistics that this version of torch lacks are omitted, never 0.
     """
@@ -166,21 +167,21 @@ def _measure_call(
 
 
 def request_series(
-    entries: Sequence[HistoryEntry], entries_before: int, emptied: bool
+    entries: Sequence[HistoryEntry], entries_before: int, began_empty: bool
 ) -> SeriesByQuantity:
     """Derive the series of requests (B, frees < 0) from the allocator's history.
 
-    ``memory_events`` are the requests of a call, ``memory_events_before`` the requests before it,
-    in the first ``entries_before`` entries.  ``memory_owners`` has the number of the block that
-    each request allocates or frees.  If the allocator was not ``emptied`` before, or an entry frees
-    an unknown block, the result has only ``memory_events``.
+    ``memory_events`` are the requests of a call, ``memory_events_before`` the requests before the
+    call, in the first ``entries_before`` entries.  ``memory_owners`` has the number of the block
+    that each request allocates or frees.  The result has only ``memory_events`` if the allocator
+    had blocks when the history began, or if an entry frees an unknown block.
     """
     if not entries:
         return {}
     block_numbers = count()
     number_at: dict[int, int] = {}  # address of each allocated block → its number
     events, owners, events_before = list[int](), list[int](), 0
-    is_complete = emptied
+    is_complete = began_empty
     for position, entry in enumerate(entries):
         address, action = entry["addr"], entry["action"]
         if action == "alloc":
@@ -201,6 +202,6 @@ def request_series(
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory with mapped files (B); None if unknown."""
+    """Return this process's resident memory including mapped files (B); None if unknown."""
     matched = re.search(r"^VmRSS:\s+(\d+) kB$", read_text(Path("/proc/self/status")), re.MULTILINE)
     return int(matched[1]) * 1024 if matched else None

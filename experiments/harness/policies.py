@@ -4,9 +4,11 @@ By default glibc returns large blocks to the system as soon as they are freed, a
 a network causes a page fault for each page again.  For a convolution on a processor, these faults
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
-time, and show whether the settings work.  glibc maps a block above its mapping threshold
-separately, and returns the free top of its heap above its trimming threshold.  ``mmap_threshold``
-and ``trim_threshold`` raise one of these thresholds, ``thresholds`` raises both.  ``traced`` is the
+time, and show whether the settings work.
+
+glibc maps a block separately if its size is above the mapping threshold.  It returns the free top
+of its heap if the top is larger than the trimming threshold.  ``mmap_threshold`` and
+``trim_threshold`` raise one of these thresholds; ``thresholds`` raises both.  ``traced`` is the
 default policy plus a library (``policies.c``) that records allocated and freed blocks.
 """
 
@@ -29,24 +31,24 @@ from report.core.records.record import Policy, SeriesByQuantity
 #: Oldest version of glibc in which the tunables below are known to work.
 TUNABLES_SINCE: Final = (2, 35)
 #: Blocks up to 4 GiB come from the heap.
-_MMAP: Final = "glibc.malloc.mmap_threshold=4294967296"
+_MMAP_4_GIB: Final = "glibc.malloc.mmap_threshold=4294967296"
 #: Up to 8 GiB of free memory stay at the top of the heap.
-_TRIM: Final = "glibc.malloc.trim_threshold=8589934592"
+_TRIM_8_GIB: Final = "glibc.malloc.trim_threshold=8589934592"
 #: Policy → value of GLIBC_TUNABLES; ``top_pad`` lets the heap grow in steps of 256 MiB.
 _TUNABLES: Final[Mapping[str, str]] = {
-    "retained": f"{_MMAP}:{_TRIM}:glibc.malloc.top_pad=268435456",
-    "thresholds": f"{_MMAP}:{_TRIM}",
-    "mmap_threshold": _MMAP,
-    "trim_threshold": _TRIM,
+    "retained": f"{_MMAP_4_GIB}:{_TRIM_8_GIB}:glibc.malloc.top_pad=268435456",
+    "thresholds": f"{_MMAP_4_GIB}:{_TRIM_8_GIB}",
+    "mmap_threshold": _MMAP_4_GIB,
+    "trim_threshold": _TRIM_8_GIB,
 }
 #: Options with which jemalloc never returns free pages.
-_NO_DECAY: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
+_JEMALLOC_OPTIONS: Final = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 #: Number of warm-up calls; glibc raises its thresholds when the first calls free blocks.
 _WARMUP_CALLS: Final = 5
 _TRACED_CALLS: Final = 10
 #: Largest number of recorded events per call.
-_EVENTS: Final = 256
+_EVENT_LIMIT: Final = 256
 #: Event of the library: size of a block (B; < 0 if freed), change of glibc's memory (B), time (ns).
 _Event = ctypes.c_long * 3
 
@@ -54,14 +56,14 @@ _Event = ctypes.c_long * 3
 def variables(policy: Policy) -> Mapping[str, str]:
     """Return the environment variables with which a process starts under ``policy``."""
     if policy == "jemalloc":
-        return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _NO_DECAY}
+        return {"LD_PRELOAD": jemalloc() or "", "MALLOC_CONF": _JEMALLOC_OPTIONS}
     if policy == "traced":
         return {"LD_PRELOAD": tracing_library()}
     return {} if policy == "default" else {"GLIBC_TUNABLES": _TUNABLES[policy]}
 
 
 def unavailable(policy: Policy, device: Device) -> str | None:
-    """Explain why ``policy`` cannot be measured on this machine; None if it can."""
+    """Explain why ``policy`` cannot be measured on this machine; None if it can be measured."""
     if policy == "default":
         return None
     if device == "cuda":
@@ -80,7 +82,7 @@ def unavailable(policy: Policy, device: Device) -> str | None:
 
 @cache
 def jemalloc() -> str | None:
-    """Return jemalloc's name for the dynamic loader; None if not installed, or outside Linux."""
+    """Return the name of jemalloc's library; None if it is not installed, or outside Linux."""
     return find_library("jemalloc") if platform.system() == "Linux" else None
 
 
@@ -89,21 +91,23 @@ def tracing_library() -> str:
     """Compile the tracing library and return its path; it is deleted when this process ends."""
     folder = tempfile.mkdtemp(prefix="ridgepoint-allocations-")
     atexit.register(shutil.rmtree, folder)
-    path, options = f"{folder}/allocations.so", ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENTS}")
-    subprocess.run(("cc", *options, "-o", path, Path(__file__).with_suffix(".c")), check=True)
+    path = f"{folder}/allocations.so"
+    options = ("-O2", "-shared", "-fPIC", f"-DEVENTS={_EVENT_LIMIT}", "-o", path)
+    subprocess.run(("cc", *options, Path(__file__).with_suffix(".c")), check=True)
     return path
 
 
 def trace_blocks(workload: Workload) -> SeriesByQuantity:
     """Trace the blocks of warm calls, and the time of returning memory to the system.
 
-    The process must have loaded the tracing library.  ``block_bytes`` (freed blocks < 0) and
-    ``block_changes`` (of the memory that glibc holds, B) have a sample per event of the last call
-    and of freeing its result.  ``return_time`` and, for freeing results, ``result_return_time`` (s)
-    have a sample per call.  ``mmap_threshold`` (B) is glibc's mapping threshold at the end.
+    The process must have loaded the tracing library.  These series have a sample per event of the
+    last call and of freeing its result: ``block_bytes`` (freed blocks < 0) and ``block_changes``
+    (by how much the memory of glibc grows, B).  These have a sample per call: ``return_time``
+    during the call and ``result_return_time`` while its result is freed (s).  ``mmap_threshold``
+    (B) is glibc's mapping threshold at the end.
     """
     library = ctypes.CDLL(None)
-    events = (_Event * _EVENTS).in_dll(library, "trace_events")
+    events = (_Event * _EVENT_LIMIT).in_dll(library, "trace_events")
     count = ctypes.c_int.in_dll(library, "trace_count")
     tracing = ctypes.c_int.in_dll(library, "trace_on")
     threshold = ctypes.c_long.in_dll(library, "trace_mmap_threshold")
@@ -112,11 +116,11 @@ def trace_blocks(workload: Workload) -> SeriesByQuantity:
         workload.reset()
         count.value, tracing.value = 0, 1
         result = workload.call()
-        events_of_call = count.value
+        call_events = count.value
         del result
         tracing.value = 0
-        call_times.append(_return_time(events[:events_of_call]))
-        result_times.append(_return_time(events[events_of_call : count.value]))
+        call_times.append(_return_time(events[:call_events]))
+        result_times.append(_return_time(events[call_events : count.value]))
     return {
         "block_bytes": tuple(size for size, _, _ in events[: count.value]),
         "block_changes": tuple(change for _, change, _ in events[: count.value]),

@@ -25,7 +25,8 @@ from report.core.errors import MeasurementError
 from report.core.records.record import Factors, Moment, Policy
 from report.core.system.programs import managed_process
 
-#: Function from the worker's folder to the command of a program that runs the worker, such as ncu.
+#: Function that returns, for the worker's folder, the command of a program such as ncu that runs
+#: the worker.
 Wrapper: TypeAlias = Callable[[Path], Sequence[str]]
 
 #: Variables with the number of threads, which array libraries read when imported.
@@ -33,7 +34,7 @@ _THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
 #: Time between two reads of messages (s); an interruption loses the unread messages.
-TICK_S: Final = 0.1
+READ_INTERVAL_S: Final = 0.1
 
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
@@ -51,7 +52,7 @@ class Worker:
         with (self.folder / "lines.jsonl").open("rb") as stream:
             while running and time.monotonic() < end:
                 with suppress(TimeoutExpired):
-                    self.process.wait(TICK_S)
+                    self.process.wait(READ_INTERVAL_S)
                     running = False
                 *lines, incomplete = (incomplete + stream.read()).split(b"\n")
                 for line in lines:
@@ -114,10 +115,9 @@ def run_cases(
     """Run cases in workers; yield each case's result, until ``end`` by the monotonic clock.
 
     Cases with the same imports share a worker.  If a case ends its worker, a new worker measures
-    the remaining cases.  If cases run in the worker itself (see ``worker.can_fork``), a case
-    without imports gets a separate worker, in which no earlier case has imported a library.
-    ``show_output`` is called with each worker's output.  Raises ``MeasurementError`` if a worker
-    cannot be started.
+    the remaining cases.  Where a worker cannot fork, a case without imports gets a separate worker,
+    in which no earlier case has imported a library.  ``show_output`` is called with each worker's
+    output.  Raises ``MeasurementError`` if a worker cannot be started.
     """
     waiting = dict(task.cases)
     while waiting:
@@ -146,13 +146,13 @@ def run_cases(
 
 
 def _next_batch(study: Experiment, task: Task, waiting: Mapping[int, Factors]) -> Task:
-    """Reduce a task to the first waiting case and the cases that share a worker with this case."""
+    """Reduce a task to the first waiting case, and the cases that share a worker with it."""
     imports = study.imports(next(iter(waiting.values())), task.session)
     batch = []
     for case, factors in waiting.items():
         if study.imports(factors, task.session) == imports:
             batch.append((case, factors))
-        if not (imports or task.forks):  # nothing to share, so the case has a separate worker
+        if not (imports or task.forks):  # there is nothing to share in one worker
             break
     return msgspec.structs.replace(task, cases=tuple(batch))
 
@@ -164,7 +164,7 @@ def measure_ceilings(
     size = study.plan.ceilings
     if size == "none":
         return Ceilings(reason="the study asks for no ceilings")
-    occasion = " again, since a case was faster" if moment == "during" else f" {moment} the series"
+    occasion = " again, since a case was faster" if moment == "during" else f" {moment} the cases"
     note(f"Measuring the ceilings{occasion}.")
     retained = policies.unavailable("retained", session.device) is None
     variables = policies.variables("retained") if retained else {}

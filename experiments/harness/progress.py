@@ -1,4 +1,4 @@
-"""Progress of a run for the user: finished cases and remaining time."""
+"""Show a run's progress to the user: finished cases and remaining time."""
 
 import shutil
 import sys
@@ -30,7 +30,7 @@ class Observer:
         """With ``debug``, also print the output of worker processes."""
         self._debug = debug
         self._expected: dict[Stage, float] = {}
-        # Shares of the run's time: earlier steps, the current step, and everything finished.
+        # Shares of the run's time: earlier steps, current step, and all finished cases.
         self._earlier_share, self._step_share, self._finished_share = 0.0, 1.0, 0.0
         self._start = time.monotonic()
         self._printed_at, self._line = -_LINE_EVERY_S, ""
@@ -56,7 +56,7 @@ class Observer:
 
     def begin(self, text: str, step: Stage = "memory") -> None:
         """Begin a step of the run, which ``text`` describes to the user."""
-        if not self._expected:  # then each step has a progress of its own
+        if not self._expected:  # the printed share is then that of the step
             self._start = time.monotonic()
         total = sum(self._expected.values())
         if total:
@@ -83,8 +83,8 @@ class Observer:
         """Print the latest progress with the remaining time, if a line is due."""
         now = time.monotonic()
         share = self._finished_share
-        # max: before the first progress, the share is 0.
-        left = period_text((now - self._start) / max(share, 1e-3) * (1 - share))
+        divisor = max(share, 1e-3)  # before the first progress, the share is 0
+        left = period_text((now - self._start) / divisor * (1 - share))
         line = f"[{share:.0%}, {left} left] {self._line}"
         if sys.stderr.isatty() and self._line:
             self.note(line[: shutil.get_terminal_size().columns - 1], end="")

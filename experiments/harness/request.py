@@ -25,13 +25,12 @@ class Request:
 
     ``records`` is the folder of records, ``images`` the folder of the user's own data set.
     ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
-    machine (min).  By default executed work is counted (``auto``) unless ``quick``.  ``shard`` is
-    (i, n) for the i-th of n parts of a run, from 1; with ``if_missing`` a measured shard is not
-    measured again, and an unfinished shard is resumed.  ``pairs`` is the smallest number of
-    processes under each memory policy that a paper's claims compare (default: the plan's number).
-    ``changes`` replace fields of the plan's protocol, ``levels`` the study's levels.  ``words``
-    replace ``run STUDY`` at the beginning of the command.  ``typed`` maps words of ``command`` to
-    the words that the user typed.
+    machine (min).  ``shard`` is (i, n) for the i-th of n parts of a run, from 1; with
+    ``if_missing`` a measured shard is not measured again, and an unfinished shard is resumed.
+    ``pairs`` is the smallest number of processes under each memory policy that a paper's claims
+    compare (default: the plan's number).  ``changes`` replace fields of the plan's protocol,
+    ``levels`` replace levels of the study.  ``words`` replace ``run STUDY`` at the beginning of the
+    command.  ``typed_words`` maps words of ``command`` to the words that the user typed.
     """
 
     study: str
@@ -52,16 +51,16 @@ class Request:
     changes: Mapping[str, Any] = field(default_factory=dict)
     levels: Levels = field(default_factory=dict)
     words: tuple[str, ...] = ()
-    typed: Mapping[str, str] = field(default_factory=dict)
+    typed_words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counter_choice(self) -> CounterChoice:
-        """Choice of the cases to count: the user's, or the default of a full or quick run."""
+        """The user's choice of cases to count; by default ``none`` if ``quick``, else ``auto``."""
         return self.counters or ("none" if self.quick else "auto")
 
     @property
     def folder_options(self) -> tuple[str, ...]:
-        """Options with the user's folders; appended to ``command``, they replace its ``--data``."""
+        """Options with the user's folders; after ``command``, they replace its ``--data``."""
         images = () if self.images is None else ("--data", str(self.images))
         return images if self.records == Path("data") else (*images, "--records", str(self.records))
 
@@ -79,17 +78,18 @@ class Request:
             "--data": self.images and self.images.resolve().name,
         }
         words = []
-        for option, value in options.items():  # None: not given; empty: an option without a value
-            if value is not None:
-                words += [option, str(value)] if value else [option]
+        for option, value in options.items():
+            if value is None:  # the option is not given
+                continue
+            words += [option, str(value)] if value else [option]  # empty: the option has no value
         for setting in self.settings:
             words += ["--set", setting]
         return ("python", "-m", "experiments", *(self.words or ("run", self.study)), *words)
 
     def select(self) -> tuple[Experiment, Protocol, tuple[Factors, ...]]:
-        """Return the study as this run measures it, the protocol and the cases.
+        """Return the study with this run's ceilings, the protocol, and the cases.
 
-        A run with ``--set`` or ``changes`` has a ``custom`` plan.  Raises ``UsageError`` for
+        With ``--set`` or ``changes``, the protocol's plan is ``custom``.  Raises ``UsageError`` for
         options that do not fit the study.
         """
         study = registry.load(self.study).on(self.device)
@@ -114,8 +114,8 @@ class Request:
     def select_shard(self) -> Shard | None:
         """Return the shard with the hash of its sweep; None for a run of the whole plan.
 
-        All shards of a sweep have the same plan, cases and counters.  Raises ``UsageError`` for
-        too many shards, or with ``pairs``.
+        All shards of a sweep have the same plan, cases and counters.  Raises ``UsageError`` for too
+        many shards, or if ``pairs`` is given.
         """
         if self.shard is None:
             return None
@@ -152,15 +152,16 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
         if name in levels_of:
             raise UsageError(f"--set {name} is repeated; give all levels in one, with commas.")
         levels = {factors[name].parse(value) for value in values.split(",")}
-        # Numbers by size, words by alphabet: the order must not depend on how they were typed.
+        # Levels are sorted, numbers before words, because the typed order must not matter.
         levels_of[name] = tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
     return levels_of
 
 
 def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
-    """Reduce a protocol to the memory policies available here; also say why others are missing.
+    """Reduce a protocol to the memory policies available here; also return why others are missing.
 
-    If only one policy is available, it gets the largest planned number of processes.
+    If at most one policy is available, it (or ``default``) gets the largest planned number of
+    processes.
     """
     processes: dict[Policy, int] = {}
     missing = {}

@@ -7,9 +7,10 @@ memory, or returns it to the system.  Random orders spread slow changes of the m
 cases; rounds under different memory policies alternate.  If other programs disturbed a case and
 time remains, a further process measures the case again; the record contains both rounds.
 
-A claim is a statement of a paper that records are tested against.  If it compares two policies, it
-computes one ratio of times per pair: the processes with the same number under both policies.  The
-number of pairs is chosen before the first measurement; pairs beyond the plan come last.
+A claim is a statement of a paper that records are tested against.  A claim that compares two
+policies computes one ratio of times per pair of processes, which have the same number under both
+policies.  The number of pairs is chosen before the first measurement; pairs beyond the plan come
+last.
 """
 
 from collections import Counter, defaultdict
@@ -30,13 +31,14 @@ from report.core.records.pooling import measures_process
 from report.core.records.record import Factors, Policy
 from report.instruments import gates
 
-#: Limit on the processes per policy that measure disturbed cases again; the plan's is another.
+#: Limit on the processes per policy that measure disturbed cases again; the number of planned
+#: processes is another limit.
 MAX_REPEATS: Final = 12
 #: Additional time for measuring disturbed cases again, as a share of the planned time.
 REPEAT_SHARE: Final = 0.25
 #: Share of the progress for the planned processes; the rest is for repeats.
-_PLANNED: Final = 1 / (1 + REPEAT_SHARE)
-#: The ceilings (peak rates) are measured again at most so often because a case was faster.
+_PLANNED_SHARE: Final = 1 / (1 + REPEAT_SHARE)
+#: How often the ceilings (peak rates) may be measured again because a case was faster.
 _MAX_RECHECKS: Final = 3
 
 
@@ -75,9 +77,9 @@ def affordable_cases(
 ) -> set[int]:
     """Select the cases that a round can measure in its share of the remaining time.
 
-    ``rounds_left`` counts this round and all later ones.  Cases not yet measured under ``policy``
-    are always selected; then, while they fit, the cases on which the least time has been spent.  So
-    long cases get fewer rounds.
+    ``rounds_left`` is the number of this round and all later rounds.  Cases not yet measured under
+    ``policy`` are always selected.  The other cases are selected while the time suffices, in the
+    order of the time already spent on each, so that long cases get fewer rounds.
     """
     spent = defaultdict[int, float](float)  # time of each case in all rounds (s)
     latest_duration: dict[int, float] = {}
@@ -114,7 +116,7 @@ def disturbed_cases(
 
 
 def measure(study: Experiment, session: Session, journal: Journal, observer: Observer) -> None:
-    """Measure the rounds that the journal lacks; append each result before the next case begins."""
+    """Measure the rounds that the journal lacks; append each result before the next case."""
     protocol, shard = journal.header.protocol, journal.header.shard
     cases = _timed_cases(study, journal)
     processes = study.processes(protocol, journal.header.pairs)
@@ -131,7 +133,7 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
         return share * budget - sum(result.seconds for result in journal.rounds)
 
     def run(round_id: RoundId, selected: Iterable[int], start: float, share: float) -> None:
-        """Measure a round; meanwhile, the printed progress grows from ``start`` by ``share``."""
+        """Measure a round, while the printed progress grows from ``start`` by ``share``."""
         order = shuffle_cases(selected, protocol.seed, round_id)
         round_cases = {case: cases[case] for case in order}
         earlier = len(journal.rounds)
@@ -146,19 +148,20 @@ def measure(study: Experiment, session: Session, journal: Journal, observer: Obs
             remaining = [later for later in remaining if later in planned]
         seconds, rounds_left = seconds_left(), len(remaining)
         selected = affordable_cases(eligible, journal.rounds, policy, rounds_left, seconds)
-        run(round_id, selected, _PLANNED * number / len(assigned), _PLANNED / len(assigned))
+        share = _PLANNED_SHARE / len(assigned)
+        run(round_id, selected, share * number, share)
     repeats = []  # possible further rounds, numbered after the planned processes of their policy
     for policy, count in processes.items():
-        most = min(MAX_REPEATS, sum(round_id.policy == policy for round_id in assigned))
-        for process in range(count + 1, count + 1 + most):
+        limit = min(MAX_REPEATS, sum(round_id.policy == policy for round_id in assigned))
+        for process in range(count + 1, count + 1 + limit):
             repeats.append(RoundId(process, policy))
     for number, round_id in enumerate(repeats):
         planned_processes = processes[round_id.policy]
         disturbed = disturbed_cases(cases, journal.rounds, round_id.policy, planned_processes)
         if disturbed and seconds_left(1 + REPEAT_SHARE) > 0:
             observer.note(f"Measuring {len(disturbed)} disturbed cases again.")
-            share = (1 - _PLANNED) / len(repeats)
-            run(round_id, disturbed, _PLANNED + share * number, share)
+            share = (1 - _PLANNED_SHARE) / len(repeats)
+            run(round_id, disturbed, _PLANNED_SHARE + share * number, share)
 
 
 def recheck_ceilings(
@@ -168,9 +171,9 @@ def recheck_ceilings(
     results: Iterable[RoundResult],
     observer: Observer,
 ) -> None:
-    """Measure the peak rates of arithmetic again if a result exceeds the highest of them."""
+    """Measure the peak rates of arithmetic again if a case was faster than the highest peak."""
     peak_rate = gates.best_arithmetic_rate(journal.ceilings.ceilings if journal.ceilings else ())
-    if peak_rate is None or journal.ceilings_again >= _MAX_RECHECKS:
+    if peak_rate is None or journal.ceiling_rechecks >= _MAX_RECHECKS:
         return
     fastest = 0.0
     for result in results:

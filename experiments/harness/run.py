@@ -75,8 +75,8 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(study, session, "after", observer.note)
             journal.header = processor.with_throttling(journal.header, throttle_count)
-            uncounted = counting.count(study, session, journal, observer)
-            return _write_record(study, journal, after, uncounted, datetime.now(UTC))
+            count_failure = counting.count(study, session, journal, observer)
+            return _write_record(study, journal, after, count_failure, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
             observer.note(_describe_unfinished(request, journal))
             raise
@@ -121,35 +121,36 @@ def _existing_record(records: Path, header: Header) -> tuple[Record, Path] | Non
 
 
 def _open_journal(request: Request, header: Header, observer: Observer) -> Journal:
-    """Create a journal, or with ``resume`` or ``if_missing`` read the newest one of the same run.
+    """Create a journal; with ``resume`` or ``if_missing``, return the same run's newest journal.
 
-    Raises ``MeasurementError`` if there is no such journal for ``resume``.
+    Without such a journal, ``if_missing`` creates one, and ``resume`` raises ``MeasurementError``.
     """
     folder, key = request.records / header.study, header.environment.key
     journals, errors = journal_files.unfinished_journals(folder)
-    of_this_run, of_another_run = None, None  # newest journals of runs on this device
+    same_run, other_run = None, None  # newest journals of runs on this device
     for journal in journals:
         if journal.header.environment.key == key and differences(journal.header, header):
-            of_another_run = journal
+            other_run = journal
         elif journal.header.environment.key == key:
-            of_this_run = journal
-    if of_this_run is not None and (request.resume or request.if_missing):
-        _note_damage(of_this_run, observer)
-        return of_this_run
+            same_run = journal
+    if same_run is not None and (request.resume or request.if_missing):
+        _note_damage(same_run, observer)
+        return same_run
     if not request.resume:
-        if of_this_run is not None:
-            name = of_this_run.path.name
+        if same_run is not None:
+            name = same_run.path.name
             observer.note(f"{name} contains an unfinished run; to continue it, give --resume.")
         return journal_files.new_journal(folder, header)
-    if of_another_run is not None:
-        changes = "; ".join(differences(of_another_run.header, header)[:4])  # the rest is omitted
-        fault = f"Cannot resume {of_another_run.path.name}: {changes}."
+    if other_run is not None:
+        changes = "; ".join(differences(other_run.header, header)[:4])  # four suffice for a message
+        fault = f"Cannot resume {other_run.path.name}: {changes}."
         raise MeasurementError(f"{fault} Use the same options, or drop --resume.")
     reason = f"--resume: {header.study} has no unfinished run on {key}; run without --resume."
     raise next(iter(errors), MeasurementError(reason))
 
 
 def _note_damage(journal: Journal, observer: Observer) -> None:
+    """Print the number of a journal's damaged lines, if there are any."""
     if journal.damaged_lines:
         name = journal.path.name
         observer.note(f"{name}: {journal.damaged_lines} damaged lines; their cases are run again.")
@@ -186,7 +187,7 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
         journal.remove()
         return "No case finished, so nothing was saved."
     planned = sum(measures_case(shard, index) for index in range(len(journal.header.cases)))
-    words = (request.typed.get(word, word) for word in journal.header.command)
+    words = (request.typed_words.get(word, word) for word in journal.header.command)
     command = shlex.join((*words, *request.folder_options, "--resume"))
     record = f" (close {request.study} writes a record of them)" if saved else ""
     return f"{saved} of {planned} cases are saved{record}; continue with: {command}"
@@ -195,14 +196,18 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure memory, layers and files of cases that the journal lacks; a failure is a result."""
+    """Measure memory, layers and files of the cases that the journal lacks.
+
+    Raises ``MeasurementError`` if two cases write different files of one name; any other failure of
+    a case is its result.
+    """
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
         if index not in journal.finished_cases and measures_case(shard, index):
             waiting[index] = factors
-    number_of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
-    observer.begin(f"Measuring {number_of}{len(cases)} cases.")
+    waiting_of = f"{len(waiting)} of " if len(waiting) < len(cases) else ""
+    observer.begin(f"Measuring {waiting_of}{len(cases)} cases.")
     results = run_cases(study, new_task(study, "memory", session, waiting), observer.debug)
     for number, result in enumerate(results, 1):
         name = study.case_name(cases[result.case])
@@ -221,16 +226,20 @@ def _measure_cases(
         is_measured = result.outcome.series or result.outcome.reason
         outcome = outcome_text(result.outcome) if is_measured else "prepared"
         observer.progressed(f"{name}: {outcome}", number / len(waiting))
-        if result.unfiled:
-            observer.note(f"{name} writes no file: {result.unfiled}")
+        if result.file_error:
+            observer.note(f"{name} writes no file: {result.file_error}")
 
 
 def _write_record(
-    study: Experiment, journal: Journal, after: Ceilings, uncounted: str | None, finished: datetime
+    study: Experiment,
+    journal: Journal,
+    after: Ceilings,
+    count_failure: str | None,
+    finished: datetime,
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
-    ``after`` are the ceilings (peak rates) measured after all cases.  ``uncounted`` says why
+    ``after`` are the ceilings (peak rates) measured after all cases.  ``count_failure`` is why
     executed work was not counted, if so.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
@@ -238,7 +247,7 @@ def _write_record(
     for moment, measured in (("before", before), ("after", after)):
         if measured.reason is not None:
             missing[f"ceilings.{moment}"] = measured.reason
-    missing |= {**counting.missing_reasons(study, journal, uncounted), **journal.unfiled}
+    missing |= counting.missing_reasons(study, journal, count_failure) | journal.file_errors
     cases, event_file = split_events(
         assemble_case(study, journal, index) for index in range(len(header.cases))
     )
@@ -256,7 +265,7 @@ def _write_record(
         "cases": cases,
         "attachments": tuple(attachments),
     }
-    # Parse before writing, to refuse a record that could not be read again.
+    # The record is parsed before it is written, so that an unreadable record raises an error here.
     record: Record = parse(encode(Record(**values)), "the new record")
     records = journal.path.parents[1]  # the journal is in the study's folder
     path = write_record(record, records, {file.name: file.content for file in files})
@@ -274,15 +283,18 @@ def assemble_case(study: Experiment, journal: Journal, index: int) -> Case:
             shards = header.shard.of
             reason = f"This was left to shard {index % shards + 1} of {shards}."
         case = unmeasured_case(study, factors, "unavailable", reason)
-    timed = tuple(result.round for result in journal.rounds if result.case == index)
-    status, why = outcome_of_rounds(timed) if timed else (case.status, case.reason)
-    series = case.series
+    rounds_of_case = tuple(result.round for result in journal.rounds if result.case == index)
+    if rounds_of_case:
+        status, why = outcome_of_rounds(rounds_of_case)
+        case = msgspec.structs.replace(case, rounds=rounds_of_case, status=status, reason=why)
     if index in journal.counts:
-        series = series | journal.counts[index].series
-    return msgspec.structs.replace(case, rounds=timed, status=status, reason=why, series=series)
+        series = case.series | journal.counts[index].series
+        case = msgspec.structs.replace(case, series=series)
+    return case
 
 
 def _utc(moment: datetime) -> str:
+    """Format a time in UTC as records write it."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -291,8 +303,9 @@ def close(
 ) -> tuple[tuple[Record, Path], ...]:
     """Write a record of each unfinished run of a study that has measured a case and stopped.
 
-    This is for runs whose machine is gone.  A record ends at the time of the last result.  Runs
-    with ``excluded`` journals get no record.  Raises ``MeasurementError`` if no run can be closed.
+    Such a run cannot be continued if its machine is gone.  A record ends at the time of the last
+    result.  Runs with ``excluded`` journals get no record.  Raises ``MeasurementError`` if no run
+    can be closed.
     """
     study = registry.load(name)
     journals, errors = journal_files.unfinished_journals(records / name)
@@ -303,10 +316,10 @@ def close(
             continue
         _note_damage(journal, observer)
         on_device = study.on(journal.header.environment.device)
-        last = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
+        last_result_time = datetime.fromtimestamp(journal.path.stat().st_mtime, UTC)
         with journal:
             ceilings = Ceilings(reason=ENDED)
-            closed.append(_write_record(on_device, journal, ceilings, ENDED, last))
+            closed.append(_write_record(on_device, journal, ceilings, ENDED, last_result_time))
     if not closed:
         names = ", ".join(journal.path.name for journal in journals) or "none"
         reason = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Device: TypeAlias = Literal["cpu", "cuda"]
 #: Size of the operations that measure peak rates (ceilings).
 CeilingSize: TypeAlias = Literal["large", "small", "none"]
-#: Cases whose executed operations are counted; ``auto``: as many as take a few minutes.
+#: Cases whose executed operations are counted; ``auto`` means as many cases as minutes allow.
 CounterChoice: TypeAlias = Literal["none", "auto", "all"]
 #: Memory policies under which a case is timed: all of the plan, its main policy, none, or a list.
 Policies: TypeAlias = Literal["every", "main", "none"] | tuple[Policy, ...]
@@ -43,7 +43,7 @@ Levels: TypeAlias = Mapping[str, tuple[Level, ...]]
 
 #: Seed of all random inputs and weights.
 SEED: Final = 0
-#: Largest number that ``--set`` accepts; with much larger ones, sizes of tensors exceed 64 bits.
+#: Largest number that ``--set`` accepts; much larger tensors have sizes that exceed 64 bits.
 _LARGEST_COUNT: Final = 10**9
 
 
@@ -53,9 +53,10 @@ class UnavailableError(MeasurementError):
 
 @dataclass(frozen=True)
 class Factor:
-    """Factor that distinguishes cases, with its levels in full and ``quick`` runs (default: equal).
+    """Factor that distinguishes cases, with its levels in a full run.
 
-    ``--set`` also accepts levels ``on_request``, and with ``any_count`` all numbers from 1 to 10⁹.
+    ``quick`` are the levels in a quick run (by default the same).  ``--set`` also accepts levels
+    ``on_request``, and with ``any_count`` all whole numbers from 1 to 10⁹.
     """
 
     name: str
@@ -66,11 +67,11 @@ class Factor:
 
     @property
     def possible(self) -> tuple[Level, ...]:
-        """Levels that ``--set`` accepts, apart from other numbers."""
+        """Levels that ``--set`` accepts, without the numbers that ``any_count`` allows."""
         return (*self.levels, *self.on_request)
 
     def parse(self, text: str) -> Level:
-        """Return the level that reads ``text``; raise ``UsageError`` if no level does."""
+        """Return the level written as ``text``; raise ``UsageError`` if there is none."""
         for level in self.possible:
             if text == str(level):
                 return level
@@ -83,8 +84,9 @@ class Factor:
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: Default settings of a full run.  Minimum and maximum of six processes bound a median with a
-#: confidence of 96.9 %, of eight with 99.2 %, which allows a joint statement on six medians.
+#: Default settings of a full run.  The minimum and maximum of six processes bound a median with a
+#: confidence of 96.9 %; those of eight processes, with 99.2 %, which suffices for a joint statement
+#: on six medians.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -178,16 +180,15 @@ class Plan:
       many pairs of processes as are needed to detect this difference.
     - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
       operations that measure peak rates in a full run; a quick run measures small ones, or none.
-    - ``timed_under``: memory policies under which cases are timed.  ``is_counted``: whether the
-      executed work of cases is counted.  ``imports``: modules that a process imports before its
+    - ``timed_under``: memory policies under which cases are timed.  ``counts_operations``: whether
+      the executed work of cases is counted.  ``imports``: modules that a process imports before its
       first case (cases with the same imports share a process).  All three are either constants
       or functions of the case.
-    - ``memory`` and ``times`` replace the harness's measurements: ``memory`` runs once per case,
-      ``times`` in each of several processes; an exception becomes the case's outcome.
+    - ``memory`` and ``times`` replace the harness's measurements.  ``memory`` runs once per case,
+      and ``times`` runs in each of several processes.  An exception becomes the case's outcome.
     - ``layers`` describes the layers of a case in place of its module.
     - ``files`` returns files of a case for the record's folder.
-    - ``images`` is the level of the factor ``dataset`` that stands for the user's own images, which
-      are given by ``--data``.
+    - ``images`` is the level of the factor ``dataset`` for the user's own images (``--data``).
     """
 
     quick_claims: tuple[str, ...] = ()
@@ -196,7 +197,7 @@ class Plan:
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"
     timed_under: Policies | Callable[[Factors], Policies] = "every"
-    is_counted: bool | Callable[[Factors], bool] = True
+    counts_operations: bool | Callable[[Factors], bool] = True
     memory: Callable[[Factors, Session], SeriesByQuantity] | None = None
     times: Callable[[Factors, Session], SeriesByQuantity] | None = None
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
@@ -209,11 +210,11 @@ class Plan:
 class Experiment:
     """Question of a study, and the cases that answer the question.
 
-    ``subject`` builds the computation of a case; it is None if functions of ``plan`` measure.  The
-    harness sets torch's seed and default device first: the measured device, or the meta device to
-    capture layers.  ``cases`` selects the combinations of levels to measure, in order; by default
-    all.  ``case_name`` names a case in the progress of a run.  ``on_gpu`` is the form of the study
-    for a GPU, if it differs.
+    ``subject`` builds the computation of a case; None if ``plan.memory`` or ``plan.times`` measures
+    instead.  Before each call, the harness sets torch's seed and default device, which is the
+    measured device or, to capture layers, the meta device.  ``cases`` selects the combinations of
+    levels to measure, in order; by default all.  ``case_name`` names a case in the progress of a
+    run.  ``on_gpu`` is the experiment to run on a GPU instead of this one, if it differs.
     """
 
     subject: Callable[[Factors], Subject] | None
@@ -227,17 +228,18 @@ class Experiment:
 
     @property
     def has_times(self) -> bool:
+        """Whether a run times the cases."""
         return self.subject is not None or self.plan.times is not None
 
     def policies(self, factors: Factors, protocol: Protocol) -> tuple[Policy, ...]:
         """Return the memory policies of a protocol under which a case is timed."""
-        chosen, planned = self.plan.timed_under, tuple(protocol.processes)
-        chosen = chosen(factors) if callable(chosen) else chosen
-        if chosen == "none" or not self.has_times:
+        choice, planned = self.plan.timed_under, tuple(protocol.processes)
+        policies = choice(factors) if callable(choice) else choice
+        if policies == "none" or not self.has_times:
             return ()
-        if chosen == "main":  # for cases that compare no policies
-            chosen = ("retained",) if "retained" in planned else planned[:1]
-        return tuple(policy for policy in planned if chosen == "every" or policy in chosen)
+        if policies == "main":  # for cases that compare no policies
+            policies = ("retained",) if "retained" in planned else planned[:1]
+        return tuple(policy for policy in planned if policies == "every" or policy in policies)
 
     def processes(self, protocol: Protocol, pairs: int) -> dict[Policy, int]:
         """Return the number of processes per policy: at least ``pairs`` under compared policies."""
@@ -246,15 +248,15 @@ class Experiment:
             processes[policy] = max(processes[policy], pairs)
         return processes
 
-    def counts(self, factors: Factors) -> bool:
+    def counts_operations(self, factors: Factors) -> bool:
         """Return whether the executed work of a case is counted."""
-        chosen = self.plan.is_counted
-        return chosen(factors) if callable(chosen) else chosen
+        choice = self.plan.counts_operations
+        return choice(factors) if callable(choice) else choice
 
     def imports(self, factors: Factors, session: Session) -> tuple[str, ...]:
         """Return the modules that a process imports before a case."""
-        chosen = self.plan.imports
-        return chosen(factors, session) if callable(chosen) else chosen
+        choice = self.plan.imports
+        return choice(factors, session) if callable(choice) else choice
 
     def levels(self, *, quick: bool) -> Levels:
         """Return each factor's levels that a full or ``quick`` run measures without ``--set``."""
@@ -264,9 +266,9 @@ class Experiment:
         return levels
 
     def with_gpu(self, **changes: Any) -> Experiment:
-        """Return the study with a form for a GPU, which differs by ``changes`` of fields."""
+        """Return the study with an experiment for a GPU, in which ``changes`` replace fields."""
         return replace(self, on_gpu=replace(self, **changes))
 
     def on(self, device: Device) -> Experiment:
-        """Return the form of the study for ``device``."""
+        """Return the study's experiment for ``device``."""
         return self.on_gpu if device == "cuda" and self.on_gpu is not None else self

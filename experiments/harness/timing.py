@@ -1,8 +1,9 @@
-"""Durations of single calls.
+"""Time single calls.
 
-A sample is ONE call, never a mean of several calls: reading the clock takes about 0.1 µs, the
-shortest case hundreds of µs.  The time excludes freeing the result and resetting gradients.  Inputs
-are reused, so that small inputs are in a cache.  Python's garbage collector is off.
+A sample is ONE call, never a mean of several calls, because reading the clock takes only about
+0.1 µs and the shortest case hundreds of µs.  The time excludes freeing the result and resetting
+gradients.  Inputs are reused, so that small inputs are in a cache.  Python's garbage collector is
+off.
 """
 
 import gc
@@ -24,8 +25,8 @@ WARMUP_SHARE: Final = 0.5
 _ENERGY_S: Final = 0.2
 #: Number of recent calls that must not be faster than the earlier calls.
 _LAST_CALLS: Final = 3
-#: Smaller gains in speed (share of the time) count as scatter.
-_GAIN: Final = 0.02
+#: A gain in speed by less than this share of the time counts as scatter.
+_SMALLEST_GAIN: Final = 0.02
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Workload:
 class CallTime(NamedTuple):
     """Wall time of one call (s), and on a CPU the number of page faults.
 
-    Memory that the allocator returned to the system faults again, page by page, in the next call.
+    A page that the allocator has returned to the system causes a page fault in the next call.
     """
 
     wall: float
@@ -60,7 +61,7 @@ Clock: TypeAlias = Callable[[Workload], CallTime]
 
 
 def cpu_clock(workload: Workload) -> CallTime:
-    """Time one call whose work is finished when the call returns."""
+    """Time one call by the processor's clock; the work must be finished when the call returns."""
     workload.reset()
     faults_before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     start = time.perf_counter_ns()
@@ -74,8 +75,7 @@ def cpu_clock(workload: Workload) -> CallTime:
 def cuda_clock(workload: Workload) -> CallTime:
     """Time one call by the device's clock, from before the first to after the last kernel.
 
-    The time includes gaps between kernels, where the device waits for the host, as with small
-    batches.
+    The time includes gaps between kernels, where the device waits for the host (small batches).
     """
     import torch
 
@@ -97,8 +97,9 @@ CLOCKS: Final[dict[Device, Clock]] = {"cpu": cpu_clock, "cuda": cuda_clock}
 def sample_times(workload: Workload, protocol: Protocol, device: Device) -> SeriesByQuantity:
     """Warm up, then time the samples of a case.
 
-    On a GPU, also returns the GPU's state before the warm-up, after it, and after the samples.
-    Where energy is counted, calls go on for ``_ENERGY_S`` or longer; also returns energy per call.
+    For a GPU, the result includes the GPU's state before the warm-up, after the warm-up, and after
+    the samples.  Where energy is counted, calls go on for at least ``_ENERGY_S``, and the result
+    includes the energy per call.
     """
     clock, states = CLOCKS[device], [sensors.read(device)]
     with garbage_collection_off():
@@ -132,9 +133,9 @@ def warm_up(
 
 
 def is_steady(durations: Sequence[float]) -> bool:
-    """Return whether no recent call beat the fastest earlier call by the share ``_GAIN``."""
+    """Return whether no recent call beat the fastest earlier call by ``_SMALLEST_GAIN``."""
     earlier, recent = durations[:-_LAST_CALLS], durations[-_LAST_CALLS:]
-    return bool(earlier) and min(recent) >= (1 - _GAIN) * min(earlier)
+    return bool(earlier) and min(recent) >= (1 - _SMALLEST_GAIN) * min(earlier)
 
 
 def repeat_calls(
@@ -156,10 +157,10 @@ def repeat_calls(
 def garbage_collection_off(generation: int = 2) -> Iterator[None]:
     """Collect garbage up to ``generation`` (2 is the oldest); collect none inside the context."""
     gc.collect(generation)
-    enabled = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_enabled:
             gc.enable()

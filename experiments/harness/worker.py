@@ -9,9 +9,10 @@ state, so that no case finds memory or cached results of another case; a crash e
 On a GPU, whose driver does not survive a fork, and on systems other than Linux, the cases run one
 after the other in the worker itself.
 
-Under lackey, valgrind's tool that counts operations, a case's process forks two children that end
-at once: one after the first call, one after the second call.  A child inherits the counts of its
-parent and writes them into a separate log, so that the two logs differ by one warm call.
+Under lackey, valgrind's tool that counts operations, a case's process forks a child after its first
+call and another child after its second call; both end at once.  A child inherits the counts of its
+parent, and lackey writes them into the child's own log when the child ends.  So the two logs differ
+by one warm call.
 
 Under ncu (NVIDIA Nsight Compute), started with ``--profile-from-start off``, kernels between
 ``cudaProfilerStart`` and ``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end
@@ -31,7 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -58,14 +59,23 @@ LIMIT_S: Final = 1800
 #: Calls per case that ncu profiles; papers check that the counts of these calls agree.
 PROFILED_CALLS: Final = 2
 #: Row of lackey's table for float32: loads, stores and arithmetic operations (the group).
-_FLOAT32: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
+_FLOAT32_ROW: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
-_REQUESTED: Final = re.compile(r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE)
-#: What a worker measures; valgrind's lackey and Nvidia's profiler ncu count operations.
+_FAILED_SIZE: Final = re.compile(
+    r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE
+)
+#: Quantities that a worker measures; valgrind's lackey and NVIDIA's profiler ncu count operations.
 WorkerRole: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 #: Number of a case in the run, and its factors.
 NumberedCase: TypeAlias = tuple[int, Factors]
 Send: TypeAlias = Callable[[Message], None]
+
+
+class Failure(NamedTuple):
+    """Status of a case that raised an exception, and the reason in one sentence."""
+
+    status: Status
+    reason: str
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +84,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     ``module`` is the Python module of the study.  With ``forks``, each case runs in a forked child.
     ``policy`` is the memory policy, under which the C library keeps freed memory or returns it.
     ``counted`` are the quantities that ``lackey`` or ``ncu`` counts; ncu needs the GPU's
-    ``compute_capability``.  ``ceilings`` says how and when peak rates are measured.
+    ``compute_capability``.  ``ceilings`` is the size of the peak-rate operations, and their moment.
     """
 
     role: WorkerRole
@@ -127,7 +137,7 @@ def _attempt(
     except Exception as error:
         traceback.print_exc()
         failure = classify(error)
-    _free_memory(task.session.device)  # not inside except: there, the exception still holds tensors
+    _free_memory(task.session.device)  # inside except, the exception would still hold tensors
     if failure is not None:
         send(unmeasured(study, task, case, *failure, time.monotonic() - start))
 
@@ -135,8 +145,8 @@ def _attempt(
 def _run_in_children(
     study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
-    """Run each case in a separate child: one at a time, but for lackey one per core."""
-    at_once = runtime.cores_available() if task.role == "lackey" else 1
+    """Run each case in a separate child: one child at a time or, for lackey, one per core."""
+    child_limit = runtime.cores_available() if task.role == "lackey" else 1
     running: dict[int, NumberedCase] = {}
     start = time.monotonic()
 
@@ -148,7 +158,7 @@ def _run_in_children(
             send(unmeasured(study, task, case, "failed", reason, time.monotonic() - start))
 
     for case in task.cases:
-        if len(running) == at_once:
+        if len(running) == child_limit:
             wait_for_child()
         running[fork(partial(attempt, case), LIMIT_S)] = case
         start = time.monotonic()
@@ -162,15 +172,15 @@ def _free_memory(device: Device) -> None:
         runtime.import_torch().cuda.empty_cache()
 
 
-def classify(error: Exception) -> tuple[Status, str]:
-    """Derive the status of a case from its exception, with the reason in one sentence."""
+def classify(error: Exception) -> Failure:
+    """Derive the status of a case, and the reason, from the exception that the case raised."""
     if isinstance(error, UnavailableError):
-        return "unavailable", first_line(str(error))
+        return Failure("unavailable", first_line(str(error)))
     if is_out_of_memory(error):
-        request = _REQUESTED.search(str(error))
-        more = f" when {request[1].replace('bytes', 'B')} more were asked for" if request else ""
-        return "out_of_memory", f"Memory ran out{more}."
-    return "failed", f"{type(error).__name__}: {first_line(str(error))}"
+        size = _FAILED_SIZE.search(str(error))
+        more = f" when {size[1].replace('bytes', 'B')} more were asked for" if size else ""
+        return Failure("out_of_memory", f"Memory ran out{more}.")
+    return Failure("failed", f"{type(error).__name__}: {first_line(str(error))}")
 
 
 def unmeasured(
@@ -217,18 +227,18 @@ def fork(action: Callable[[], object], limit_s: int = 0) -> int:
     child = os.fork()
     if child:
         return child
-    code = 1
+    exit_code = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(limit_s)
         action()
-        code = 0
+        exit_code = 0
     except Exception:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # without the parent's clean-up
+        os._exit(exit_code)  # without the clean-up that the parent will do itself
 
 
 def exit_reason(code: int) -> str | None:
@@ -242,11 +252,12 @@ def exit_reason(code: int) -> str | None:
 
 
 def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors) -> CaseResult:
-    """Measure the bytes of a case, capture its layers and write its files."""
+    """Measure the memory of a case (B), and collect its layers and files."""
     session, plan = task.session, study.plan
     layers = measure.layers_of_case(study, factors)
     if study.subject:
-        measure.refuse_emulated(measure.build_subject(study, factors, "meta"), session.device)
+        subject = measure.build_subject(study, factors, "meta")
+        measure.refuse_emulated_precision(subject, session.device)
     series: SeriesByQuantity = {}  # stays empty in a study that measures only times
     if plan.memory is not None:
         series = plan.memory(factors, session)
@@ -259,7 +270,7 @@ def _measure_memory(study: Experiment, task: Task, index: int, factors: Factors)
         return msgspec.structs.replace(result, files=files)
     except Exception as error:  # the series are valid without the files
         traceback.print_exc()
-        return msgspec.structs.replace(result, unfiled=classify(error)[1])
+        return msgspec.structs.replace(result, file_error=classify(error).reason)
 
 
 def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -> RoundResult:
@@ -272,7 +283,7 @@ def _measure_time(study: Experiment, task: Task, index: int, factors: Factors) -
         series = study.plan.times(factors, session)
     else:
         series = measure.measure_time(study, factors, session)
-    cause = quiet.disturbance(before, quiet.read_counters(), session.threads)
+    cause = quiet.describe_disturbance(before, quiet.read_counters(), session.threads)
     cause = cause or sensors.throttling(series)
     measured = Round(process=session.process, policy=task.policy, disturbance=cause, series=series)
     return RoundResult(case=index, round=measured, seconds=time.monotonic() - start)
@@ -289,17 +300,21 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Count this process's operations so far, by a child that logs the inherited count and ends."""
+    """Return this process's float32 operations so far; raise ``MeasurementError`` without a count.
+
+    Lackey prints a process's count when the process ends.  So a forked child, which inherits the
+    count, ends at once, and the count is read from its log.
+    """
     child = fork(lambda: None)
     os.waitpid(child, 0)
-    row = _FLOAT32.search((folder / f"{child}.log").read_text(errors="replace"))
+    row = _FLOAT32_ROW.search((folder / f"{child}.log").read_text(errors="replace"))
     if row is None:
         raise MeasurementError("lackey printed no table of counts; run valgrind by hand to see why")
     return int(row[1].replace(",", ""))
 
 
 def _calibrate(compute_capability: str) -> None:
-    """Profile matrix products, by whose known work papers calibrate ncu's counters."""
+    """Profile matrix products of known work, by which papers calibrate ncu's counters."""
     torch = runtime.import_torch()
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
     for product in products(compute_capability):

@@ -9,14 +9,7 @@ from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource, environment, scaled
 from report.core.errors import RecordError
-from report.core.records.record import (
-    LONGEST_NAME,
-    Case,
-    Factors,
-    Level,
-    Sample,
-    SeriesByQuantity,
-)
+from report.core.records.record import LONGEST_NAME, Case, Factors, Level, Sample, SeriesByQuantity
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table

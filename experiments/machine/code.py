@@ -10,11 +10,12 @@ from typing import Final
 from experiments.machine.text import program_output
 from report.core.records.record import Code
 
+#: Folder of the project.
 ROOT: Final = Path(__file__).parents[2]
 
 
 def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
-    """Identify the code below ``root`` that measures ``study``; also say why fields are null."""
+    """Identify the code below ``root`` that measures ``study``; also return why fields are null."""
     digest = hashlib.sha256()
     for path in measuring_sources(study, root):
         content = path.read_bytes().replace(b"\r\n", b"\n")  # line ends as git stores them
@@ -36,10 +37,10 @@ def identify(study: str, root: Path = ROOT) -> tuple[Code, dict[str, str]]:
 
 @cache
 def measuring_sources(study: str, root: Path) -> tuple[Path, ...]:
-    """List the worker, the module of ``study`` and all that they import from ``root``, sorted.
+    """List the files of the worker, of ``study`` and of all that they import from ``root``, sorted.
 
-    C sources beside them are also listed.  Code that only plans a run or writes its record cannot
-    change a measurement and is not listed.
+    A C source beside such a file is listed, too.  Code that only plans a run or writes its record
+    cannot change a measurement and is not listed.
     """
     finder = ModuleFinder([os.fspath(root)])
     for name in ("harness/worker.py", f"{study}.py", f"{study}/study.py"):

@@ -1,4 +1,4 @@
-"""Environment of a run for the record, with a reason for each missing fact."""
+"""Describe the environment of a run for the record, with a reason for each missing fact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from report.core.records.record import Environment, Gpu, PrecisionSwitches, Torc
 if TYPE_CHECKING:
     import types
 
-#: Fact → reason if it is null; for all other facts, the reason is that the system does not say it.
+#: Fact → reason if the fact is null; a fact without entry is null if the system does not say it.
 _REASONS: Final = {
     "name": "the run was given no --label",
     "gpu": "the run used the CPU",
@@ -121,7 +121,7 @@ def device_key(facts: Environment) -> str:
     """
     host, gpu, name = facts.host, facts.gpu, facts.name
     assert host is not None
-    parts = (
+    hashed_facts = (
         *(host.vendor, host.family, host.model, host.stepping),
         [flag for flag in host.flags if flag not in _SOFTWARE_FLAGS.split()],
         *(host.caches, host.sockets),
@@ -132,20 +132,20 @@ def device_key(facts: Environment) -> str:
         # The key's words are ASCII, so a label in another script is only part of the hash.
         *((name,) if name and not name.isascii() else ()),
     )
-    digits = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:6]
+    digits = hashlib.sha256(msgspec.json.encode(hashed_facts)).hexdigest()[:6]
     model, threads = (gpu.model, "") if gpu else (facts.cpu.model, f"{facts.threads}t")
     words = unicodedata.normalize("NFKD", f"{name or model} {threads} {digits}")
-    plain = words.encode("ascii", "ignore").decode()
-    return "-".join(re.findall(r"[a-z0-9]+", plain.lower()))
+    ascii_words = words.encode("ascii", "ignore").decode()
+    return "-".join(re.findall(r"[a-z0-9]+", ascii_words.lower()))
 
 
-#: Environment variables that records contain, except ``_NEVER_RECORDED``.
+#: Names of the environment variables that records contain, except ``_NEVER_RECORDED``.
 _RECORDED: Final = re.compile(
     r"(PYTORCH|TORCH|MALLOC|OMP|KMP|GOMP|MKL|OPENBLAS|ONEDNN|DNNL|CUBLAS|CUDNN|CUDA|XLA|JAX|TF)_.+"
     r"|GLIBC_TUNABLES|LD_PRELOAD|NVIDIA_TF32_OVERRIDE"
 )
-#: Terraform's variables begin with TF and contain passwords.  Schedulers choose the visible GPUs,
-#: and the record names the GPU itself.
+#: Names of variables that are never recorded.  Terraform's variables begin with TF and contain
+#: passwords.  Schedulers choose the visible GPUs, and the record names the GPU itself.
 _NEVER_RECORDED: Final = re.compile(
     r"TF_(VAR|CLI|TOKEN)_.*|.*(TOKEN|SECRET|PASSW|_KEY).*|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)"
 )
@@ -157,7 +157,7 @@ _FOLDERS: Final = re.compile(r"(?:[^\s:;,='\"]|\s(?![/~-]))*/")
 
 
 def variables(device: Device) -> dict[str, str]:
-    """Collect the environment variables that change times or results, without user names."""
+    """Return the environment variables that may change times or results, without user names."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # containers may have a user number without a name

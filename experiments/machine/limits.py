@@ -1,9 +1,9 @@
 """Find the limits of memory and processors for this process, and limit its memory.
 
-Linux promises more memory than the machine has, and kills a process that touches too much.  A limit
-on the address space makes an allocation fail instead, which torch reports as an error.  Programs in
-a container see the whole machine, but are stopped at the limits of the container's control group
-and its parent groups.  Version 1 of control groups has a tree per resource, version 2 one tree.
+Linux promises more memory than the machine has, and kills a process that touches too much memory.
+If the address space is limited, an allocation fails instead, and torch reports an error.  Programs
+in a container see the whole machine, but are stopped at the limits of the container's control group
+and its parent groups.  Version 1 of control groups has a tree per resource; version 2 has one tree.
 """
 
 import re
@@ -17,29 +17,30 @@ from typing import Final
 from experiments.machine.text import read_text
 
 #: Memory reserved for the system and for objects other than tensors (B).
-RESERVE: Final = 2**29
+RESERVED_BYTES: Final = 2**29
 
 #: Part of the messages of errors that are raised when memory has run out.
-_NO_MEMORY: Final = re.compile(
+_OUT_OF_MEMORY: Final = re.compile(
     r"can't allocate memory|not enough memory|cannot allocate memory|out of memory|"
     r"could not create a memory|bad_alloc|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
 
 #: Folder of the control groups.
-_GROUPS: Final = Path("/sys/fs/cgroup")
+_GROUPS_FOLDER: Final = Path("/sys/fs/cgroup")
 #: File that lists this process's groups.
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 #: Line of ``_OWN_GROUPS``: resources (empty in version 2), and path of the group in its tree.
 _GROUP_LINE: Final = re.compile(r"^\d+:([^:\n]*):/(.*)$", re.MULTILINE)
 #: Endings of the files ``memory.…`` with a group's limit and use, in version 2 and in version 1.
 _MEMORY_FILES: Final = (("max", "current"), ("limit_in_bytes", "usage_in_bytes"))
-#: Smallest number (B) by which version 1 states that there is no limit.
+#: From this number on (B), a limit of version 1 means that there is no limit.
 _NO_LIMIT_BYTES: Final = 2**62
-#: Files of version 1 with the processor time per period, and the period; in version 2, one file.
-_QUOTA, _PERIOD = "cpu.cfs_quota_us", "cpu.cfs_period_us"
+#: Files of version 1 with the processor time per period, and with the period.  Version 2 has both
+#: numbers in one file.
+_QUOTA_FILE, _PERIOD_FILE = "cpu.cfs_quota_us", "cpu.cfs_period_us"
 #: Line of memory.stat with the bytes of cached files, which the system can free.
-_CACHED: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
+_CACHED_LINE: Final = re.compile(r"^(?:total_)?inactive_file (\d+)$", re.MULTILINE)
 
 
 def available_memory() -> int:
@@ -56,11 +57,12 @@ def processor_quota() -> float | None:
     """Return the mean number of processors that the container may use; None without a limit."""
     quotas: list[float] = []
     for folder in _groups():
-        version_1 = f"{read_text(folder / _QUOTA)} {read_text(folder / _PERIOD)}"
+        version_1 = f"{read_text(folder / _QUOTA_FILE)} {read_text(folder / _PERIOD_FILE)}"
         version_2 = read_text(folder / "cpu.max")
         for text in (version_1, version_2):
             numbers = text.split()
-            if len(numbers) == 2 and all(map(str.isdecimal, numbers)):  # without a limit: «max», -1
+            # A missing limit is «max» or -1.
+            if len(numbers) == 2 and all(map(str.isdecimal, numbers)):
                 quotas.append(int(numbers[0]) / int(numbers[1]))
     return min(quotas, default=None)
 
@@ -82,13 +84,13 @@ def container_limits() -> dict[str, str]:
 
 
 def _group_memory() -> Iterator[tuple[int, int]]:
-    """Yield limit and use (B) of each group with a limit; cached files are not in use."""
+    """Yield limit and use (B) of each group with a limit; cached files do not count as used."""
     for folder, (limit_file, use_file) in product(_groups(), _MEMORY_FILES):
         limit = read_text(folder / f"memory.{limit_file}").strip()
         used = read_text(folder / f"memory.{use_file}").strip()
         if limit.isdecimal() and used.isdecimal() and int(limit) < _NO_LIMIT_BYTES:
-            # Version 1 has two such lines; the last one includes child groups, like ``used``.
-            cached = _CACHED.findall(read_text(folder / "memory.stat"))
+            # Version 1 has two such lines; the last line includes child groups, as ``used`` does.
+            cached = _CACHED_LINE.findall(read_text(folder / "memory.stat"))
             yield int(limit), int(used) - int(cached[-1] if cached else 0)
 
 
@@ -97,14 +99,14 @@ def _groups() -> Iterator[Path]:
     for resources, own_group in _GROUP_LINE.findall(read_text(_OWN_GROUPS)):
         for tree in {"", resources, *resources.split(",")}:  # "": the only tree of version 2
             for group in (Path(own_group), *Path(own_group).parents):
-                yield _GROUPS / tree / group
+                yield _GROUPS_FOLDER / tree / group
 
 
 @contextmanager
 def limit_memory(growth: int | None = None) -> Iterator[None]:
-    """Let the address space grow by at most ``growth`` bytes (default: all free but ``RESERVE``).
+    """Let the address space grow by at most ``growth`` bytes; sets no limit outside Linux.
 
-    Only on Linux; other systems get no limit.  An existing limit is never raised.
+    The default is the available memory minus ``RESERVED_BYTES``.  An existing limit is not raised.
     """
     if not sys.platform.startswith("linux"):
         yield
@@ -113,9 +115,10 @@ def limit_memory(growth: int | None = None) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     existing = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    allowed = max(available_memory() - RESERVE, 0) if growth is None else growth
+    if growth is None:
+        growth = max(available_memory() - RESERVED_BYTES, 0)
     size = int(read_text(Path("/proc/self/statm")).split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (min([size + allowed, *existing]), hard))
+    resource.setrlimit(resource.RLIMIT_AS, (min([size + growth, *existing]), hard))
     try:
         yield
     finally:
@@ -130,4 +133,4 @@ def is_out_of_memory(error: Exception) -> bool:
     """
     if any(base.__name__ in ("MemoryError", "OutOfMemoryError") for base in type(error).__mro__):
         return True
-    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))
+    return isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))

@@ -1,4 +1,4 @@
-"""Processor, caches, operating system, and the settings of processors that affect measured times.
+"""Describe processor, caches, operating system, and processor settings that affect measured times.
 
 Linux shows these facts below /proc and /sys; other systems show little more than names.
 
@@ -22,7 +22,7 @@ from report.core.records.record import Cache, Cpu, Head, Host
 _CPUINFO: Final = Path("/proc/cpuinfo")
 _CPUS: Final = Path("/sys/devices/system/cpu")
 #: File with the maker of the machine, or with the hypervisor of a virtual machine.
-_VENDOR: Final = Path("/sys/class/dmi/id/sys_vendor")
+_VENDOR_FILE: Final = Path("/sys/class/dmi/id/sys_vendor")
 #: Value of ``Host.virtualisation`` for a machine that is not virtual.
 NO_VIRTUALISATION: Final = "none"
 
@@ -34,10 +34,10 @@ _EXTENSIONS: Final = (
 #: Head of a record: all but its measurements.  The type of an unfinished run's head is a subclass.
 AnyHead = TypeVar("AnyHead", bound=Head)
 _ROOT: Final = Path("/")
-#: Files that list the processors of each kind of core on Intel's hybrid processors.
+#: Kind of core of Intel's hybrid processors → file that lists the processors of this kind.
 _INTEL_KINDS: Final = {"P": "sys/devices/cpu_core/cpus", "E": "sys/devices/cpu_atom/cpus"}
-#: File that says whether the turbo clock is on → the text that means on.
-_TURBO: Final = {"intel_pstate/no_turbo": "0", "cpufreq/boost": "1"}
+#: File that says whether the turbo clock is on → content of the file if it is on.
+_TURBO_FILES: Final = {"intel_pstate/no_turbo": "0", "cpufreq/boost": "1"}
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -70,7 +70,7 @@ def cpu() -> Cpu:
 def _model(name: str | None) -> str:
     """Return the model name without trade marks, core counts and clock: ``Intel Core i7-1185G7``.
 
-    On ARM, where /proc/cpuinfo names no model, ``lscpu`` does; on Macs, ``sysctl`` does.
+    Where /proc/cpuinfo gives no ``name``, ``lscpu`` names the model (ARM), or ``sysctl`` (Macs).
     """
     if not name:
         listed = re.search(r"Model name:\s*(.+)", program_output("lscpu") or "")
@@ -84,9 +84,9 @@ def host() -> Host:
     """Describe the facts that distinguish this machine from others with the same processor."""
     info = _cpuinfo()
     library, version = platform.libc_ver()
-    # A flag of the processor says that the machine is virtual; the firmware names the hypervisor.
-    maker = read_text(_VENDOR).strip() or "a hypervisor"
-    virtual = maker if "hypervisor" in _flags(info) else NO_VIRTUALISATION
+    # A flag of the processor shows that the machine is virtual; the firmware names the hypervisor.
+    vendor = read_text(_VENDOR_FILE).strip() or "a hypervisor"
+    virtualisation = vendor if "hypervisor" in _flags(info) else NO_VIRTUALISATION
     return Host(
         vendor=info.get("vendor_id") or info.get("CPU implementer"),
         family=_whole_number(info.get("cpu family") or info.get("CPU architecture")),
@@ -96,18 +96,19 @@ def host() -> Host:
         flags=_flags(info),
         caches=caches(),
         sockets=_whole_number(info.get("sockets")),
-        virtualisation=virtual if "flags" in info else None,
+        virtualisation=virtualisation if "flags" in info else None,
         c_library=f"{library} {version}" if library == "glibc" else None,
     )
 
 
 def _flags(info: Mapping[str, str]) -> tuple[str, ...]:
-    flags = info.get("flags") or info.get("Features", "")
+    """Return the processor's flags in alphabetical order."""
+    flags = info.get("flags") or info.get("Features", "")  # as Linux calls flags on Arm
     return tuple(sorted(set(flags.lower().split())))
 
 
 def _whole_number(text: str | None) -> int | None:
-    """Parse a whole number, decimal or with ``0x``; None for None or words such as ``AArch64``."""
+    """Parse a whole number, decimal or with ``0x``; return None for any other text or None."""
     try:
         return int(text or "", 0)
     except ValueError:
@@ -115,7 +116,7 @@ def _whole_number(text: str | None) -> int | None:
 
 
 def caches() -> tuple[Cache, ...]:
-    """List the first core's caches, with the number of cores that share each; empty if unknown."""
+    """List the first core's caches, each with the number of cores that share it."""
     existing = []
     for folder in (_CPUS / "cpu0/cache").glob("index*"):
         level = read_text(folder / "level").strip()
@@ -131,7 +132,7 @@ def caches() -> tuple[Cache, ...]:
 
 
 def operating_system() -> str:
-    """Name the distribution, the kernel and its release, but never the host."""
+    """Name the distribution (if known), the kernel and its release, but never the host."""
     kernel = f"{platform.system()} {platform.release()}"
     try:
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
@@ -161,7 +162,7 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
     governors = {read_text(cpus / f"cpu{n}/cpufreq/scaling_governor").strip() for n in usable}
     if governors := governors - {""}:
         state["governor"] = ", ".join(sorted(governors))
-    for file, text_if_on in _TURBO.items():
+    for file, text_if_on in _TURBO_FILES.items():
         if text := read_text(cpus / file).strip():
             state["turbo"] = "on" if text == text_if_on else "off"
     memory_nodes = 0  # NUMA nodes with usable processors
@@ -176,9 +177,10 @@ def conditions(usable: Collection[int], root: Path = _ROOT) -> dict[str, str]:
 
 
 def kinds_of_core(usable: Collection[int], root: Path = _ROOT) -> dict[str, set[int]]:
-    """Group ``usable`` processors by kind of core, the fastest kind first; empty without kinds.
+    """Group ``usable`` processors by kind of core, the fastest kind first.
 
-    Intel's kinds are P and E; on Arm, the kind is the core's capacity as Linux states it.
+    The kinds are P and E on Intel's hybrid processors, and on Arm the core's capacity as Linux
+    states it.  The result is empty for other processors.
     """
     kinds = {}
     for kind, file in _INTEL_KINDS.items():
@@ -210,7 +212,7 @@ def throttle_count(usable: Collection[int] = (), root: Path = _ROOT) -> int | No
 
 
 def with_throttling(head: AnyHead, count_before: int | None) -> AnyHead:
-    """Add to a record's head how often heat slowed the processors after ``count_before``, if so."""
+    """Add to a record's head how often heat has slowed processors since ``count_before``, if so."""
     count = throttle_count()
     if count_before is None or count is None or count <= count_before:
         return head
@@ -220,10 +222,10 @@ def with_throttling(head: AnyHead, count_before: int | None) -> AnyHead:
 
 
 def pin_to_one_kind_of_core(root: Path = _ROOT) -> str | None:
-    """Bind this process and its children to the fastest kind of core, and describe these cores.
+    """Bind this process and its children to the fastest kind of core; return a note about it.
 
     Threads on slower cores would delay all other threads at the end of every parallel loop.
-    Returns None if there is one kind, or outside Linux.
+    Returns None, and binds nothing, if all cores are of one kind, or outside Linux.
     """
     kinds = kinds_of_core(usable_processors(), root)
     if len(kinds) < 2 or platform.system() != "Linux":

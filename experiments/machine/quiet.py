@@ -1,8 +1,8 @@
-"""Disturbances by other programs during a measurement, and waiting until the machine is quiet.
+"""Detect disturbances by other programs during a measurement; wait until the machine is quiet.
 
 For each processor, Linux counts the busy time and the time taken by the hypervisor (steal).  For
 each thread, Linux counts the time in which the thread was ready but had no processor.  The
-difference of two readings tells whether a duration measured between them can be trusted.
+difference of two readings shows whether a duration measured between them can be trusted.
 """
 
 import math
@@ -19,7 +19,7 @@ from experiments.machine.runtime import cores_available
 from experiments.machine.text import read_text
 
 _PROC: Final = Path("/proc")
-#: Share of their time that threads may wait for a processor; see ``disturbance``.
+#: Share of their time that threads may wait for a processor; see ``describe_disturbance``.
 WAITING_SHARE: Final = 0.02
 #: Share of one processor's time that the hypervisor and other programs may take.
 TAKEN_SHARE: Final = 0.10
@@ -35,10 +35,10 @@ QUIET_S: Final = 5
 class Reading:
     """Counters at one moment, in s from arbitrary starts; 0 where the system has no counter.
 
-    ``busy_s`` (without steal) and ``steal_s`` are sums over the processors that this process may
-    use; ``processors`` is their number.  ``own_s`` is the processor time of this process and its
-    ended children.  ``waits_s`` maps each thread's number to the time in which the thread was ready
-    without a processor.
+    ``processors`` is the number of processors that this process may use.  ``busy_s`` (without
+    steal) and ``steal_s`` are sums over these processors.  ``own_s`` is the processor time of this
+    process and its ended children.  ``waits_s`` maps each thread's number to the time in which the
+    thread was ready but had no processor.
     """
 
     at_s: float
@@ -50,14 +50,14 @@ class Reading:
 
 
 def unavailable() -> str | None:
-    """Explain why disturbances cannot be observed on this system; None if they can."""
+    """Explain why disturbances cannot be observed on this system; None if they can be observed."""
     if (_PROC / "stat").exists():
         return None
     return "the system does not count what other processes use (no /proc/stat)"
 
 
 def read_counters() -> Reading:
-    """Read all counters; takes well below 1 ms with a dozen threads."""
+    """Read all counters, in well below 1 ms for a dozen threads."""
     waits, processors = {}, set[int]()
     for folder in (_PROC / "self/task").glob("*"):
         with suppress(OSError):  # the thread has ended
@@ -84,12 +84,12 @@ def read_counters() -> Reading:
     )
 
 
-def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
+def describe_disturbance(before: Reading, after: Reading, threads: int) -> str | None:
     """Describe what disturbed the time between two readings; None if nothing did, or without /proc.
 
     A wall time w, in which a run used t threads, is disturbed if
 
-    - the threads waited for a processor that others used for more than 2 % of w·t (undisturbed
+    - the threads waited more than 2 % of w·t for processors that other programs used (undisturbed
       processes differ by about 1 %);
     - the hypervisor took more than 10 % of one processor;
     - other programs and the hypervisor together used more than 10 % of one processor plus half of
@@ -98,9 +98,9 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
       all processors share.
 
     Times that rounding to ticks of 10 ms can explain are ignored.  Each processor, and this
-    process, has one clock for programs and one for the system; the difference of two readings of a
-    clock has a variance of a sixth of a squared tick.  The smallest time that is not ignored is
-    four standard deviations of the sum over all clocks.
+    process, has one clock for programs and one for the system.  The difference of two readings of a
+    clock has a variance of a sixth of a squared tick.  Times below four standard deviations of the
+    sum over all clocks are ignored.
     """
     wall, processors = after.at_s - before.at_s, after.processors
     used_by_others, stolen = _lost_times(before, after)
@@ -111,13 +111,13 @@ def disturbance(before: Reading, after: Reading, threads: int) -> str | None:
         texts = {"other processes used": used_by_others, "the hypervisor took": stolen}
         causes = []
         for text, seconds in texts.items():
-            if seconds > 0.05 * wall:
+            if seconds > 0.05 * wall:  # a smaller share is not worth a mention
                 causes.append(f"{text} {seconds / wall:.1f}")
         return f"{' and '.join(causes)} of {processors} processor{'s' if processors > 1 else ''}"
     waited = 0.0  # by threads that have not ended
     for thread, wait in after.waits_s.items():
         waited += max(0.0, wait - before.waits_s.get(thread, 0.0))
-    # Threads waited for each other in the remaining time; JAX runs one extra thread.
+    # Any excess is time that threads waited for each other, since JAX runs one thread too many.
     waited = min(waited, used_by_others + stolen)
     if waited > max(WAITING_SHARE * wall * threads, smallest):
         return f"threads waited for a processor {waited / (wall * threads):.1%} of the time"
@@ -137,17 +137,17 @@ def observe_disturbance(threads: int | None = None, seconds: float = 1.0) -> str
 
     Observes the machine for ``seconds`` and names the busiest programs.
     """
-    busiest_programs()  # the next call counts from now
+    busiest_programs()  # starts the interval that the next call reports
     before = read_counters()
     time.sleep(seconds)
     after = read_counters()
-    cause = disturbance(before, after, threads or after.processors)
+    cause = describe_disturbance(before, after, threads or after.processors)
     names = ", ".join(busiest_programs()) if cause else ""
     return f"{cause} ({names})" if names else cause
 
 
 def free_processors(seconds: float) -> int:
-    """Observe the machine for ``seconds``; count the processors that are free, at least one."""
+    """Observe the machine for ``seconds``; return the number of free processors, at least 1."""
     before = read_counters()
     time.sleep(seconds)
     after = read_counters()
@@ -156,7 +156,7 @@ def free_processors(seconds: float) -> int:
 
 
 def busiest_programs() -> tuple[str, ...]:
-    """Name up to three programs that used the most time (above 5 %) since the last call."""
+    """Name the three programs that used most time since the last call, if above 5 % each."""
     import psutil  # type: ignore[import-untyped]
 
     used: Counter[str] = Counter()
@@ -169,9 +169,9 @@ def busiest_programs() -> tuple[str, ...]:
 
 
 def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> None:
-    """Wait, for at most ``minutes``, until nothing would disturb a run of ``threads`` for 5 s.
+    """Wait until nothing would disturb a run of ``threads`` for ``QUIET_S``.
 
-    ``note`` prints the disturbances.
+    After ``minutes``, the function returns in any case.  ``note`` prints the disturbances.
     """
     reason = unavailable()
     if reason is not None:
@@ -188,6 +188,6 @@ def wait_quiet(minutes: float, note: Callable[[str], None], threads: int) -> Non
             text = f"The machine did not become quiet within {minutes:g} min: {last_cause}."
             note(f"{text} Measuring all the same.")
             return
-        if cause and now - noted_at >= 10:  # s
+        if cause and now - noted_at >= 10:  # a note every 10 s
             noted_at = now
             note(f"Waiting for a quiet machine, at most {(end - now) / 60:.1f} min: {cause}.")

@@ -1,4 +1,4 @@
-"""Usable processors, import of torch with fixed threads and precision, and of users' files."""
+"""Count usable processors, import torch with fixed threads and precision, import users' files."""
 
 import importlib.util
 import inspect
@@ -40,7 +40,10 @@ def cores_available() -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return ``threads``, by default one per usable processor; raises ``UsageError`` for more."""
+    """Return ``threads``, by default one per usable processor.
+
+    Raises ``UsageError`` for more threads than processors, or fewer than 1.
+    """
     cores = cores_available()
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")
@@ -90,7 +93,7 @@ def function_of(module: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def import_torch() -> Any:
-    """Import torch; raises ``MeasurementError`` with the command that installs torch."""
+    """Import torch; raise ``MeasurementError``, with a remedy, if this fails."""
     try:
         import torch
 
@@ -107,8 +110,8 @@ def import_torch() -> Any:
 def start_torch(device: Device, threads: int) -> Any:
     """Fix the threads, import torch, check the device and fix the precision.
 
-    TF32 is switched off, so that ``float32`` means IEEE single precision on every device; cuDNN
-    chooses its algorithms by its heuristics (``benchmark`` off), as is torch's default.  Raises
+    TF32 is switched off, so that ``float32`` means IEEE single precision on every device.  cuDNN
+    chooses its algorithms by heuristics (``benchmark`` off), which is torch's default.  Raises
     ``MeasurementError`` if torch or the device is missing.
     """
     imported_before = "torch" in sys.modules

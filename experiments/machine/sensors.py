@@ -1,8 +1,8 @@
-"""Sensors: clock, temperature, power and throttling of the GPU, and energy of GPU and processor.
+"""Read sensors: clock, temperature, power and throttling of a GPU; energy of GPU and processor.
 
 NVML is NVIDIA's management library, which ``nvidia-ml-py`` (the extra ``gpu``) calls.  Sensors are
 never read while a call is timed.  Linux shows the energy of each processor package in
-``/sys/class/powercap``, on most systems to root alone.
+``/sys/class/powercap``, on most systems only to root.
 """
 
 import importlib
@@ -16,7 +16,8 @@ from experiments.harness.study import Device
 from report.core.missing import Missing
 from report.core.records.record import SeriesByQuantity
 
-#: Bit of NVML's throttle reasons (``nvml.h``) → cause; reaching the power limit is too common.
+#: Bit of NVML's throttle reasons (``nvml.h``) → cause.  The power limit is no cause here, because
+#: GPUs reach it in most runs.
 _THROTTLE_CAUSES: Final = {
     0x08: "the hardware slowed it",
     0x20: "its driver slowed it for heat",
@@ -70,7 +71,7 @@ def read(device: Device) -> GpuState | None:
 
 
 def series_of(states: Sequence[GpuState | None]) -> SeriesByQuantity:
-    """Return a series per quantity, with a sample from each state; {} if a state is None."""
+    """Return a series per quantity with a sample per state, or {} if a state is None."""
     known = [state for state in states if state is not None]
     if len(known) < len(states):
         return {}
@@ -88,7 +89,7 @@ def throttling(series: SeriesByQuantity) -> str | None:
 
 
 def read_energy(device: Device) -> tuple[EnergyReading, ...] | Missing:
-    """Read the energy counter of the GPU, or the counter of each processor package."""
+    """Read the energy counter of the GPU, or of each processor package; a reason if impossible."""
     reason = unavailable() if device == "cuda" else None
     if reason is not None:
         return Missing(reason)
@@ -113,9 +114,10 @@ def energy_series(
     after: tuple[EnergyReading, ...] | Missing,
     calls: int,
 ) -> SeriesByQuantity:
-    """Return the mean energy per call (J) between two readings, and ``calls``; {} if unknown.
+    """Return the mean energy per call (J) between two readings, and ``calls``.
 
-    A counter may have restarted from 0 once between the readings.
+    Returns {} if a reading is missing or no counter advanced.  A counter may have restarted from 0
+    once between the readings.
     """
     if isinstance(before, Missing) or isinstance(after, Missing):
         return {}

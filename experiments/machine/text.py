@@ -1,4 +1,4 @@
-"""Output of programs as text without folders of this machine, and short texts for messages."""
+"""Read output of programs, without folders of this machine, and write short texts for messages."""
 
 import os
 import re
@@ -20,12 +20,12 @@ def without_paths(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not blank (in a traceback: the error), else "no message"."""
+    """Return the last line that is not blank (of a traceback, the error), or "no message"."""
     return without_paths((text.strip() or "no message").splitlines()[-1].strip())
 
 
 def first_line(text: str) -> str:
-    """Return the first line that is not blank, else "no message"."""
+    """Return the first line that is not blank, or "no message"."""
     return without_paths((text.strip() or "no message").splitlines()[0].strip())
 
 
@@ -47,7 +47,7 @@ def program_output(*words: str, folder: Path | None = None) -> str | None:
 
 
 def flatten(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield path (``host.flags.1``) and value of each leaf; the value of an empty part is None."""
+    """Yield path (``host.flags.1``) and value of each leaf; an empty container counts as None."""
     value = msgspec.to_builtins(value)
     if isinstance(value, list | tuple):
         value = dict(enumerate(value, 1))

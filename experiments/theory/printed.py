@@ -89,7 +89,7 @@ def _fits_as_text(search: BatchSearch, limit_name: str) -> str:
     certain, largest = search.certain, search.largest
     largest_certain = f"batch {certain:,}" if certain else "no batch is known to"
     lines = [f"Limit: {limit_name}, {search.limit:,} B of tensors"]
-    lines.append(f"BatchSearch by the rules: {largest_certain}")
+    lines.append(f"Fits by the rules: {largest_certain}")
     if certain < largest:
         lines.append(f"Undecided: from batch {certain + 1:,} to {largest:,}")
     for batch, theory in search.bracket.items():

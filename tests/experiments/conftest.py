@@ -124,7 +124,7 @@ def measure_study(study: str, records: Path, *words: str, ceilings: bool = False
             patch.setenv(variable, "1")  # the run sets both; the context restores them
         patch.setattr(rounds, "MAX_REPEATS", 0)
         patch.setattr(rounds, "_MAX_RECHECKS", 0)
-        patch.setitem(ceiling_programs.RUNS, "small", 2)
+        patch.setitem(ceiling_programs.TIMED_CALLS, "small", 2)
         patch.setattr(ceiling_programs, "working_sets", lambda *_: (2**22,))
         run_module.run(request, Notes())
     torch.set_num_threads(threads)

@@ -19,7 +19,7 @@ import pytest
 import build
 from experiments.__main__ import parser
 from experiments.compare import pairs
-from experiments.compare.study import FOLDER, STUDY, files_of, from_file, request_of
+from experiments.compare.study import FOLDER_VARIABLE, STUDY, files_of, load_function, request_of
 from experiments.harness import rounds
 from experiments.harness.request import Request
 from experiments.harness.run import run
@@ -39,7 +39,7 @@ TESTS = Path(__file__).parent
 VARIABLES = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join((str(ROOT), str(TESTS))),
-    FOLDER: str(TESTS),  # of cheats.py
+    FOLDER_VARIABLE: str(TESTS),  # of cheats.py
 }
 PROTOCOL = msgspec.structs.replace(
     STUDY.plan.quick, warmup_calls=1, minimum_samples=3, maximum_samples=3
@@ -63,12 +63,12 @@ def conditions(
 def measure(function: str, against: str = "honest", **changes: Any) -> dict[str, Any]:
     """Compare a function of ``cheats.py`` with a baseline; return the series of the pair."""
     factors = {"function": f"cheats.py:{function}", **conditions(against, **changes)}
-    return pairs.measure_pair(factors, SESSION, from_file)
+    return pairs.measure_pair(factors, SESSION, load_function)
 
 
 @pytest.fixture(autouse=True)
 def folder_of_cheats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FOLDER, str(TESTS))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(TESTS))
 
 
 @pytest.mark.parametrize(("function", "changes", "reason"), [
@@ -137,7 +137,7 @@ def test_heap_layouts_differ_between_processes() -> None:
 def test_processor_time_includes_threads_and_children() -> None:
     """Two threads and a child use the processor for ``BURN_S`` each; clocks may be 10 % off."""
     values = (np.asarray(cheats.make(0)),)
-    with pairs.start("", from_file, "cheats.py:many_threads") as process:
+    with pairs.start("", load_function, "cheats.py:many_threads") as process:
         before = process.processor_s()
         process.call(pairs.write_values(values, process.memory[0]))
         used = process.processor_s() - before
@@ -233,7 +233,7 @@ def test_theory_of_a_function_of_tensors(tmp_path: Path, monkeypatch: pytest.Mon
         "import torch\ndef make(seed): return torch.ones(2, 3, 5)\n"
         "@torch.inference_mode()\ndef product(x): return x @ torch.ones(5, 4)\n"
     )
-    monkeypatch.setenv(FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setattr(torch, "inference_mode", torch.inference_mode)  # restored afterwards
     functions = dict.fromkeys(("function", "against", "reference"), "product.py:product")
     source, operators = files_of({**functions, "inputs": "product.py:make"}, SESSION)
@@ -344,7 +344,7 @@ def test_an_interrupted_comparison_can_be_resumed(request_in: Request, ask: Ask)
 
     interrupted, resumed = Interrupter(), Notes()
     with pytest.raises(KeyboardInterrupt):
-        run(replace(request_in, typed={"cheats.py:zeros": "../cheats.py:zeros"}), interrupted)
+        run(replace(request_in, typed_words={"cheats.py:zeros": "../cheats.py:zeros"}), interrupted)
     # The command to resume the run repeats the path that the user typed.
     assert "compare cheats.py:cached_by_value ../cheats.py:zeros --against" in interrupted.notes[-1]
     record, path = run(replace(request_in, resume=True), resumed)

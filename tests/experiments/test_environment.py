@@ -19,7 +19,7 @@ import torch
 from experiments.machine import code, environment, limits, quiet, runtime
 from experiments.machine import processor as machine
 from experiments.machine.environment import anonymous, device_key, variables
-from experiments.machine.quiet import Reading, disturbance
+from experiments.machine.quiet import Reading, describe_disturbance
 from experiments.machine.text import flatten, without_paths
 from report.core.records.record import Cache
 from report.core.records.store import read_record
@@ -86,7 +86,7 @@ def test_machine_facts_are_read_from_linux_files(
     expected: tuple[object, ...],
 ) -> None:
     write_files(tmp_path, {"cpuinfo": text, "vendor": "QEMU"})
-    for constant, file in (("_CPUINFO", "cpuinfo"), ("_VENDOR", "vendor"), ("_CPUS", "")):
+    for constant, file in (("_CPUINFO", "cpuinfo"), ("_VENDOR_FILE", "vendor"), ("_CPUS", "")):
         monkeypatch.setattr(machine, constant, tmp_path / file)
     for index, row in enumerate(CACHES):
         files = dict(zip(("level", "type", "size", "shared_cpu_map"), row, strict=True))
@@ -129,7 +129,7 @@ def test_limits_of_containers_are_read(
     for folder, files in groups.items():
         write_files(tmp_path / folder, files)
     write_files(tmp_path, {"own": own})
-    monkeypatch.setattr(limits, "_GROUPS", tmp_path)
+    monkeypatch.setattr(limits, "_GROUPS_FOLDER", tmp_path)
     monkeypatch.setattr(limits, "_OWN_GROUPS", tmp_path / "own")
     # The limit minus the usage; the kernel can free the 7 B of inactive files.
     assert limits.available_memory() == 400 * MIB + 7
@@ -397,7 +397,7 @@ START = reading_after(wall=0.0)
     (reading_after(wall=0.1, used=0.041), 2, "used 0.4 of 2"),
 ])  # fmt: skip
 def test_disturbances_above_the_limits(end: Reading, threads: int, cause: str | None) -> None:
-    message = disturbance(START, end, threads)
+    message = describe_disturbance(START, end, threads)
     assert (message is None) == (cause is None) and (cause or "") in str(message)
 
 
@@ -409,7 +409,7 @@ def test_counters_of_linux_are_read(
     quiet.wait_quiet(5.0, notes.note, threads=1)
     assert len(notes.notes) == 1
     before, after = quiet.read_counters(), quiet.read_counters()
-    assert disturbance(before, after, threads=1) is None and before.processors >= 1
+    assert describe_disturbance(before, after, threads=1) is None and before.processors >= 1
     # Ticks of 10 ms: user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
     stat = "cpu  9 9 9 9\ncpu0 100 10 20 2500 5 2 3 4 1 0\ncpu2 200 20 40 2500 5 4 6 8 2 0\nintr 2"
     files = {"self/task/7/schedstat": "35203162 1500000000 7", "stat": stat}

@@ -78,7 +78,7 @@ def command(
 
     monkeypatch.setattr(runtime, "start_torch", lambda device, threads: sys)
     monkeypatch.setattr(environment, "gather", gather)
-    monkeypatch.setattr("experiments.commands.status.queued", lambda study: {})
+    monkeypatch.setattr("experiments.commands.status.queued_jobs", lambda study: {})
     monkeypatch.setenv("PYTHONPATH", str(FOLDER))
     monkeypatch.setenv("TINY_HELD", str(tmp_path))
 

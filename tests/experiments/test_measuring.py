@@ -268,10 +268,10 @@ def test_bfloat16_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     in_bfloat16 = Subject(torch.nn.ReLU(), torch.empty(1), precision="bfloat16")
     with pytest.raises(UnavailableError, match="no bfloat16 kernels"):
-        measure.refuse_emulated(in_bfloat16, "cpu")
+        measure.refuse_emulated_precision(in_bfloat16, "cpu")
     # Neither a GPU nor float32 is refused.
-    measure.refuse_emulated(in_bfloat16, "cuda")
-    measure.refuse_emulated(replace(in_bfloat16, precision="float32"), "cpu")
+    measure.refuse_emulated_precision(in_bfloat16, "cuda")
+    measure.refuse_emulated_precision(replace(in_bfloat16, precision="float32"), "cpu")
 
 
 def _search_under_limit() -> dict[int, int]:

@@ -246,7 +246,7 @@ def test_ceilings_are_remeasured_when_a_case_exceeds_them(
     (_, pooled) = merge_ceilings(journal.ceilings.ceilings)
     assert len(pooled.samples) == 2 * len(before.ceilings[0].samples)
     resumed = read_journal(journal.path)
-    assert (resumed.ceilings, resumed.ceilings_again) == (journal.ceilings, 2)
+    assert (resumed.ceilings, resumed.ceiling_rechecks) == (journal.ceilings, 2)
 
 
 @pytest.mark.parametrize("forks", [worker.can_fork("cpu"), False])

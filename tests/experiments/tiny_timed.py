@@ -44,7 +44,7 @@ def times(factors: Factors, session: Session) -> SeriesByQuantity:
     if size == CRASHING:
         os.kill(os.getpid(), signal.SIGKILL)
     cause = "a test" if size == DISTURBED else None
-    quiet.disturbance = lambda *readings: cause  # type: ignore[assignment]
+    quiet.describe_disturbance = lambda *readings: cause  # type: ignore[assignment]
     keeps_memory = float("mmap_threshold" in os.environ.get("GLIBC_TUNABLES", ""))
     process_id = float(os.getpid())
     return {"time": (size / 1000,), "step_loss": (process_id,), "train_loss": (keeps_memory,)}
