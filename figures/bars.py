@@ -1,7 +1,7 @@
 """Draw named rows of stacked horizontal bars.
 
 Each series has a hatching, so that series can be distinguished without colours.  A row without
-measurements is labelled, since a bar of length 0 would look like a measured zero.
+measurements is labelled, because a missing bar would look like a measured zero.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _LEGEND_COLUMNS: Final = 3
 def draw(panel: Bars, axes: Axes) -> DrawnSeries:
     """Draw stacked bars: positive to the right of zero, negative to the left.
 
-    Returns an empty list, since pages show values only for points and curves.
+    Returns an empty list, because pages show values only for points and curves.
     """
     right_ends = [0.0] * len(panel.names)
     left_ends = [0.0] * len(panel.names)

@@ -1,4 +1,4 @@
-"""Print characters that have no visible form as code points, so that no character is lost."""
+"""Replace characters without a visible form by their code points, so that none is overlooked."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,25 +15,27 @@ _HIDDEN: Final = re.compile(
 _ATTACHED: Final = "\u200c\u200d\ufe00-\ufe0f\u0300-\u036f"
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Replace invisible characters by code points, such as ``‹U+202E›``."""
     return _HIDDEN.sub(_code_points, text)
 
 
-def visible_in(content: Any) -> Any:
-    """Apply ``visible`` to every text and every key in JSON content."""
+def escape_invisible_in(content: Any) -> Any:
+    """Apply ``escape_invisible`` to every text and every key in JSON content."""
     if isinstance(content, str):
-        return visible(content)
+        return escape_invisible(content)
     if isinstance(content, Mapping):
-        return {visible(str(key)): visible_in(value) for key, value in content.items()}
+        return {
+            escape_invisible(str(key)): escape_invisible_in(value) for key, value in content.items()
+        }
     if isinstance(content, list | tuple):
-        return [visible_in(value) for value in content]
+        return [escape_invisible_in(value) for value in content]
     return content
 
 
-def printable(text: str, has_glyph: Callable[[str], bool]) -> str:
-    """Apply ``visible``, and replace characters without a glyph by code points too."""
-    text = visible(text)
+def escape_unprintable(text: str, has_glyph: Callable[[str], bool]) -> str:
+    """Apply ``escape_invisible``, and replace characters without a glyph by code points too."""
+    text = escape_invisible(text)
     without_glyph = sorted(char for char in set(text) if not has_glyph(char))
     if not without_glyph:
         return text

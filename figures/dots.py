@@ -19,7 +19,7 @@ _LEGEND_COLUMNS: Final = 3
 def draw(panel: Dots, axes: Axes) -> DrawnSeries:
     """Draw the reference line, the points, and the names of the rows.
 
-    Returns an empty list, since pages show values only for points over a factor and curves.
+    Returns an empty list, because pages show values only for ``Points`` and curves.
     """
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.THEORY, linewidth=0.8, dashes=(4, 2))

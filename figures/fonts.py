@@ -7,7 +7,7 @@ from typing import Final
 
 from figures import characters, style
 
-#: Fonts of the project; with them figures are the same on every machine.
+#: Folder of the project's fonts, with which figures are the same on every machine.
 FOLDER: Final = Path(__file__).resolve().parents[1] / "templates" / "fonts"
 #: File name without suffix of the first font, which has the characters of most texts.
 _FIRST_FONT_FILE: Final = style.FAMILIES[0].replace(" ", "")
@@ -27,9 +27,9 @@ def _code_points(pattern: str = "*") -> frozenset[int]:
 
 
 def families(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the fonts for ``texts``: the first if it has all characters, else all fonts.
+    """Return the fonts for ``texts``: the first font if it has all characters, else all fonts.
 
-    A single font saves time, since matplotlib searches all given fonts for every text.
+    A single font saves time, because matplotlib searches all given fonts for every text.
     """
     used = {ord(char) for char in "".join(texts)} - {ord("\n")}
     if used <= _code_points(_FIRST_FONT_FILE):
@@ -37,16 +37,16 @@ def families(texts: Iterable[str]) -> tuple[str, ...]:
     return style.FAMILIES
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Replace characters without a glyph in the project's fonts by code points."""
-    return characters.printable(text, _is_printable)
+    return characters.escape_unprintable(text, _is_printable)
 
 
 def _is_printable(char: str) -> bool:
-    """Tell whether a font of the project has a glyph for a character."""
+    """Return whether a font of the project has a glyph for a character, or it is white space."""
     if char in "\n\r\t" or ord(char) in _code_points(_FIRST_FONT_FILE):
         return True
-    # All fonts are read only for a character that the first lacks, since some are large.
+    # Some fonts are large, so that they are read only for a character that the first font lacks.
     return ord(char) in _code_points()
 
 
@@ -55,7 +55,7 @@ def register() -> None:
     """Add the project's fonts to matplotlib, before the fonts of the system."""
     from matplotlib.font_manager import fontManager
 
-    # Sorted, since the order of registration determines the order of the fonts in a PDF.
+    # Sorted, because the order of registration determines the order of the fonts in a PDF.
     for path in sorted(FOLDER.glob("*.ttf")):
         fontManager.addfont(path)
         fontManager.ttflist.insert(0, fontManager.ttflist.pop())

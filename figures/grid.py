@@ -1,4 +1,4 @@
-"""Draw a grid of letters on coloured cells; readers who see no colours read the letters."""
+"""Draw a grid of letters on coloured cells; letters serve readers who cannot see the colours."""
 
 from typing import Final
 
@@ -9,9 +9,9 @@ from figures import style
 from figures.labels import DrawnSeries, name_rows
 from figures.panels import Grid
 
-#: Side of a coloured square, as a share of the cell; the rest separates neighbouring cells.
+#: Side of a coloured square, as a share of the cell; the rest separates neighbouring squares.
 _SIDE: Final = 0.92
-#: Colours by position of the letter in ``Grid.letters``: light, so that letters are legible.
+#: Colour of each letter in ``Grid.letters``; all are light, so that letters are legible on them.
 _TINTS: Final = ("#cfe3f3", "#f8c9a8", "#f3ecc4", "#e6e8eb", "#d5eadf", "#cfe3f3", "#e3dcec")
 
 

@@ -17,17 +17,17 @@ DrawnSeries: TypeAlias = list[tuple[Any, Sequence[Artist]]]
 
 #: Smallest vertical distance between two names of series at the right edge.
 _NAME_SPACING_PT: Final = 1.25 * style.SMALL_PT
-#: Distance of these names from the axes.
+#: Distance from the axes to the names at the right edge.
 _NAME_OFFSET_PT: Final = 4.0
 #: Estimated height of the axes, as a share of the height of a row of panels.
 _AXES_SHARE: Final = 0.72
 _POINTS_PER_INCH: Final = 72
 
-#: Length (decades) of a logarithmic axis from which ticks at 1, 2 and 5 would be too close.
+#: Length (decades) of a logarithmic axis from which ticks at 1, 2 and 5 would be too dense.
 _MANY_DECADES: Final = 2.5
 #: Length (decades) of a logarithmic axis below which the ticks have equal distances.
 _FEW_DECADES: Final = 0.5
-#: Largest number of distances between such ticks.
+#: Largest number of intervals between ticks with equal distances.
 _EQUAL_STEPS: Final = 5
 
 
@@ -44,16 +44,16 @@ def say_not_measured(axes: Axes) -> None:
 
 
 def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> Legend:
-    """Draw a legend above the axes in at most ``columns`` columns, or fewer if these do not fit.
+    """Draw a legend above the axes in as many columns as fit, from ``fewest`` to ``columns``.
 
     ``fewest`` columns are drawn even if they do not fit.  The labels of the axes must be final.
     ``options`` are arguments of matplotlib's ``legend``.
     """
-    for count in range(columns, fewest - 1, -1):
+    for column_count in range(columns, fewest - 1, -1):
         legend: Legend = axes.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=count,
+            ncols=column_count,
             borderaxespad=0.2,
             columnspacing=1.0,
             **options,
@@ -64,7 +64,7 @@ def legend_above(axes: Axes, columns: int, fewest: int = 1, **options: Any) -> L
 
 
 def legend_fits(legend: Legend, axes: Axes) -> bool:
-    """Tell whether a legend is at most as wide as its panel without the labels of the y axis."""
+    """Return whether a legend is at most as wide as its panel without the labels of the y axis."""
     figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
     assert figure is not None
     y_labels = axes.yaxis.get_tightbbox()
@@ -105,9 +105,9 @@ def label_ends(series: Sequence[tuple[str, float, int]], axes: Axes) -> None:
 
 
 def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
-    """Move heights apart to distances of at least ``gap``, in the same order, none above ``top``.
+    """Move heights apart to distances of at least ``gap``, in the same order and below ``top``.
 
-    Heights that are too close form a group with distances ``gap`` around their mean; groups that
+    Heights that are too close form a group with distances ``gap`` around their mean.  Groups that
     are too close are joined.
     """
 

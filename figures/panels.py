@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal, TypeAlias
 
-#: Columns of a figure's data, one row per point.  ``at`` is the x position of a point, ``value``
-#: its y position, with an interval from ``low`` to ``high``.  In panels of named rows ``value`` is
-#: the x position, and ``at`` is empty.
+#: Columns of a figure's data, which has a row per point.  ``at`` is the x position of a point,
+#: ``value`` its y position, and ``low`` and ``high`` are the ends of its interval.  In panels of
+#: named rows ``value`` is the x position, and ``at`` is empty.
 COLUMNS: Final = (
     "panel", "series", "name", "at_label", "at", "value_label", "value", "low", "high",
 )  # fmt: skip
@@ -40,7 +40,7 @@ class Panel(ABC):
     title: str
 
     @abstractmethod
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield the drawn numbers as rows of the figure's data."""
 
 
@@ -50,7 +50,7 @@ class Drawing:
 
     ``wide``: the figure spans both columns of a page.  ``height``: in inches.  ``same_axes``: all
     panels in a row have axes with the same limits.  ``place``: name of the function that describes
-    the figure, printed on the figure's page.
+    the figure, which the figure's page prints.
     """
 
     panels: tuple[Panel, ...]
@@ -62,7 +62,7 @@ class Drawing:
 
     @property
     def card(self) -> Drawing:
-        """A figure of the first panel alone, legible in the small size of a list of papers."""
+        """A narrow figure with only the first panel, for the list of papers on the site."""
         height = self.height / self.rows
         panel = self.panels[0]
         if isinstance(panel, (Dots, Scaling)):
@@ -72,7 +72,7 @@ class Drawing:
     def data(self) -> Iterator[DataRow]:
         """Yield the drawn numbers of all panels in ``COLUMNS``."""
         for number, panel in enumerate(self.panels, start=1):
-            for row in panel.rows():
+            for row in panel.data_rows():
                 yield panel.title or str(number), *row
 
 
@@ -80,7 +80,7 @@ class Drawing:
 class Points:
     """A series of measured or reported points.
 
-    ``low``, ``high``: ends of the intervals; empty without intervals.  ``style_number``: determines
+    ``low``, ``high``: ends of the intervals; empty without intervals.  ``style_number`` determines
     colour and marker.  ``hollow``: draw rings.  ``joined``: connect the points by lines.
     ``small``: draw small points that show only a distribution.  ``pale``: draw in grey.
     ``names``: labels beside the points; may be empty.  ``shift``: distance along the x axis by
@@ -100,7 +100,7 @@ class Points:
     names: tuple[str, ...] = ()
     shift: float = 0.0
 
-    def rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
+    def data_rows(self, x_label: str, y_label: str) -> Iterator[DataRow]:
         """Yield one row of data per point, for a panel with these axis labels."""
         points = zip_longest(self.x, self.y, self.low, self.high, self.names)
         for x, y, low, high, name in points:
@@ -109,10 +109,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of predicted values; ``dotted`` if it shows only a part of a prediction.
+    """A curve of predicted values; ``dotted`` if it shows only a part of a prediction.
 
-    ``style_number``: number of the points that the line predicts.  The line has the colour of these
-    points, and a panel with ``names_at_ends`` writes the points' name at the end of the line.
+    ``style_number``: that of the points that the curve predicts, or None.  The curve has the colour
+    of these points, and a panel with ``names_at_ends`` writes their name at the end of the curve.
     """
 
     label: str
@@ -124,7 +124,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Band:
-    """A range of an axis, and the middle of the range, such as a measured peak."""
+    """A range of the y axis with its middle, such as the interval of a measured peak rate."""
 
     label: str
     low: float
@@ -135,12 +135,12 @@ class Band:
 
 @dataclass(frozen=True)
 class Scaling(Panel):
-    """A quantity over an ordered factor: points with intervals, lines of theory, bands of peaks.
+    """A quantity against an ordered factor: points with intervals, predicted curves, and bands.
 
-    ``names_at_ends``: write the names of series at the right ends of lines instead of a legend;
-    hollow points without a line get no name.  ``legend``: false if the neighbouring panel has the
-    legend.  ``y_top``, ``y_bottom``: limits of the y axis.  ``regions``: (name, x, y) of labels
-    inside the panel; a band or a curve with the name of a region gets no other label.
+    ``names_at_ends``: write the names of series at the right ends of curves instead of a legend;
+    hollow points without a curve get no name.  ``legend``: false if the neighbouring panel has the
+    legend.  ``y_top``, ``y_bottom``: limits of y.  ``inside_labels``: (text, x, y) of texts
+    inside the panel.  A band or a curve whose label is such a text is not in the legend.
     """
 
     x_label: str
@@ -157,15 +157,15 @@ class Scaling(Panel):
     legend: bool = True
     y_top: float | None = None
     y_bottom: float | None = None
-    regions: tuple[tuple[str, float, float], ...] = ()
+    inside_labels: tuple[tuple[str, float, float], ...] = ()
 
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield points, curves and bands."""
         x, y = self.x_label, self.y_label
         for points in self.points:
-            yield from points.rows(x, y)
+            yield from points.data_rows(x, y)
         for curve in self.curves:
-            yield from Points(curve.label, curve.x, curve.y).rows(x, y)
+            yield from Points(curve.label, curve.x, curve.y).data_rows(x, y)
         for band in self.bands:
             yield band.label, None, None, None, y, band.middle, band.low, band.high
 
@@ -188,9 +188,9 @@ class DrawnRoof:
 
 @dataclass(frozen=True)
 class Roofline(Panel):
-    """Achieved rate over arithmetic intensity under the roofs of a device.
+    """Achieved rates against arithmetic intensity, under the roofs of a device.
 
-    All intensities and rates of ``marks`` must be above 0, since the axes are logarithmic.  A roof
+    The axes are logarithmic, so that intensities and rates of ``marks`` must be above 0.  A roof
     without a label gets the label "memory" on its slope and "arithmetic" on its horizontal part.
     """
 
@@ -200,14 +200,14 @@ class Roofline(Panel):
     marks: tuple[Points, ...] = ()
     title: str = ""
 
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield the limits of the roofs, and the marks."""
         rate, slope = self.y_label, f"{self.y_label} / {self.x_label}"
         for roof in self.roofs:
             yield roof.label, "peak", None, None, rate, *_middle_first(roof.peak)
             yield roof.label, "bandwidth", None, None, slope, *_middle_first(roof.bandwidth)
         for marks in self.marks:
-            yield from marks.rows(self.x_label, rate)
+            yield from marks.data_rows(self.x_label, rate)
 
 
 def _middle_first(limit: RoofLimit) -> RoofLimit:
@@ -218,7 +218,7 @@ def _middle_first(limit: RoofLimit) -> RoofLimit:
 
 @dataclass(frozen=True)
 class BarSeries:
-    """One bar or None per row; ``low`` and ``high`` are the ends of intervals."""
+    """A series of bars, with a length or None per row; ``low``, ``high``: ends of intervals."""
 
     label: str
     x: tuple[float | None, ...]
@@ -241,7 +241,7 @@ class Bars(Panel):
     title: str = ""
     reference: float | None = None
 
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield each series row by row."""
         for series in self.series:
             for name, *bar in zip_longest(self.names, series.x, series.low, series.high):
@@ -250,7 +250,7 @@ class Bars(Panel):
 
 @dataclass(frozen=True)
 class DotSeries:
-    """One point or None per row; ``hollow`` points are rings.
+    """A series of points, with a value or None per row; ``hollow`` points are rings.
 
     ``low``, ``high``: ends of the intervals; empty without intervals.  ``shift``: distance by which
     the points are moved downwards, as a share of a row, so that series do not overlap.
@@ -291,7 +291,7 @@ class Dots(Panel):
         """The height in inches for this number of rows."""
         return round(_TITLE_AND_X_AXIS + _DOT_ROW * len(self.names), 2)
 
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield each series row by row."""
         for series in self.series:
             for name, *point in zip_longest(self.names, series.x, series.low, series.high):
@@ -300,7 +300,7 @@ class Dots(Panel):
 
 @dataclass(frozen=True)
 class Grid(Panel):
-    """A letter or "" per row and column, such as a machine's verdicts on claims.
+    """A letter or "" per row and column, such as the verdict of a machine's data on a claim.
 
     The position of a letter in ``letters`` determines its colour.  A number may follow the letter.
     """
@@ -317,7 +317,7 @@ class Grid(Panel):
         """The height in inches for this number of rows."""
         return round(_TITLE_AND_X_AXIS + _LETTER_ROW * len(self.names), 2)
 
-    def rows(self) -> Iterator[DataRow]:
+    def data_rows(self) -> Iterator[DataRow]:
         """Yield the position of each cell's letter in ``letters``; skip empty cells."""
         for name, cells in zip(self.names, self.cells, strict=True):
             for heading, letter in zip(self.headings, cells, strict=True):

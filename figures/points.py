@@ -17,8 +17,8 @@ def draw_points(
 ) -> list[Artist]:
     """Draw the points as a series with ``label``.
 
-    Returns the artists whose values a page shows when a reader points at them; empty for a series
-    with ``small`` points, which are too many.
+    Returns the artists for which a page shows values when a reader points at them.  The list is
+    empty for a series of ``small`` points, because such a series has too many points.
     """
     colour = style.PALE if points.pale else style.colour(points.style_number)
     if points.small:

@@ -16,14 +16,14 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from figures import bars, dots, grid, roofline, scaling, style
-from figures.fonts import families, printable, register
+from figures.fonts import escape_unprintable, families, register
 from figures.labels import DrawnSeries
 from figures.panels import Bars, Dots, Drawing, Grid, Panel, Roofline, Scaling
 from figures.svg import shorten
 
 #: A panel, or a part of a panel: a dataclass, tuple, text or number.
 _Part = TypeVar("_Part")
-#: Kind of panel → module with the functions ``draw`` and, if needed, ``finish`` (see below).
+#: Kind of panel → module with its functions ``draw`` and, if needed, ``finish``.
 _DRAWING_MODULES: Final[Mapping[type[Panel], ModuleType]] = {
     Bars: bars,
     Dots: dots,
@@ -39,7 +39,7 @@ _PNG_DPI: Final = 300
 
 @dataclass(frozen=True)
 class Series:
-    """A series of a panel: ids of the elements in the SVG, and points.
+    """A series of a panel, for the page: ids of its elements in the SVG, and its points.
 
     A point is (distance from the left, distance from the top, description); the distances are
     shares of the figure's width and height.
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A figure in each format, and the series in the SVG; ``png`` is empty unless requested."""
+    """A figure in each format, and the series in its SVG; ``png`` is empty unless requested."""
 
     pdf: bytes
     svg: bytes
@@ -61,9 +61,9 @@ class Rendered:
 
 
 def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
-    """Render ``drawing`` in all formats; as PNG only if ``word`` is set.
+    """Render ``drawing`` in all formats, but as PNG, which Word needs, only if ``word`` is set.
 
-    ``salt`` is the figure's id (``<study>/<figure>``); matplotlib derives the ids of SVG elements
+    ``salt`` is the figure's id (``<study>/<figure>``).  matplotlib derives the ids of SVG elements
     from this salt, so that the ids are unique on a page with several figures.
     """
     with _laid_out(drawing, salt) as (figure, drawn):
@@ -80,7 +80,7 @@ def render(drawing: Drawing, salt: str, *, word: bool = False) -> Rendered:
 
 
 def render_svg(drawing: Drawing, salt: str) -> bytes:
-    """Render only the SVG of ``drawing``, in a third of the time of all formats."""
+    """Render only the SVG of ``drawing``, which takes a third of the time of all formats."""
     with _laid_out(drawing, salt) as (figure, _):
         return _print_svg(figure)
 
@@ -94,9 +94,9 @@ def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[DrawnS
     register()
     texts: list[str] = []
     panels = tuple(_escaped(panel, texts) for panel in drawing.panels)
-    of_figure = {"svg.hashsalt": salt, "font.family": families(texts)}
+    figure_settings = {"svg.hashsalt": salt, "font.family": families(texts)}
     # Begin with matplotlib's defaults, so that a user's matplotlibrc has no effect.
-    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **of_figure}
+    settings: dict[Any, Any] = {**mpl.rcParamsDefault, **style.RC, **figure_settings}
     with mpl.rc_context(settings):
         figure = Figure(figsize=style.inches(drawing), layout="constrained")
         FigureCanvasPdf(figure)  # the layout uses text sizes of the PDF
@@ -113,20 +113,20 @@ def _laid_out(drawing: Drawing, salt: str) -> Iterator[tuple[Figure, list[DrawnS
 
 
 def draw(panel: Panel, axes: Axes) -> DrawnSeries:
-    """Draw the marks of a panel; return the series whose values a page shows on request."""
+    """Draw the marks of a panel; return the series for which a page can show values."""
     drawn: DrawnSeries = _DRAWING_MODULES[type(panel)].draw(panel, axes)
     return drawn
 
 
 def finish(panel: Panel, axes: Axes) -> None:
-    """Draw the names, ticks and legends that depend on the final limits of the axes."""
+    """Draw names, ticks and legends, which depend on the final limits of the axes."""
     module = _DRAWING_MODULES[type(panel)]
     if hasattr(module, "finish"):
         module.finish(panel, axes)
 
 
 def _equalise_limits(panels: Sequence[Axes]) -> None:
-    """Set the axes of all panels to the smallest range that contains all their ranges."""
+    """Set the x and the y axis of all panels to the smallest range that contains their ranges."""
     for axis in ("x", "y"):
         ranges = [getattr(axes, f"get_{axis}lim")() for axes in panels]
         if len(set(ranges)) == 1:
@@ -145,7 +145,7 @@ def _escaped(part: _Part, texts: list[str]) -> _Part:
     """Escape all texts in ``part`` for matplotlib, wrap long ones, and append them to ``texts``."""
     escaped: Any = part
     if isinstance(part, str):
-        escaped = printable(part).replace("$", r"\$")  # $ would begin a formula
+        escaped = escape_unprintable(part).replace("$", r"\$")  # $ would begin a formula
         if len(escaped) > 2 * _LONGEST_LINE:
             escaped = textwrap.fill(escaped, _LONGEST_LINE)
         texts.append(escaped)
@@ -168,13 +168,13 @@ def _lay_out(figure: Figure) -> None:
     assert engine is not None
     engine.execute(figure)
     figure.set_layout_engine("none")
-    figure.dpi = dpi  # which the engine may have changed
+    figure.dpi = dpi  # because the engine may have changed it
 
 
 def _printed(print_canvas: Callable[..., None], figure: Figure, metadata: dict[str, None]) -> bytes:
     """Return the bytes that a canvas prints; restore the resolution, which printing changes.
 
-    ``metadata`` of None are left out of the file.
+    The file omits ``metadata`` whose value is None.
     """
     dpi, stream = figure.dpi, io.BytesIO()
     print_canvas(stream, metadata=metadata)
@@ -191,7 +191,7 @@ def _print_svg(figure: Figure) -> bytes:
 def _series(panels: Iterable[tuple[Panel, Axes, DrawnSeries]], prefix: str) -> Iterator[Series]:
     """Set ids that begin with ``prefix`` for all artists; yield the series of all panels.
 
-    The layout must be final.  A point outside the figure is left out.
+    The layout must be final.  Points outside the figure are omitted.
     """
     for panel_number, (panel, axes, drawn) in enumerate(panels):
         with_artists = [(series, artists) for series, artists in drawn if artists]

@@ -1,7 +1,7 @@
-"""Draw rooflines: achieved rates over arithmetic intensity under the roofs of a device.
+"""Draw rooflines: achieved rates against arithmetic intensity, under the roofs of a device.
 
-After Williams, Waterman and Patterson (CACM 2009).  A roof is a line with a horizontal part at the
-peak rate and a slope at the bandwidth; a band shows the intervals of both.
+See Williams, Waterman and Patterson (CACM 2009).  A roof has a horizontal part at the peak rate and
+a slope, which is the bandwidth.  A band shows the intervals of peak rate and bandwidth.
 """
 
 from itertools import cycle
@@ -20,12 +20,12 @@ _MARGIN: Final = 2.5
 _LEGEND_LINE_SHARE: Final = 0.07
 #: Length (decades) of an axis from which only powers of ten have ticks.
 _MANY_DECADES: Final = 1.9
-#: Line styles that distinguish roofs, since all roofs have one colour.
+#: Line styles that distinguish roofs, because all roofs have one colour.
 _LINE_STYLES: Final = ("solid", "dashed", "dotted")
 #: Position of the label "memory" as a share of the visible slope, from its lower end to the ridge.
 _MEMORY_LABEL_SHARE: Final = 0.45
-#: Offsets of a name from its mark, for even and odd style numbers.  Names are below marks, where no
-#: roof can be; the offsets differ, so that the names of two near marks do not overlap.
+#: Offsets (x, y) of a name from its mark, for even and odd style numbers.  Names are below marks,
+#: where no roof can be.  The offsets differ, so that the names of two near marks do not overlap.
 _NAME_OFFSETS_PT: Final = ((4, -1), (-3, -5))
 
 
@@ -60,7 +60,7 @@ def draw(panel: Roofline, axes: Axes) -> DrawnSeries:
 
 
 def _legend_lines(panel: Roofline) -> int:
-    """Count the lines of the legend; 0 if there is only one label, which needs no legend."""
+    """Count the lines of the legend; 0 for a single label, because then there is no legend."""
     labels = [roof.label for roof in panel.roofs if roof.label]
     labels += [marks.label for marks in panel.marks if marks.label]
     return len(labels) if len(labels) > 1 else 0
@@ -125,7 +125,7 @@ def _roof_line(
 
 
 def _fill_interval(roof: DrawnRoof, x_limits: tuple[float, float], axes: Axes) -> None:
-    """Fill the area between the roofs of the lower and of the upper ends of the intervals."""
+    """Fill the area between the roof of the intervals' lower ends and that of their upper ends."""
     low_peak, _, high_peak = roof.peak
     low_bandwidth, _, high_bandwidth = roof.bandwidth
     if low_peak < high_peak or low_bandwidth < high_bandwidth:

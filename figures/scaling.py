@@ -1,4 +1,4 @@
-"""Draw a quantity over an ordered factor: points, lines of theory, and bands of peaks."""
+"""Draw a quantity against an ordered factor: measured points, predicted curves, and bands."""
 
 import math
 from typing import Any, Final
@@ -17,10 +17,10 @@ from figures.labels import (
 from figures.panels import Scaling
 from figures.points import draw_points
 
-#: Limit on the ticks of an axis; of more levels only every second or third has a tick.
+#: Largest number of ticks on an axis; with more levels, only every second or third has a tick.
 _MOST_TICKS: Final = 24
 _LEGEND_COLUMNS: Final = 2
-#: Length of dashes and gaps (line widths) of curves that have the colour of points.  The dashes of
+#: Length (in line widths) of dashes and gaps in curves that have the colour of points.  Dashes of
 #: style number 1 fill the gaps of number 0, so that both curves are visible where they coincide.
 _DASH: Final = 3
 #: Height of a line of the legend, as a share of the axis.
@@ -28,17 +28,17 @@ _LEGEND_LINE_SHARE: Final = 0.13
 
 
 def draw(panel: Scaling, axes: Axes) -> DrawnSeries:
-    """Draw bands, curves, points and names of regions; return points and curves with artists."""
-    regions = {name for name, *_ in panel.regions}
+    """Draw bands, curves, points and texts; return points and curves with their artists."""
+    inside_texts = {text for text, *_ in panel.inside_labels}
     for band in panel.bands:
         colour = style.colour(band.style_number)
-        has_other_name = panel.names_at_ends or band.label in regions
+        has_other_name = panel.names_at_ends or band.label in inside_texts
         label = style.legend_label("" if has_other_name else band.label)
         axes.axhspan(band.low, band.high, color=colour, alpha=0.25, linewidth=0, label=label)
         axes.axhline(band.middle, color=colour, linewidth=0.7)
     curves: DrawnSeries = []
     for curve in panel.curves:
-        label = style.legend_label("" if curve.label in regions else curve.label)
+        label = style.legend_label("" if curve.label in inside_texts else curve.label)
         dashes = (1.5, 1.5) if curve.dotted else (4, 2)
         line_style: dict[str, Any] = {"color": style.THEORY, "dashes": dashes, "zorder": 1.5}
         if curve.style_number is not None:
@@ -53,8 +53,8 @@ def draw(panel: Scaling, axes: Axes) -> DrawnSeries:
     for series in panel.points:
         label = "" if panel.names_at_ends else series.label
         points.append((series, draw_points(series, axes, label=label)))
-    for name, x, y in panel.regions:
-        axes.text(x, y, name, color=style.THEORY, style="italic")
+    for text, x, y in panel.inside_labels:
+        axes.text(x, y, text, color=style.THEORY, style="italic")
     if not (points or curves):
         say_not_measured(axes)
     _set_axes(panel, axes)
@@ -100,9 +100,9 @@ def _right_ends(panel: Scaling) -> list[tuple[str, float, int]]:
         if points.label and (points.joined or not points.hollow):
             last_value = curve_ends.get(points.style_number, points.y[-1])
             ends.append((points.label, last_value, points.style_number))
-    regions = {name for name, *_ in panel.regions}
+    inside_texts = {text for text, *_ in panel.inside_labels}
     for band in panel.bands:
-        if band.label not in regions:
+        if band.label not in inside_texts:
             ends.append((band.label, band.middle, band.style_number))
     return ends
 
@@ -111,12 +111,12 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
     """Draw the title, and a legend if it has more than one entry.
 
     The legend is above the axes and includes the title.  If the panel is too narrow, or has bands
-    and a y axis from zero, the legend is inside the axes, with the title above.
+    and a y axis from zero, the legend is inside the axes, and the title is above the axes.
     """
-    entries = len(axes.get_legend_handles_labels()[1]) if panel.legend else 0
-    if entries > 1 and panel.bands and panel.y_from_zero:
-        _draw_legend_inside(axes, entries)
-    elif entries > 1:
+    entry_count = len(axes.get_legend_handles_labels()[1]) if panel.legend else 0
+    if entry_count > 1 and panel.bands and panel.y_from_zero:
+        _draw_legend_inside(axes, entry_count)
+    elif entry_count > 1:
         title = {"title": panel.title or None, "title_fontsize": "medium", "alignment": "left"}
         legend = legend_above(axes, _LEGEND_COLUMNS, fewest=_LEGEND_COLUMNS, **title)
         if legend_fits(legend, axes):
@@ -127,12 +127,12 @@ def _name_series(panel: Scaling, axes: Axes) -> None:
         axes.set_title(panel.title, loc="left")
 
 
-def _draw_legend_inside(axes: Axes, entries: int) -> None:
+def _draw_legend_inside(axes: Axes, entry_count: int) -> None:
     """Draw the legend at the top of the axes, and extend the y axis by the legend's height."""
     for columns in (_LEGEND_COLUMNS, 1):
         legend = axes.legend(loc="upper center", borderaxespad=0.2, ncols=columns)
         if legend_fits(legend, axes):
             break
-    lines = math.ceil(entries / columns)
+    line_count = math.ceil(entry_count / columns)
     _, top = axes.get_ylim()
-    axes.set_ylim(top=top * (1 + _LEGEND_LINE_SHARE * lines))
+    axes.set_ylim(top=top * (1 + _LEGEND_LINE_SHARE * line_count))

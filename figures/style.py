@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from figures.panels import Drawing
 
-#: Width of a narrow figure: a column of an IEEE page.  No style scales figures down, so that type
-#: has the sizes below in print.
+#: Width of a narrow figure, which is a column of an IEEE page.  No style of paper scales figures
+#: down, so that their texts are printed in the sizes below.
 COLUMN_INCHES: Final = 3.5
-#: Width of a wide figure: the text of a one-column page (160 mm).
+#: Width of a wide figure, which is the text's width on a one-column page (160 mm).
 PAGE_INCHES: Final = 6.29
 
 #: Colour of texts, axes and roofs.
@@ -29,7 +29,7 @@ SERIES_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 
 #: Smallest type size, for labels inside a figure and legends.
 SMALL_PT: Final = 7
-#: Diameter of a ring: larger than a filled point, so that both are visible at one position.
+#: Diameter of a ring; it exceeds that of a filled point, so that both are visible at one position.
 RING_PT: Final = 5.5
 
 #: Fonts in the order of search: later fonts supply characters that earlier fonts lack.

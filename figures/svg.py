@@ -1,12 +1,12 @@
-"""Shorten matplotlib's SVGs, and replace ``style`` attributes.
+"""Shorten matplotlib's SVGs, and replace their ``style`` attributes.
 
-A page whose content security policy forbids inline styles ignores ``style`` attributes.
+A page ignores ``style`` attributes if its content security policy forbids inline styles.
 """
 
 import re
 from typing import Final
 
-#: Decimals of a coordinate (pt): matplotlib writes six, screens show at most two.
+#: Decimals of a coordinate (pt): matplotlib writes six decimals, and screens show at most two.
 _DECIMALS: Final = 2
 #: A path element: group 1 is the text from its name to its coordinates, group 2 the coordinates.
 _PATH: Final = re.compile(r'(?<=<path)((?: id="[^"]*")? d=")(M [^"]*)')

@@ -172,7 +172,7 @@ def test_marks_have_the_positions_of_their_numbers(case: Case) -> None:
         assert texts(figure)[-len(case.words) :] == [*case.words]
     if case.data is not None:
         lines = []
-        for row in case.panel.rows():
+        for row in case.panel.data_rows():
             lines.append("|".join("" if cell is None else str(cell) for cell in row))
         assert lines == [line.strip() for line in case.data.strip().splitlines()]
         panel_names = {row[0] for row in Drawing((case.panel,)).data()}

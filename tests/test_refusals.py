@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from report.core.errors import LONGEST, RecordError, RenderError, RidgepointError, StudyError
 from report.core.records.choice import read_editions
 from report.core.records.file_format import encode, parse
@@ -475,7 +475,7 @@ def test_invisible_characters_of_data_are_written_as_code_points(tmp_path: Path)
     content = {INVISIBLE: [INVISIBLE, (INVISIBLE, 1, None)]}
     write_json(content, tmp_path / "x.json")
     for text in (script_of("x", content), (tmp_path / "x.json").read_text("utf-8")):
-        assert visible(text) == text
+        assert escape_invisible(text) == text
         assert "\\u001b" not in text
         assert text.count("‹U+202E›") == 3
 

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from figures.panels import COLUMNS, Drawing, Panel
 from figures.style import inches
 from report.core.errors import RecordError
@@ -185,7 +185,7 @@ def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
     if rendered.png:
         path.with_suffix(".png").write_bytes(rendered.png)
     if data := list(drawing.data()):
-        path.with_suffix(".csv").write_bytes(visible(csv_of([COLUMNS, *data])).encode())
+        path.with_suffix(".csv").write_bytes(escape_invisible(csv_of([COLUMNS, *data])).encode())
     details: dict[str, Any] = {"place": drawing.place}
     if rendered.series:
         series = [asdict(part) for part in rendered.series]
@@ -275,7 +275,8 @@ def copy_bibliography(data: Path, folder: Path) -> None:
     path = shared_file("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
-    (folder / path.name).write_text(visible(content.decode("utf-8-sig")), "utf-8", newline="\n")
+    text = escape_invisible(content.decode("utf-8-sig"))
+    (folder / path.name).write_text(text, "utf-8", newline="\n")
 
 
 def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import jinja2
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from report.core.errors import TemplateError
 from report.core.records.coverage import CoveredCase
 from report.core.records.files import read_file
@@ -92,7 +92,7 @@ def render_manuscript(
     _check_printed(front, body, page, source)
     _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
-    text = visible(page.resolve_marks(front + page.with_first_anchors(body)))
+    text = escape_invisible(page.resolve_marks(front + page.with_first_anchors(body)))
     return Manuscript(text, captioned, tuple(page.unsupported))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from figures.characters import visible_in
+from figures.characters import escape_invisible_in
 from report.core.missing import Missing
 from report.core.statistics.estimates import Estimate
 from report.paper.claims import Claim
@@ -134,7 +134,7 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
         "tables": tables,
         "texts": {id: {"text": t} for id, t in findings.facts.items() if isinstance(t, str)},
     }
-    return msgspec.convert(visible_in(content), Pins)
+    return msgspec.convert(escape_invisible_in(content), Pins)
 
 
 def moves(pinned: Pins, now: Pins) -> list[Move]:

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from report.core.errors import StudyCodeError
 from report.core.missing import Missing
 from report.core.statistics.estimates import CONFIDENCE, Estimate
@@ -243,4 +243,4 @@ def to_csv(table: Table) -> str:
     """Write the raw numbers of a table as CSV, for readers who compute with them."""
     data = table.as_json()
     headings = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
-    return visible(csv_of([headings, *data["rows"]]))
+    return escape_invisible(csv_of([headings, *data["rows"]]))

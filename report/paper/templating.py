@@ -26,7 +26,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from report.core.records.coverage import CoveredCase, check_selectors, newest_record_with
 from report.core.text.escape import markdown
 from report.paper.claims import Claim
@@ -308,7 +308,8 @@ def for_template(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [for_template(value) for value in content]
     number = isinstance(content, int) and not isinstance(content, bool)
-    return StudyText(visible(str(content))) if number or isinstance(content, str) else content
+    is_text = number or isinstance(content, str)
+    return StudyText(escape_invisible(str(content))) if is_text else content
 
 
 class Unknown(jinja2.StrictUndefined):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from figures.characters import visible, visible_in
+from figures.characters import escape_invisible, escape_invisible_in
 from report.core.errors import RenderError
 from report.core.system.programs import pandoc_path, run
 from report.paper.bibliography import cited_entries
@@ -49,7 +49,7 @@ class OutputFormat:
     options: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     cites: bool = True
-    printable: Callable[[str], str] = visible
+    printable: Callable[[str], str] = escape_invisible
 
 
 def convert(
@@ -77,7 +77,7 @@ def convert(
             folder,
             _TIME_LIMIT_S,
             place=name_of(source.document),
-            stdin=json.dumps(visible_in(job)),
+            stdin=json.dumps(escape_invisible_in(job)),
         )
     if finished.returncode != 0 or _WARNING.search(finished.stderr):
         raise _conversion_error(source.document, finished.stderr)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import jinja2
 import msgspec
 
-from figures.characters import visible, visible_in
+from figures.characters import escape_invisible, escape_invisible_in
 from report.core.records.record import Text
 from report.core.records.strict import read_strictly
 from report.render import POLICY
@@ -97,7 +97,8 @@ def environment(folder: str, *, escape: bool) -> jinja2.Environment:
 def render_template(name: str, settings: Settings, **content: Any) -> str:
     """Render ``templates/html/<name>``; escape ``content``, and show invisible characters."""
     shared = {"policy": POLICY, "overviews": OVERVIEWS, "settings": settings}
-    return visible(environment("html", escape=True).get_template(name).render(**shared, **content))
+    template = environment("html", escape=True).get_template(name)
+    return escape_invisible(template.render(**shared, **content))
 
 
 def write_assets(target: Path) -> None:
@@ -114,6 +115,6 @@ def script_of(name: str, content: Any) -> str:
     Other scripts read it, since a page opened from disk can load scripts, but no JSON files.
     """
     text = json.dumps(
-        visible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")
+        escape_invisible_in(content), sort_keys=True, ensure_ascii=False, separators=(",", ":")
     )
     return f"(globalThis.ridgepoint ??= {{}}).{name} = {text};\n"

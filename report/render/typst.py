@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from figures.fonts import FOLDER, printable
+from figures.fonts import FOLDER, escape_unprintable
 from report.core.errors import RenderError
 from report.core.system.programs import run
 from report.render.pandoc import TEMPLATES, OutputFormat
@@ -36,7 +36,7 @@ def typst_format(paper: PaperSource) -> OutputFormat:
         "typst-citations",
         TEMPLATES / "typst" / "paper.typ",
         variables={"style": paper.style, **paper.print_variables()},
-        printable=printable,
+        printable=escape_unprintable,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pypdf import PdfReader
 
-from figures.characters import visible
+from figures.characters import escape_invisible
 from report.core.errors import RenderError
 from report.core.text.escape import markdown
 from report.paper.latex_table import to_latex
@@ -304,7 +304,7 @@ def normalized(text: str) -> str:
 
 @pytest.mark.parametrize("form", ["html", *ENGINES])
 def test_every_field_prints_special_characters(paper: Path, tmp_path: Path, form: str) -> None:
-    (tmp_path / "p.qmd").write_text(visible(PAPER), "utf-8")
+    (tmp_path / "p.qmd").write_text(escape_invisible(PAPER), "utf-8")
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "tbl-x.tex").write_text(to_latex(TABLE), "utf-8")
     shutil.copyfile(paper / "references.bib", tmp_path / "references.bib")

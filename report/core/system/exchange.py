@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
-from figures.characters import visible_in
+from figures.characters import escape_invisible_in
 
 
 def write_json(content: Any, path: Path) -> None:
     """Write JSON with sorted keys and visible characters; raises ``ValueError`` for NaN."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(visible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    content = escape_invisible_in(content)
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     # Python's own indentation takes five times as long.
     path.write_text(msgspec.json.format(text, indent=1) + "\n", encoding="utf-8")
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from figures.characters import printable
+from figures.characters import escape_unprintable
 from report.core.text.format import MINUS, NO_BREAK
 
 #: White space at which lines may break; a single space replaces each match.
@@ -87,7 +87,7 @@ def latex(text: str) -> str:
 def latex_source(text: str) -> str:
     """Replace characters that pdfLaTeX cannot print by code points; keep LaTeX markup."""
     composed = unicodedata.normalize("NFC", text)
-    return printable(composed.translate(_LIGATURES), _is_printed_by_latex)
+    return escape_unprintable(composed.translate(_LIGATURES), _is_printed_by_latex)
 
 
 def bibtex(text: str) -> str:

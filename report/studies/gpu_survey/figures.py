@@ -31,8 +31,9 @@ def gains(survey: Survey) -> Iterator[Scaling]:
     for x, y in networks.loc[networks.index == "resnet50_gn", [FLOAT32, "gain"]].to_numpy():
         labels.append(("ResNet-50", float(x) + 0.03, float(y) - 0.03))
     yield Scaling(
-        "Predicted gain", "Measured gain", tuple(points), (diagonal, float16), x_scale="linear",
-        y_scale="linear", y_bottom=_AXIS_LIMITS[0], y_top=_AXIS_LIMITS[1], regions=tuple(labels),
+        "Predicted gain", "Measured gain", tuple(points), (diagonal, float16),
+        x_scale="linear", y_scale="linear", y_bottom=_AXIS_LIMITS[0], y_top=_AXIS_LIMITS[1],
+        inside_labels=tuple(labels),
     )  # fmt: skip
 
 

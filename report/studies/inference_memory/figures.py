@@ -42,7 +42,7 @@ def crossing(comparison: RuleComparison) -> Iterator[Scaling]:
     yield Scaling(
         "Batch size (images)", "Peak (MB)", points, curves, (Band("limit", limit, limit, limit),),
         x_scale="linear", y_scale="linear", y_from_zero=True,
-        regions=(
+        inside_labels=(
             (f"{largest_batch:,}", largest_batch + 0.04 * end_of_line, 0.78 * limit),
             (f"{predicted_batch:,}", predicted_batch - 0.02 * end_of_line, 1.1 * limit),
             ("limit", 0.45 * end_of_line, 1.1 * limit),
@@ -69,5 +69,7 @@ def rules(comparison: RuleComparison) -> Iterator[Scaling]:
                 (Points(RULES[rule], largest_batches, predicted, small=True),),
                 (Curve("", _AXIS_LIMITS, _AXIS_LIMITS),), x_ticks=(1, 10, 100, 1000),
                 title=RULES[rule], y_bottom=_AXIS_LIMITS[0], y_top=_AXIS_LIMITS[1],
-                regions=(("too high", 0.6, 250), (f"{100 * share_right:.0f} % right", 25, 2.2)),
+                inside_labels=(
+                    ("too high", 0.6, 250), (f"{100 * share_right:.0f} % right", 25, 2.2),
+                ),
             )  # fmt: skip

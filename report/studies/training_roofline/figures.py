@@ -33,5 +33,5 @@ def clocks(source: Source) -> Iterator[Scaling]:
         tuple(curves), (Band("equal", lowest_share, 1, 1, style_number=6),),
         x_ticks=x_ticks, x_scale="linear", y_scale="linear",
         y_from_zero=True, names_at_ends=True, legend=False,
-        regions=(("points: rated clocks", 50, 2.6), ("printed peak", 1_650, 3.15)),
+        inside_labels=(("points: rated clocks", 50, 2.6), ("printed peak", 1_650, 3.15)),
     )  # fmt: skip
