@@ -212,9 +212,11 @@ def test_the_report_of_a_record_counts_its_claims_and_uses_no_other_record(study
         if (replica.about, len(findings.claims)) not in rendered:
             rendered.add((replica.about, len(findings.claims)))
             text = document_of(study, findings)
-            assert "ridgepoint project" not in text
+            assert "ridgepoint project" not in text and "nothing is measured" not in text
             assert replica.stored.file[-13:-5] in text
             for figure in findings.figures.values():
+                panels = figure.drawing.panels
+                assert len({panel.title for panel in panels}) == len(panels)
                 assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from figures.panels import Drawing, Grid, Roofline, Scaling
+from figures.panels import Dots, Drawing, Grid, Panel, Roofline, Scaling
 from report.core.missing import Missing
 from report.core.records.record import Record
 from report.core.records.store import Stored
@@ -131,11 +131,11 @@ def _abstract(
         against.append("no main claim of the paper was tested in full on a quiet machine")
     if replicas and all(replica.busy for replica in replicas):
         against.append("other programs disturbed most measurements")
-    measured = []
+    examples = []
     for row in sorted(rows.values(), key=lambda row: (row not in main, -len(row.effects))):
         if (row in main or row.paper.expected) and row.outcome not in "NP":
             result = _verdict(row.over_all, row.measured) + _conditions(row)
-            measured.append((row.paper.title, result, _in_paper(original, row)))
+            examples.append((row.paper.title, result, _in_paper(original, row)))
     return {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
@@ -146,7 +146,7 @@ def _abstract(
         "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in new),
         "against": against,
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
-        "measured": measured[:2],
+        "examples": examples[:2],
         "headline": str(len(original.headline) or ""),
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
@@ -414,10 +414,13 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
     if of_paper and paper.stored.file != one.stored.file and len(of_paper.drawing.panels) == rows:
         title = f"{paper.label}, paper"
         columns[title] = of_paper.drawing.panels
-    panels = []
+    panels: list[Panel] = []
     for panels_of_row in zip(*columns.values(), strict=True):
         for column, panel in zip(columns, panels_of_row, strict=True):
-            titled = replace(panel, title=column)
+            title_of_row = f"{panel.title}: " if rows > 1 and panel.title else ""
+            titled = replace(panel, title=f"{title_of_row}{column}")
+            if isinstance(titled, Dots):  # the paper draws these panels side by side
+                titled = replace(titled, show_names=True, legend=not panels)
             if isinstance(titled, Scaling):  # only the paper explains points without a label
                 titled = replace(titled, points=(*filter(attrgetter("label"), titled.points),))
             panels.append(titled)
