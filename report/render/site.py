@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,8 @@ _UNSEARCHED: Final = ("table", "pre", "script", "nav")
 _HEADINGS: Final = ("h2", "h3", "h4")
 #: Beginning of an id → kind of element in search results.
 _KIND_BY_PREFIX: Final = {"fig-": "Figure", "tbl-": "Table"}
+#: Links to the files of a figure or a table.
+_FILE_LINKS: Final = re.compile(r'<p class="(?:figure-files|table-file)">.*?</p>')
 #: A formula in MathML with its TeX source.
 _FORMULA: Final = re.compile(r"<math\b.*?<annotation[^>]*>(.*?)</annotation>.*?</math>", re.DOTALL)
 #: Commands for layout in TeX.
@@ -211,12 +212,18 @@ def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
     for paper in papers:
         for machine in paper.machines:
             by_id.setdefault(machine["id"], []).append((paper, machine))
-    listed = sorted(map(_merge_machine, by_id.values()), key=itemgetter("label", "first"))
+    listed = sorted(map(_merge_machine, by_id.values()), key=_label_and_day)
     counts = Counter(machine["label"] for machine in listed)
     for machine in listed:
         if counts[machine["label"]] > 1:
             machine["label"] += f" (first run of {machine['first']})"
     return listed
+
+
+def _label_and_day(machine: Mapping[str, Any]) -> tuple[list[tuple[int, str]], str]:
+    """Return a key that sorts by the label, in which 2 comes before 10, then by the first day."""
+    parts = re.findall(r"\d+|\D+", machine["label"])
+    return [(int(part) if part.isdigit() else -1, part) for part in parts], machine["first"]
 
 
 def _merge_machine(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -288,7 +295,7 @@ class _SectionParser(HTMLParser):
         self.sections: list[_PageSection] = []
         #: Elements around the current position, with the section that each begins.
         self.open: list[tuple[str, _PageSection | None]] = []
-        self.feed(_FORMULA.sub(_formula_as_words, page))
+        self.feed(_FORMULA.sub(_formula_as_words, _FILE_LINKS.sub("", page)))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         id = dict(attrs).get("id") or ""
@@ -326,7 +333,8 @@ def index_of_paper(
     yield _entry("Paper", title, title, address, abstract)
     for section in _SectionParser(page).sections:
         text = _on_one_line(section.text)
-        name = _on_one_line(section.title) or text.partition(". ")[0]
+        # Of a caption its label, such as «Table 1.», and its first sentence.
+        name = _on_one_line(section.title) or " ".join(_BETWEEN_SENTENCES.split(text)[:2])
         if text and section.id != "cite":  # how to cite the paper
             yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
 

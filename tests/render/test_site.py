@@ -16,7 +16,13 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from report.render.html import Publication
 from report.render.shell import Settings, script_of
-from report.render.site import SitePaper, index_of_paper, interval_picture, write_site
+from report.render.site import (
+    SitePaper,
+    index_of_paper,
+    interval_picture,
+    machines_of,
+    write_site,
+)
 from tests import factory
 from tests.render import site_checks
 from tests.render.conftest import drawn, html_of
@@ -110,7 +116,7 @@ TEXTS = {
         ">The figure has 2^3, 4 [3, 5].</a></td>", "Not said", "states no claims",
     ),
     "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
-    "reported.html": ("0.45", "0.5", "a / b", "1 differs", 'href="reported/sample.json"'),
+    "reported.html": ("0.45", "0.5", "a / b", "1 differing", 'href="reported/sample.json"'),
     "machines.html": (
         '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
         ">CPU (first run of 2025-01-01)<", ">CPU (first run of 2025-01-02)<",
@@ -187,6 +193,12 @@ def test_a_claim_whose_numbers_are_all_equal_has_no_picture() -> None:
     assert interval_picture([zero_below_zero]) is None
 
 
+def test_machines_are_listed_by_number() -> None:
+    machines = [{**MACHINE, "id": label, "label": label} for label in ("CPU 10", "CPU 2")]
+    listed = machines_of([SitePaper("sample", ENTRY, machines=machines)])
+    assert [machine["label"] for machine in listed] == ["CPU 2", "CPU 10"]
+
+
 def test_the_atlas_lists_papers_with_claims_about_machines_only(site: Path) -> None:
     assert (site / "atlas.html").read_text("utf-8").count("<section") == 1
 
@@ -207,9 +219,11 @@ def test_the_citation_has_title_authors_and_year(site: Path) -> None:
     assert "year = {2025}" in entry
 
 
-def test_the_search_index_contains_formulas_as_text(site: Path) -> None:
+def test_the_search_index_contains_captions_and_formulas_as_text(site: Path) -> None:
     """A formula is one line without LaTeX commands."""
-    entries = index_of_paper("A paper", "An abstract", "a.html", (site / PAPER).read_text("utf-8"))
+    page = (site / PAPER).read_text("utf-8")
+    entries = [*index_of_paper("A paper", "An abstract", "a.html", page)]
+    assert any(entry["title"].startswith("Figure 1. Time of one call over") for entry in entries)
     texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
     assert "their ratio I = W / Q is the arithmetic intensity" in texts
     assert "I_ridge = P_peak/beta." in texts
@@ -293,13 +307,14 @@ def test_dialogs_open_and_close_by_key_and_return_the_focus(
 
 @needs_chromium
 def test_the_button_of_a_verdict_filters_claims(browser: webdriver.Chrome, site: Path) -> None:
-    """Two claims are refuted; a script gives the first another verdict."""
+    """Two claims are refuted; a script gives the first another verdict.  Rows are cards."""
+    site_checks.resize(browser, 390)
     browser.get((site / "claims.html").as_uri())
     browser.execute_script("document.querySelector('tr.claim .verdict').classList = 'verdict none'")
-    count_visible = "return document.querySelectorAll('tr.claim:not([hidden])').length"
+    rows = browser.find_elements(By.CSS_SELECTOR, "tr.claim")
     for visible in (1, 2):  # the button filters, and then shows all claims again
         browser.find_element(By.CSS_SELECTOR, "button.verdict").send_keys(Keys.ENTER)
-        assert browser.execute_script(count_visible) == visible
+        assert sum(row.is_displayed() for row in rows) == visible
 
 
 @needs_chromium
@@ -321,8 +336,12 @@ def test_an_opened_figure_prints_values_of_points(browser: webdriver.Chrome, sit
 def test_the_search_finds_sections_of_other_pages(browser: webdriver.Chrome, site: Path) -> None:
     browser.get((site / "claims.html").as_uri())
     browser.find_element(By.CSS_SELECTOR, "body").send_keys("/")
-    browser.switch_to.active_element.send_keys("Questions")
     wait = WebDriverWait(browser, 20)
+    wait.until(lambda page: page.execute_script("return ridgepoint.index !== undefined"))
+    status = browser.find_element(By.CSS_SELECTOR, ".search [role=status]")
+    for query, count in (("uestions", "Nothing"), ("quest", "1 found")):  # at the start of a word
+        browser.switch_to.active_element.send_keys(Keys.CONTROL, "a", Keys.NULL, query)
+        assert status.text.startswith(count)
     wait.until(lambda page: page.find_element(By.CSS_SELECTOR, ".results a")).click()
     wait.until(lambda page: page.current_url.endswith(f"{PAPER}#sec-questions"))
     assert browser.find_element(By.ID, "sec-questions").is_displayed()

@@ -15,6 +15,11 @@
     else region.removeAttribute("tabindex");
   };
   const sizes = new ResizeObserver(changed => changed.forEach(each => look(each.target.closest(".scroll, pre"))));
+  // A wider window may have room in the text for what a narrow one had not.
+  addEventListener("resize", () => regions.forEach(region => {
+    delete region.dataset.out;
+    look(region);
+  }));
   regions.forEach(region => {
     for (const observed of [region, ...region.children]) sizes.observe(observed);
     region.addEventListener("scroll", () => look(region), { passive: true });

@@ -9,18 +9,21 @@
   const root = tools.dataset.root;
   const MOST = 30, BEFORE = 50, AFTER = 130;
 
-  const words = text => text.toLowerCase().normalize("NFKD").split(/[^\p{L}\p{N}.-]+/u).filter(Boolean);
-  const plain = text => text.toLowerCase().normalize("NFKD");
+  // A word is found at the beginning of words, one or two characters only as a whole word.
+  const patterns = query => (query.normalize("NFKD").match(/[\p{L}\p{N}]+(?:[.-][\p{L}\p{N}]+)*/gu) ?? []).map(word => {
+    const escaped = word.replaceAll(".", "\\.");
+    return `(?<![\\p{L}\\p{N}])${escaped}${word.length < 3 ? "(?![\\p{L}\\p{N}])" : ""}`;
+  });
 
   // Every word must occur; one in a heading counts more than one in the text.
   const find = query => {
-    const wanted = words(query);
+    const wanted = patterns(query).map(pattern => new RegExp(pattern, "iu"));
     if (!wanted.length) return [];
     return site.index
       .map((entry, order) => {
-        const head = plain(entry.title), body = plain(entry.text);
-        const score = wanted.every(word => head.includes(word) || body.includes(word))
-          ? wanted.reduce((sum, word) => sum + (head.includes(word) ? 10 : 1), entry.kind === "Paper" ? 5 : 0)
+        const head = entry.title.normalize("NFKD"), body = entry.text.normalize("NFKD");
+        const score = wanted.every(word => word.test(head) || word.test(body))
+          ? wanted.reduce((sum, word) => sum + (word.test(head) ? 10 : 1), entry.kind === "Paper" ? 5 : 0)
           : 0;
         return { entry, order, score };
       })
@@ -31,15 +34,12 @@
 
   // The text around the first word that was found, with the words marked.
   const excerpt = (text, query) => {
-    const wanted = words(query);
-    const places = wanted.map(word => text.toLowerCase().indexOf(word)).filter(place => place >= 0);
-    const start = Math.max(0, (places.length ? Math.min(...places) : 0) - BEFORE);
+    const wanted = new RegExp(`(${patterns(query).join("|")})`, "iu");
+    const start = Math.max(0, text.search(wanted) - BEFORE);
     const end = start + BEFORE + AFTER;
     const head = text.slice(start, end).replace(start ? /^\S*\s/ : "", start ? "… " : "");
     const shown = end < text.length ? head.replace(/\s\S*$/, " …") : head;
-    const escaped = wanted.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    const parts = escaped.length ? shown.split(new RegExp(`(${escaped.join("|")})`, "i")) : [shown];
-    return element("p", "", ...parts.map((part, index) => index % 2 ? element("mark", "", part) : part));
+    return element("p", "", ...shown.split(wanted).map((part, index) => index % 2 ? element("mark", "", part) : part));
   };
 
   const result = (entry, query, dialog) => {

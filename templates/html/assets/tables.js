@@ -42,10 +42,10 @@
 
   document.querySelectorAll("main table").forEach(table => {
     const head = table.tHead?.rows.length === 1 ? table.tHead.rows[0] : null;
-    // On a phone the rows of the pages over all studies, of the list of a paper's numbers, and of a
-    // report's claims become cards, whose cells need their names.
-    if (head && table.matches(".overview table, #sec-provenance table, #sec-verdicts table")) {
-      const names = [...head.cells].map(text);
+    const names = head ? [...head.cells].map(text) : [];
+    // On a phone the rows of the pages over all studies, of the list of a paper's numbers, and of
+    // claims become cards, whose cells need their names.
+    if (names[0] === "Claim" || head && table.matches(".overview table, #sec-provenance table")) {
       for (const row of table.tBodies[0].rows) {
         [...row.cells].forEach((cell, column) => { cell.dataset.label = names[column]; });
       }
