@@ -87,19 +87,6 @@ def test_the_name_of_every_published_network_tells_whether_it_is_a_cnn() -> None
             assert subject.is_cnn(name) is not None, name
 
 
-def test_families_follow_from_names() -> None:
-    for name, family in (
-        ("vit_small_r26_s32_224", subject.GROUP_NORM_HYBRIDS),
-        ("vit_small_resnet50d_s16_224", subject.BATCH_NORM_HYBRIDS),
-        ("vit_base_patch16", subject.OTHER_NETWORKS),
-        ("poolformerv2_s12", subject.ONE_GROUP_NETWORKS),
-        ("mobilevitv2_050", subject.ONE_GROUP_NETWORKS),
-        ("efficientformerv2_l", subject.EFFICIENTFORMERS),
-    ):
-        assert subject.family_of(name, norm=None) == family
-    assert subject.family_of("resnet50_gn", norm="native_group_norm") == subject.GROUP_NORM_CNNS
-
-
 def test_the_table_of_causes_marks_contradictions_of_published_rates() -> None:
     """The last row of the table has the observations; each other row has a cause's predictions."""
     *causes, observed = (dict(zip(_RESULT_HEADINGS, row[1:], strict=True)) for row in CAUSES)

@@ -163,7 +163,5 @@ def family_of(network: str, norm: str | None) -> str:
     """Return the family of a network; ``norm`` is the operator of its rarest normalization."""
     if is_cnn(network):
         return _CNNS_BY_NORM[norm]
-    for family, names in _NAMES_BY_FAMILY.items():
-        if names.search(network):
-            return family
-    return OTHER_NETWORKS
+    families = (family for family, names in _NAMES_BY_FAMILY.items() if names.search(network))
+    return next(families, OTHER_NETWORKS)

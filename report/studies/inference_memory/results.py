@@ -6,9 +6,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Final, NamedTuple
 
-from report.core.missing import Missing
 from report.paper.findings import Inputs
-from report.quantity.evaluation import point_estimate
 from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
@@ -235,12 +233,6 @@ def relative_to_plain(quantity_of: Callable[[Call], Quantity], call: Call) -> Qu
     """Divide a call's quantity by the plain call's: whole maps, contiguous, in float32."""
     plain = replace(call, execution="eager", tile=None, layout="contiguous", precision="float32")
     return quantity_of(call) / quantity_of(plain)
-
-
-def exceeds_one(ratio: Quantity) -> bool:
-    """Tell whether the value of a ratio is above 1; a missing ratio is not."""
-    value = point_estimate(ratio)
-    return not isinstance(value, Missing) and value > 1
 
 
 class MeasuredPeaks:

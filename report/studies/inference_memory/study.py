@@ -23,6 +23,7 @@ from report.paper.findings import Inputs
 from report.paper.machines import setup
 from report.paper.study import Content, Part, Study
 from report.paper.tables import Table
+from report.quantity.evaluation import point_estimate
 from report.quantity.expression import Quantity, Statement, exact_number, named
 from report.quantity.operations import largest, smallest
 from report.studies.inference_memory import figures, results, source, subject, theory
@@ -381,8 +382,9 @@ def settings(data: Paper) -> Iterator[Mapping[str, Content]]:
             ratios = {}
             for name, levels in subject.COMPARED_SETTINGS.items():
                 ratios[name] = measured.ratio_to_plain(untiled_call(network, batch, *levels))
-            costs_memory = device == "CPU" and any(map(results.exceeds_one, ratios.values()))
-            if costs_memory or (network, batch) in subject.COMPARED_CALLS:
+            numbers = map(point_estimate, ratios.values())
+            costs_memory = any(n > 1 for n in numbers if not isinstance(n, Missing))
+            if (device == "CPU" and costs_memory) or (network, batch) in subject.COMPARED_CALLS:
                 yield {"On": device, "Network": network, "Images": batch, **ratios}
 
 

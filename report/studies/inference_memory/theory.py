@@ -78,10 +78,7 @@ def _runs_by_line(largest: int, guess: int, smaller: int, larger: int) -> int:
 def runs_of_searches(
     largest: int, count: int, line: int, later: int, doubled: int
 ) -> dict[Search, int]:
-    """Count the test runs of every search for ``largest``, given the batch that each rule predicts.
-
-    The rules are the keys of ``RULES``.
-    """
+    """Count the test runs of every search for ``largest``, given the batch by each of the rules."""
     doublings = _doublings(largest)
     fits, fails = 2**doublings // 2 if doublings > 1 else 0, 2**doublings
     # If the predicted batch runs, the next batch is tried, although a larger batch already failed.
@@ -106,22 +103,16 @@ def predict_batch(limit: LimitOutcome, conditions: Conditions) -> SearchResult |
     return search(size, limit_bytes, largest_batch_by_tensors(network, limit_bytes))
 
 
-def batch_on_line(
-    peaks: Mapping[int, int], smaller: int, larger: int, limit_bytes: int
-) -> int | None:
-    """Return the batch at which the line through two peaks meets a limit; None if it falls."""
+def batch_on_line(peaks: Mapping[int, int], smaller: int, larger: int, limit: int) -> int | None:
+    """Return the batch at which a line through two peaks meets a limit (B); None if it falls."""
     per_image = (peaks[larger] - peaks[smaller]) / (larger - smaller)
-    if per_image <= 0:
-        return None
-    return int(smaller + (limit_bytes - peaks[smaller]) // per_image)
+    return int(smaller + (limit - peaks[smaller]) // per_image) if per_image > 0 else None
 
 
-def batch_on_last_line(peaks: Mapping[int, int], limit_bytes: int) -> int | None:
+def batch_on_last_line(peaks: Mapping[int, int], limit: int) -> int | None:
     """Return the batch on the line through the largest two batches whose peaks fit, if two do."""
-    fitting = [batch for batch, peak in peaks.items() if peak <= limit_bytes]
-    if len(fitting) < 2:
-        return None
-    return batch_on_line(peaks, fitting[-2], fitting[-1], limit_bytes)
+    fitting = [batch for batch, peak in peaks.items() if peak <= limit]
+    return batch_on_line(peaks, fitting[-2], fitting[-1], limit) if len(fitting) > 1 else None
 
 
 def batches_by_rule(
@@ -129,17 +120,15 @@ def batches_by_rule(
 ) -> dict[BatchRule, int]:
     """Predict the largest batch under a limit by every rule that has an answer."""
     last_line = batch_on_last_line(baseline.peaks, limit_bytes)
-    tensor_batches = []
-    for row in operators:
-        if row.tensors_per_image:
-            tensor_batches.append((limit_bytes - row.tensors_fixed) // row.tensors_per_image)
+    growing = [operator for operator in operators if operator.tensors_per_image]
+    tensors = ((limit_bytes - op.tensors_fixed) // op.tensors_per_image for op in growing)
     predicted: dict[BatchRule, int | None] = {
         "count": counted_batch,
         "doubled": last_line,
         "smaller": None if last_line is None else min(counted_batch, last_line),
         "later": batch_on_line(baseline.peaks, 8, 16, limit_bytes),
         "line": batch_on_line(baseline.peaks, 2, 4, limit_bytes),
-        "tensors": min(tensor_batches, default=None),
+        "tensors": min(tensors, default=None),
         "sum": (limit_bytes - baseline.torchinfo_fixed) // baseline.torchinfo_per_image,
     }
     if baseline.kitsune_per_image:
