@@ -86,9 +86,9 @@ def inference_case(
     batch: Level,
     layout: Level = "contiguous",
     precision: Level = "float32",
-    **further: Level,
+    **other_factors: Level,
 ) -> Factors:
-    """Return the factors of one call; ``further`` may be ``image``, ``execution`` and ``tile``."""
+    """Return the factors of a call; the others may be ``image``, ``execution`` and ``tile``."""
     return {
         "subject": "inference",
         "network": network,
@@ -97,7 +97,7 @@ def inference_case(
         "layout": layout,
         "precision": precision,
         "execution": "eager",
-        **further,
+        **other_factors,
     }
 
 

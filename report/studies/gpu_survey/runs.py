@@ -21,7 +21,7 @@ from report.studies.gpu_survey.theory import FLOAT16, FLOAT32, DataSheet, Networ
 _USUAL_SIZE: Final = 224
 #: Columns that must be equal in compared rows.
 _EQUAL_COLUMNS: Final = ["network", "image", "batch", "parameters"]
-#: Largest difference of published and traced parameters: tables round to 10,000 parameters.
+#: Largest difference of traced parameters from published parameters, which are rounded to 10,000.
 _PARAMETER_ROUNDING: Final = 5_010
 #: Share of bytes that float32 must add; below this share the two predictions hardly differ.
 _LEAST_ADDED_BYTES: Final = 0.01
