@@ -486,14 +486,12 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert letters <= {"", "A", "B", "P", "C", "U", "N", "D"} and {"", "B"} <= letters, letters
 
 
-def test_a_report_without_records_counts_no_claims_and_names_refused_files() -> None:
-    findings = report(original("conv_scaling"), [], ["data/a.json: it is cut off."])
+def test_a_report_and_its_study_may_have_no_records() -> None:
+    paper = original("conv_scaling")
+    findings = report(paper, [], ["data/a.json: it is cut off."])
     assert findings.facts["summary"].startswith("0 of 0 claims")
     assert "it is cut off" in document_of("conv_scaling", findings)
-
-
-def test_a_study_without_records_of_its_own_has_a_report() -> None:
-    new = replace(original("conv_scaling"), records={}, machines=[], headline=())
+    new = replace(paper, records={}, machines=[], headline=())
     assert "Replication of" in document_of("conv_scaling", report(new, [xeon()]))
 
 
