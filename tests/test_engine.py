@@ -223,9 +223,7 @@ def test_unreadable_outputs_fail_a_step(tmp_path: Path, monkeypatch: pytest.Monk
         run.run_step(task)
 
 
-def test_only_panels_with_changed_code_are_drawn_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_changed_panels_are_redrawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drawing of bars does not depend on the code that draws dots."""
     drawing = Drawing((Bars(("a",), (BarSeries("b", (1.0,)),), "x"),))
     names = ("figures/bars.py", "figures/dots.py", "figures/style.py", "matplotlib")

@@ -160,9 +160,7 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-def test_revisions_are_unpacked(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_are_unpacked(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that were written after the commit are not in the unpacked folder."""
     write_record(factory.record(study=SCALING), data)
     monkeypatch.setenv("GIT_DIR", ".git")  # as in a git hook
@@ -338,9 +336,7 @@ def test_reasons_of_differences(tmp_path: Path) -> None:
     assert reason.startswith("its numbers or its")
 
 
-def test_the_workflow_of_a_class_comments_on_a_pull_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_workflow_writes_a_comment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands of docs/course.yml, with replacements for make and GitHub's ``gh``."""
     pytest.importorskip("torch")
     checkout = tmp_path / "checkout"

@@ -307,9 +307,7 @@ def test_folders_without_mnist_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "records").exists(), "refused before the run begins"
 
 
-def test_other_images_than_mnist_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_images_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fashion-MNIST has the same format and number of images, but brighter images."""
     monkeypatch.setattr(datasets, "_TRAINING_IMAGES", 20)
     folder = write_mnist(tmp_path)

@@ -42,9 +42,7 @@ def processors(usable: int, cores: int | None, quota: float | None) -> CheckResu
     (checks.free_memory(2 * GIB, total=16 * GIB, limit=16 * GIB), "ok", ""),
     (checks.free_memory(10 * GIB, total=16 * GIB, limit=GIB), "problem", "1.0 GiB in all"),
 ])  # fmt: skip
-def test_a_machine_check_returns_a_level_and_advice(
-    check: CheckResult, level: str, words: str
-) -> None:
+def test_a_check_returns_a_level_and_advice(check: CheckResult, level: str, words: str) -> None:
     assert check.level == level and words in check.text
 
 
@@ -157,9 +155,7 @@ def test_a_fault_changes_only_its_check() -> None:
         assert before[topic] == "ok" and after == {**before, topic: level}
 
 
-def test_an_unexpected_error_does_not_stop_other_checks(
-    monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_an_error_does_not_stop_other_checks(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     monkeypatch.setattr(checks.gates, "count_disturbed", lambda records: 1 / 0)
     code, out, _ = ask("check", FILE, FILE)
     message = " ".join(out.split())
@@ -265,9 +261,7 @@ def test_collect_copies_a_single_file_and_follows_no_link(tmp_path: Path, ask: A
     assert list(elsewhere.iterdir()) == []
 
 
-def test_collect_recognizes_a_copy_under_another_name_and_start_time(
-    tmp_path: Path, ask: Ask
-) -> None:
+def test_collect_recognizes_a_copy_with_another_name_and_time(tmp_path: Path, ask: Ask) -> None:
     record = read_record(FILE, DATA).record
     machine = with_fields(record.environment, key="laptop", name="my laptop")
     renamed = with_fields(record, environment=machine, started="2026-11-26T04:49:23Z")

@@ -105,9 +105,7 @@ def test_a_refused_command_line_prints_one_line_and_writes_no_file(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_full_disk_is_reported_in_one_line(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_reported(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(options: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -237,9 +235,7 @@ def test_a_quick_run_computes_on_the_processors_that_other_programs_leave_free(
         assert "leave" not in ask(*DRY_RUN)[2]
 
 
-def test_a_dry_run_reports_faults_in_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_dry_runs_report_faults_in_one_sentence(monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     monkeypatch.setattr(forecast, "_time_kinds", lambda *_: {})
     broken = replace(registry.load("conv_scaling"), subject=lambda factors: 1 / 0)
     for module, name, value, code, message in (
@@ -257,9 +253,7 @@ def test_a_dry_run_reports_faults_in_one_sentence(
     assert "Traceback" in ask(*DRY_RUN, "--debug")[2]
 
 
-def test_the_forecast_interpolates_between_the_smallest_and_largest_case(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_forecast_interpolates_between_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of 1 ms for 10 images and 5 ms for 50 images interpolate to 3 ms for 30 images.
 
     The largest of a second kind takes too long, so that the limit stands for its time.
@@ -353,9 +347,7 @@ def test_a_full_run_measures_the_pairs_that_its_margin_needs(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_runs_of_any_module_print_theory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_any_module_has_theory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> None:
     """The custom module has 2 × 4 × 3 multiply-adds, and as many again for each gradient."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")

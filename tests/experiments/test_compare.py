@@ -392,9 +392,7 @@ def test_impossible_comparisons_are_refused(
 
 # Seven processes: guard, worker, measuring process, inputs, reference, and two functions.
 @pytest.mark.parametrize(("seed", "started"), [(0, 7), (1, 2)])
-def test_a_killed_comparison_leaves_no_process_or_memory(
-    seed: int, started: int, tmp_path: Path
-) -> None:
+def test_a_killed_comparison_leaves_nothing_behind(seed: int, started: int, tmp_path: Path) -> None:
     """The comparison is killed at a random moment after ``started`` of its processes started."""
     code = (
         "from tests.experiments.test_compare import *\n"

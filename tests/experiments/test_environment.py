@@ -200,9 +200,7 @@ def test_a_run_uses_one_kind_of_core(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.pin_to_one_kind_of_core() == message and pinned == [{0, 1}]
 
 
-def test_conditions_that_slow_processors_are_recorded_and_reported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slow_conditions_are_recorded_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "throttle_count", lambda: 7)
     header = make_header(tiny_study.STUDY)
     # Nothing is recorded if the count did not change, or was unknown before the run.

@@ -180,9 +180,7 @@ def test_a_run_can_be_resumed_after_each_signal(driver: Driver) -> None:
     assert driver.measured_sizes() == ["1", "2", "2", "3", "4", "4", "5", "6", "6"]
 
 
-def test_a_resumed_run_measures_the_requested_pairs_and_is_pooled(
-    tmp_path: Path, command: Command
-) -> None:
+def test_a_resumed_run_has_the_chosen_pairs_and_is_pooled(tmp_path: Path, command: Command) -> None:
     """The plan has two processes that keep freed memory, and one with the default allocator."""
     assert command("run tiny --threads 1 --set size=1 --pairs 2", stop=1)[0] == 130
     for words in ("--resume", ""):

@@ -408,9 +408,7 @@ def test_throttling_is_read_from_nvml(
     assert not {"device_clock", "energy"} & {*timing.sample_times(Workload(list), protocol, "cuda")}
 
 
-def test_the_energy_of_a_call_adds_all_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_calls_energy_adds_all_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One package's counter overflows at 1,000 µJ and adds 200 µJ; the other adds 300 µJ.
 
     Only whole packages count: the core is part of one, and ``psys`` contains both.

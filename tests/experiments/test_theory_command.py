@@ -146,9 +146,7 @@ WITH_INPUT, WITH_IMAGE = (*BUILD, *INPUT), (*BUILD, "--image", "8")
     ((*WITH_IMAGE, "--train", "--checkpoint", "layer9"), "layer9"),
     ((*WITH_IMAGE, "--fits", "T4", "--autocast", "bfloat16"), "--dtype"),
 ])  # fmt: skip
-def test_impossible_requests_print_one_sentence(
-    words: tuple[str, ...], sentence: str, run: Ask
-) -> None:
+def test_refused_requests_print_a_sentence(words: tuple[str, ...], sentence: str, run: Ask) -> None:
     code, out, err = run(*words)
     assert code in (1, 2) and not out
     assert sentence in err and err.count("\n") == 1
@@ -158,9 +156,7 @@ def test_a_network_may_print_and_close_output(run: Ask) -> None:
     assert run("{file}:closes_output", *INPUT, "--json") == run(*WITH_INPUT, "--json")
 
 
-def test_a_missing_package_is_reported_before_torch_is_imported(
-    run: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_reported_at_once(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torchvision", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
     code, out, err = run("torchvision:resnet50")
@@ -262,9 +258,7 @@ def test_the_roof_comes_from_a_data_sheet_or_a_record(peaks: str, run: Ask) -> N
     assert result["least_time_s"] == pytest.approx(sum(row["seconds"] for row in result["modules"]))
 
 
-def test_the_peak_on_a_gpu_comes_from_its_allocator(
-    run: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpus_peak_comes_from_its_allocator(run: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("{file}:build", *INPUT, "--device", "cuda")
     code, out, _ = run(*words, "--json")
     result = json.loads(out)

@@ -141,9 +141,7 @@ def test_struck_underlined_and_marked_words_are_printed(write: WritePaper, engin
 
 
 @needs_latex
-def test_latex_runs_no_program_and_names_missing_references(
-    write: WritePaper, tmp_path: Path
-) -> None:
+def test_latex_runs_no_program_and_names_lost_references(write: WritePaper, tmp_path: Path) -> None:
     """The text refers to fig-lost, to fig-read only if it can read a file, and runs ``touch``."""
     main, touched = tex_of(write("Fine.\n")), tmp_path / "touched"
     bad = rf"\immediate\write18{{touch {touched}}} See \ref{{fig-lost}}."
