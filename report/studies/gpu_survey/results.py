@@ -137,9 +137,9 @@ class Survey:
         return Distribution(name, ratios, (table.file, OPERATORS, "devices.yaml"))
 
     def slope_by_layout(self, id: str) -> Leaf:
-        """Fit, on logarithmic axes, gains of CNNs with batch norm against gains by channels-last.
+        """Fit gains of CNNs with batch norm against their gains from channels-last on an RTX 4090.
 
-        Returns the slope.  The gains by channels-last are those on the RTX 4090.
+        Returns the slope on logarithmic axes.
         """
         layout_gains = self.comparisons["layout_on_4090"].gains(subject.BATCH_NORM_CNNS)
         return self.comparisons[id].gains(subject.BATCH_NORM_CNNS).slope(layout_gains)

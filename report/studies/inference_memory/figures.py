@@ -8,7 +8,7 @@ from report.studies.inference_memory.results import RuleComparison
 from report.studies.inference_memory.subject import OperatorBytes
 from report.studies.inference_memory.theory import RULES, BatchRule, operator_at_peak
 
-#: The rules that the figure compares; the table has more.
+#: The rules that the figure compares, by their ids in ``RULES``; the table has more rules.
 _DRAWN_RULES: Final[tuple[BatchRule, ...]] = ("line", "doubled", "estimator", "count")
 #: Where a prediction of 0 images is drawn (images), because a logarithmic axis has no 0.
 _POSITION_OF_ZERO: Final = 0.5
