@@ -264,7 +264,7 @@ def prepare_heap(factors: Factors) -> None:
         torch.mm(images, images[:512])
         del images
     if "threshold" in factors:
-        library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING)
+        library.mallopt(_M_MMAP_THRESHOLD, heap.LARGEST_MAPPING_BYTES)
         library.mallopt(_M_TRIM_THRESHOLD, heap.trimming_threshold(factors))
     if "freed" in factors:
         torch.empty(int(factors["freed"]))  # freed at once
@@ -294,7 +294,7 @@ def free_bytes_at_top(output: Any) -> int:
     def read_number(address: int) -> int:
         return ctypes.c_size_t.from_address(address).value
 
-    start = output.data_ptr() - heap.HEADER
+    start = output.data_ptr() - heap.HEADER_BYTES
     size_and_flags = read_number(start + _SIZE_OFFSET)
     top = start + (size_and_flags & ~_FLAG_BITS)
     top_size = read_number(top + _SIZE_OFFSET) & ~_FLAG_BITS

@@ -182,7 +182,7 @@ def assert_valid(segment: allocator.Segment, options: allocator.Options) -> None
     is_own = segment.pool == "large" and not options.expandable and segment.size >= 10 * MIB
     assert is_own or segment.size % page == 0
     for block in segment.blocks:
-        assert block.size > 0 and block.size % allocator.ROUNDING == 0
+        assert block.size > 0 and block.size % allocator.BLOCK_ROUNDING == 0
         assert block.requested <= block.size
         assert (block.owner is None) == (block.requested == 0)
     for before, after in pairwise(segment.blocks):
@@ -190,9 +190,9 @@ def assert_valid(segment: allocator.Segment, options: allocator.Options) -> None
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("", allocator.DEFAULT),
-    ("backend:native", allocator.DEFAULT),
-    ("garbage_collection_threshold:0.8", allocator.DEFAULT),
+    ("", allocator.DEFAULT_OPTIONS),
+    ("backend:native", allocator.DEFAULT_OPTIONS),
+    ("garbage_collection_threshold:0.8", allocator.DEFAULT_OPTIONS),
     ("max_split_size_mb:64, expandable_segments:True",
      allocator.Options(max_split=64 * MIB, expandable=True)),
     ("roundup_power2_divisions:16", allocator.Options(divisions=16)),

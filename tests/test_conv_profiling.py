@@ -22,14 +22,14 @@ from report.studies.conv_profiling.subject import (
     small_shape,
 )
 from report.studies.conv_profiling.theory import RULES
-from report.theory.terms import LIBRARY, executed_terms
+from report.theory.terms import MKL_VERSION, executed_terms
 from report.theory.work import macs
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
 from tests.papers import inputs_of
 
 STUDY = "conv_profiling"
-BUILD = f"built for tests with {LIBRARY}"
+BUILD = f"built for tests with {MKL_VERSION}"
 
 
 def test_the_most_padded_call_of_a_gpu_executes_the_products_of_its_tiles() -> None:

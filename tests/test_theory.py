@@ -10,7 +10,7 @@ from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.operations import Network, Tensor
 from report.theory import peaks
-from report.theory.allocator import DEFAULT
+from report.theory.allocator import DEFAULT_OPTIONS
 from report.theory.conditions import Conditions
 from report.theory.network import LARGEST_BATCH, Theory, bytes_of, search_batches
 from report.theory.networks import CAPTURED_BATCH, CapturedNetwork, Variant, layers_of, load_capture
@@ -91,7 +91,7 @@ def test_with_an_unknown_operator_there_is_no_sum() -> None:
     assert sums == (None,) * 4 and unknown.may_take_more == ("_fft_r2c.default",)
     assert not unknown.complete and dict(unknown.sums)["Peak memory"].startswith("at least 488 B")
     on_gpu = replace(
-        unknown, conditions=Conditions(allocator=DEFAULT), modules_replaced_on_gpu=("GRU",)
+        unknown, conditions=Conditions(allocator=DEFAULT_OPTIONS), modules_replaced_on_gpu=("GRU",)
     )
     assert on_gpu.peak is on_gpu.cuda is None and on_gpu.names_replaced_on_gpu == ("GRU",)
     assert theory(msgspec.structs.replace(network(), operators=())).peak is None
@@ -153,7 +153,7 @@ def test_batches_of_unknown_workspace_are_undecided(captured: Theory, verdicts: 
 
 
 def test_on_a_gpu_all_segments_must_fit() -> None:
-    on_gpu = Theory(network(joined="add"), Conditions(allocator=DEFAULT))
+    on_gpu = Theory(network(joined="add"), Conditions(allocator=DEFAULT_OPTIONS))
     assert on_gpu.complete
     fit = search_batches(lambda batch, probe: on_gpu, 2 * 2**20)
     # Parameters and three tensors are rounded to 512 B and share a segment of 2 MiB.

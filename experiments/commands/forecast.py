@@ -337,7 +337,7 @@ def _choose_pairs(
     if any(trial.reason for trial in trials):
         return request
     times = [median(trial.samples("time")) for trial in trials]
-    deviation = comparison.scatter(
+    deviation = comparison.log_deviation(
         first / second for first, second in zip(times[::2], times[1::2], strict=True)
     )
     needed = comparison.pairs_needed(deviation, margin) or comparison.MOST_PAIRS
@@ -386,7 +386,7 @@ def forecast_comparison(request: Request, observer: Observer, *, may_fail: bool)
                 f"{factors['function']}: {trial.reason}. Correct it; nothing was measured."
             )
     repeats = trials[-_TRIAL_PAIRS:]
-    deviation = comparison.scatter(comparison.speed_ratio(trial) for trial in repeats)
+    deviation = comparison.log_deviation(comparison.speed_ratio(trial) for trial in repeats)
     margin = float(baseline_again["margin"])
     observer.note(f"{comparison.power_text(deviation, pairs, margin)}.")
     empty_call_s = median(trials[-1].samples("round_trip_time"))

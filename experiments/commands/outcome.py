@@ -28,7 +28,8 @@ def print_record(record: Record, path: Path, records: Path) -> int:
     """Print a record's results, theory, warnings, path and use; return the run's exit code."""
     stored = Stored(record, f"{record.study}/{path.name}")
     print(case_table(record.cases))
-    for line in theory_lines(record, read_attachments(stored, (case_operators.PATTERN,), records)):
+    files = read_attachments(stored, (case_operators.FILE_PATTERN,), records)
+    for line in theory_lines(record, files):
         print(line)
     measured = any(case.status == "ok" for case in record.cases)
     if unstable := instability(record.cases):

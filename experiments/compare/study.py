@@ -88,7 +88,7 @@ def compare(options: Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(content)).decode())
     else:
         stored = Stored(record, f"{record.study}/{path.name}")
-        files = read_attachments(stored, (case_operators.PATTERN,), request.records)
+        files = read_attachments(stored, (case_operators.FILE_PATTERN,), request.records)
         print(*comparison.report_lines(record, files), sep="\n")
         print(f"Record: {path}", f"Page: python build.py --comparison {path}", sep="\n")
     return int(any(result.reason for result in results))
@@ -199,7 +199,7 @@ def files_of(factors: Factors, session: Session) -> tuple[CaseFile, ...]:
     name = str(factors["function"])
     stem = "-".join((*re.findall("[a-z0-9]+", name.lower()), digest(name.encode())[:6]))
     operators = capture_function(factors, load_function)
-    file_name = case_operators.PATTERN.replace("*", stem)
+    file_name = case_operators.FILE_PATTERN.replace("*", stem)
     return (
         CaseFile(f"source-{stem}.py", f"source of {name}", _source_path(name).read_bytes()),
         CaseFile(file_name, case_operators.FILE_MEANING, case_operators.pack(operators)),

@@ -31,7 +31,7 @@ def comparison(options: Namespace) -> int:
         raise RecordError(
             f"{path.name}: is a record of {stored.record.study}; name one of {RECORD_NAME}."
         )
-    files = read_attachments(stored, (case_operators.PATTERN,), path.parents[1])
+    files = read_attachments(stored, (case_operators.FILE_PATTERN,), path.parents[1])
     results = verdicts(stored.record)
     *candidates, self_comparison = results
     content = {

@@ -22,7 +22,7 @@ from report.theory.conditions import conditions_of
 from report.theory.network import Theory
 
 #: Pattern of the files' names.
-PATTERN: Final = "operators-*.json.gz"
+FILE_PATTERN: Final = "operators-*.json.gz"
 #: Description of the file in the record.
 FILE_MEANING: Final = "operators of one call, captured on tensors without memory"
 #: Reason why functions of other packages, such as NumPy, have no theory.
@@ -76,7 +76,7 @@ class _OperatorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def file_name(case: int) -> str:
     """Return the name of the file for the case with this index."""
-    return PATTERN.replace("*", str(case))
+    return FILE_PATTERN.replace("*", str(case))
 
 
 def pack(case: CaseOperators) -> bytes:

@@ -94,10 +94,12 @@ def _median_pages(rounds: Iterable[Round], series: str) -> float:
 
 def verdicts(record: Record) -> tuple[ComparisonVerdict, ...]:
     """Return the verdict on each case's function; the last function is the baseline itself."""
-    return tuple(decide(record, case, float(case.factors["margin"])) for case in record.cases)
+    return tuple(
+        comparison_verdict(record, case, float(case.factors["margin"])) for case in record.cases
+    )
 
 
-def decide(record: Record, case: Case, margin: float) -> ComparisonVerdict:
+def comparison_verdict(record: Record, case: Case, margin: float) -> ComparisonVerdict:
     """Return the verdict on the function of a case, with a relative ``margin`` for equal times.
 
     If a process failed, the verdict is ``wrong`` if the function is at fault, else ``not
@@ -144,7 +146,7 @@ def _impossible_speed(record: Record, rounds: Iterable[Round]) -> str | None:
     ceilings = [item for item in record.ceilings if item.work_unit == "B" and item.samples]
     if not ceilings:
         return None
-    highest = max(map(gates.rate, ceilings))
+    highest = max(map(gates.ceiling_rate, ceilings))
     for round_ in rounds:
         moved = max(round_.samples("call_bytes"), default=0)
         time = median(round_.samples("time"))
@@ -259,7 +261,7 @@ def _shares(record: Record, multiply_adds: int, moved_bytes: int, time: float | 
     )
 
 
-def scatter(ratios: Iterable[float]) -> float:
+def log_deviation(ratios: Iterable[float]) -> float:
     """Estimate the standard deviation of the logarithms of ratios whose true value is 1."""
     return math.sqrt(fmean(math.log(value) ** 2 for value in ratios))
 

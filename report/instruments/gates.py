@@ -189,7 +189,7 @@ class CopyDetector:
 
 
 def _unique_content(record: Record) -> dict[str, bytes]:
-    """Return content that two records never share: times, ceilings, and the end of the run."""
+    """Return content that two machines never share: times, ceilings, and the end of the run."""
     content = {"end time": record.finished.encode()}
     all_series = chain.from_iterable(case.all_series for case in record.cases)
     times = [series["time"] for series in all_series if "time" in series]
@@ -283,7 +283,7 @@ def beyond_caches(ceilings: Iterable[Ceiling], environment: Environment) -> tupl
     return tuple(c for c in candidates if c.working_set is not None and c.working_set >= smallest)
 
 
-def rate(ceiling: Ceiling) -> float:
+def ceiling_rate(ceiling: Ceiling) -> float:
     """Return the work of a ceiling divided by its time (FLOP/s, B/s or pages/s).
 
     If the ceiling names an instrument, the time is the shortest time, as in STREAM (McCalpin 1995).
@@ -296,7 +296,7 @@ def rate(ceiling: Ceiling) -> float:
 
 def bounding_rate(record: Record, operation: str, dtype: str = FLOAT32) -> float | None:
     """Return the best rate of the ceilings that limit ``operation``; None without such ceilings."""
-    rates = [rate(ceiling) for ceiling in bounding_ceilings(record, operation, dtype)]
+    rates = [ceiling_rate(ceiling) for ceiling in bounding_ceilings(record, operation, dtype)]
     return max(rates, default=None)
 
 

@@ -40,10 +40,10 @@ from report.theory.work import round_up
 
 MIB: Final = 2**20
 #: The size of every block is a multiple of this many bytes (``kMinBlockSize``).
-ROUNDING: Final = 512
+BLOCK_ROUNDING: Final = 512
 #: Largest request (B) of the small pool, and largest remainder (B) with which a large block is
 #: allocated whole (``kSmallSize``).
-SMALL_REQUEST: Final = MIB
+LARGEST_SMALL_REQUEST: Final = MIB
 #: Size of a segment of the small pool (``kSmallBuffer``).
 SMALL_SEGMENT: Final = 2 * MIB
 #: Size of a segment for large requests below ``OWN_SEGMENT_SIZE`` (``kLargeBuffer``).
@@ -76,14 +76,14 @@ class Options:
 
     def rounded(self, size: int) -> int:
         """Round ``size`` > 0 bytes up to the size of a block (PyTorch: ``round_size``)."""
-        step = ROUNDING
-        if self.divisions > 1 and size > ROUNDING * self.divisions:
+        step = BLOCK_ROUNDING
+        if self.divisions > 1 and size > BLOCK_ROUNDING * self.divisions:
             step = (1 << size.bit_length() - 1) // self.divisions
         return -(-size // step) * step
 
 
 #: Options of a process that sets none.
-DEFAULT: Final = Options()
+DEFAULT_OPTIONS: Final = Options()
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Snapshot:
 
     segments: tuple[Segment, ...] = ()
     empty: frozenset[str] = frozenset()
-    options: Options = DEFAULT
+    options: Options = DEFAULT_OPTIONS
 
     @property
     def requested(self) -> int:
@@ -201,10 +201,12 @@ class Snapshot:
 
 
 #: Allocator of a process before the first request.
-EMPTY: Final = Snapshot()
+EMPTY_SNAPSHOT: Final = Snapshot()
 
 
-def replay(requests: Iterable[MemoryRequest], start: Snapshot = EMPTY) -> tuple[Snapshot, ...]:
+def replay(
+    requests: Iterable[MemoryRequest], start: Snapshot = EMPTY_SNAPSHOT
+) -> tuple[Snapshot, ...]:
     """Return ``start`` and the state of the allocator after every request.
 
     Raises ``StudyError`` for an impossible request: a negative size, an id that is allocated twice,
@@ -296,17 +298,17 @@ def _allocate_block(
     block = segment.blocks[position]
     remainder = block.size - size
     if segment.pool == "small" or options.expandable:
-        splits = remainder >= ROUNDING
+        splits = remainder >= BLOCK_ROUNDING
     else:
         may_split = options.max_split is None or size < options.max_split
-        splits = may_split and remainder > SMALL_REQUEST
+        splits = may_split and remainder > LARGEST_SMALL_REQUEST
     owned = AllocatorBlock(size if splits else block.size, request.id, request.bytes)
     free = [AllocatorBlock(remainder)] if splits else []
     return segment.with_blocks(position, position + 1, owned, *free)
 
 
 def _pool(size: int) -> Pool:
-    return "small" if size <= SMALL_REQUEST else "large"
+    return "small" if size <= LARGEST_SMALL_REQUEST else "large"
 
 
 def _impossible(owner: str, reason: str) -> StudyError:

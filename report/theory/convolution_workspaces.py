@@ -25,21 +25,21 @@ from report.theory.work import element_bytes, elements, output_bytes, round_up
 #: (``src/common/memory_tracking.hpp``, ``default_alignment``, ``registry_t::book``).
 SCRATCHPAD_ALIGNMENT: Final = 128
 #: Page (B) to which oneDNN aligns and rounds the batch descriptors of its matrix kernels.
-PAGE: Final = 4096
+PAGE_BYTES: Final = 4096
 #: Bytes of one descriptor (``src/cpu/x64/brgemm/brgemm_types.hpp``, ``brgemm_batch_element_t``):
 #: two pointers, two paddings and a flag of 8 B each.
-DESCRIPTOR: Final = 40
+DESCRIPTOR_BYTES: Final = 40
 #: Channels in a block of AVX2 kernels: one vector of eight float32 values.
 AVX2_BLOCK: Final = 8
 #: Evidence for memory that an event of PyTorch's allocator shows.
-ALLOCATED: Final = "event of the allocator"
+ALLOCATOR_EVENT: Final = "event of the allocator"
 #: Name of the negative term for an output that is not yet allocated when most bytes are in use.
-PENDING: Final = "Output not yet allocated"
+PENDING_OUTPUT: Final = "Output not yet allocated"
 #: Evidence for memory that is not live together with the output.
-_FREED: Final = "freed before the output is allocated"
+_FREED_BEFORE_OUTPUT: Final = "freed before the output is allocated"
 #: PyTorch computes a convolution of one image without oneDNN if the input has at most this many
 #: elements (``aten/src/ATen/native/Convolution.cpp``, ``use_mkldnn``).
-SMALL_INPUT: Final = 20_480
+SMALL_INPUT_ELEMENTS: Final = 20_480
 #: Smallest batch for which PyTorch uses oneDNN for 1 × 1 kernels on one thread.
 MANY_IMAGES: Final = 16
 #: Types of elements for which the workspace on AVX-512 is known.
@@ -69,7 +69,7 @@ def convolution_workspace(
     size = _on_avx2(layer, channels_last, conditions)
     if size is None:
         return UNKNOWN_WORKSPACE
-    return Workspace((Term("Workspace", size, "", ALLOCATED),))
+    return Workspace((Term("Workspace", size, "", ALLOCATOR_EVENT),))
 
 
 def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
@@ -85,7 +85,7 @@ def computed_by_pytorch(layer: Convolution, conditions: Conditions) -> bool:
 
 def _is_native(layer: Convolution) -> bool:
     """Tell whether the input is a small float32 image and a side of the kernel is at most 3."""
-    small = elements(layer.input_shape) <= SMALL_INPUT and min(layer.kernel) <= 3
+    small = elements(layer.input_shape) <= SMALL_INPUT_ELEMENTS and min(layer.kernel) <= 3
     return layer.dtype == "float32" and layer.input_shape[0] == 1 and small
 
 
@@ -95,7 +95,7 @@ def _unfolded_input(layer: Convolution) -> Term:
     positions = layer.output_shape[0] * elements(layer.output_shape[2:])
     size = columns * positions * element_bytes(layer)
     formula = f"N · C_in · K_h · K_w · H_out · W_out · {element_bytes(layer)} B"
-    return Term("Unfolded input", size, formula, ALLOCATED)
+    return Term("Unfolded input", size, formula, ALLOCATOR_EVENT)
 
 
 def _is_known_block(layer: Convolution, vector: int, most_vectors: int) -> bool:
@@ -116,7 +116,8 @@ def _input_reorder(layer: Convolution, block: int) -> Term:
     (oneDNN developer guide, "Understanding Memory Formats").
     """
     formula = f"N · {_rounded_up_text('C_in', block)} · H · W · {element_bytes(layer)} B"
-    return Term("Input reorder", _blocked_bytes(layer, layer.input_shape, block), formula, _FREED)
+    size = _blocked_bytes(layer, layer.input_shape, block)
+    return Term("Input reorder", size, formula, _FREED_BEFORE_OUTPUT)
 
 
 def _weight_reorder(layer: Convolution, out_block: int, in_block: int, evidence: str) -> Term:
@@ -137,7 +138,7 @@ def _blocked_output(layer: Convolution, block: int) -> Term:
     """Return the term of the output in blocks, before the copy to the contiguous layout."""
     formula = f"N · {_rounded_up_text('C_out', block)} · H_out · W_out · {element_bytes(layer)} B"
     size = _blocked_bytes(layer, layer.output_shape, block)
-    return Term("Blocked output", size, formula, ALLOCATED)
+    return Term("Blocked output", size, formula, ALLOCATOR_EVENT)
 
 
 def _blocked_bytes(layer: Convolution, shape: tuple[int, ...], block: int) -> int:
@@ -154,11 +155,11 @@ def _bias_workspace(layer: Convolution, block: int) -> Term:
     """
     channels = layer.output_shape[1]
     if not layer.bias or channels % block == 0:
-        return Term("Workspace, padded bias", 0, "0", _FREED)
+        return Term("Workspace, padded bias", 0, "0", _FREED_BEFORE_OUTPUT)
     size = round_up(channels, block) * element_bytes(layer) + SCRATCHPAD_ALIGNMENT
     channels_text = _rounded_up_text("C_out", block)
     formula = f"{channels_text} · {element_bytes(layer)} B + {SCRATCHPAD_ALIGNMENT} B"
-    return Term("Workspace, padded bias", size, formula, _FREED)
+    return Term("Workspace, padded bias", size, formula, _FREED_BEFORE_OUTPUT)
 
 
 def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
@@ -170,10 +171,10 @@ def _descriptor_workspace(layer: Convolution, threads: int) -> Term:
     (``src/cpu/x64/jit_brgemm_conv_utils.cpp``: ``adjusted_batch_size``, ``init_scratchpad``).  The
     formula assumes one block of input channels per batch.
     """
-    batch = ceil(round_up(elements(layer.kernel) * DESCRIPTOR, PAGE) / DESCRIPTOR)
-    size = threads * batch * DESCRIPTOR + PAGE
-    formula = f"threads · {batch} descriptors · {DESCRIPTOR} B + {PAGE} B"
-    return Term("Workspace, batch descriptors", size, formula, ALLOCATED)
+    batch = ceil(round_up(elements(layer.kernel) * DESCRIPTOR_BYTES, PAGE_BYTES) / DESCRIPTOR_BYTES)
+    size = threads * batch * DESCRIPTOR_BYTES + PAGE_BYTES
+    formula = f"threads · {batch} descriptors · {DESCRIPTOR_BYTES} B + {PAGE_BYTES} B"
+    return Term("Workspace, batch descriptors", size, formula, ALLOCATOR_EVENT)
 
 
 def _rounded_up_text(letter: str, multiple: int) -> str:
@@ -191,21 +192,21 @@ def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) 
     in_block = ELEMENT_BYTES["float32"] // element_bytes(layer)
     if channels_last:
         descriptors = _descriptor_workspace(layer, conditions.threads)
-        weights = _weight_reorder(layer, block, in_block, ALLOCATED)
+        weights = _weight_reorder(layer, block, in_block, ALLOCATOR_EVENT)
         known = layer.output_shape[1] % (_MOST_VECTORS * block) == 0
         known = known or _is_known_block(layer, block, _MOST_VECTORS)
         return Workspace((weights, descriptors), complete=known)
     blocked = _blocked_output(layer, block)
     copies = [_bias_workspace(layer, block)]
     if layer.input_shape[1] < block:  # an input with fewer channels than a block is not copied
-        copies.append(_weight_reorder(layer, block, in_block, ALLOCATED))
+        copies.append(_weight_reorder(layer, block, in_block, ALLOCATOR_EVENT))
     else:
         copies.append(_input_reorder(layer, block))
-        copies.append(_weight_reorder(layer, block, block, _FREED))
+        copies.append(_weight_reorder(layer, block, block, _FREED_BEFORE_OUTPUT))
     output = output_bytes(layer)
     if sum(term.amount for term in copies) < output:
         return Workspace((blocked,))
-    pending = Term(PENDING, -output, "−output while it is not live", "order of the layers")
+    pending = Term(PENDING_OUTPUT, -output, "−output while it is not live", "order of the layers")
     return Workspace((pending, *copies, blocked))
 
 
@@ -260,7 +261,7 @@ def _channels_last(layer: Convolution, conditions: Conditions) -> int | None:
     if _is_depthwise(layer):
         inside = all(p <= out for p, out in zip(layer.padding, layer.output_shape[2:], strict=True))
         is_tested = layer.kernel != (1, 1) and layer.dilation == (1, 1) and inside
-        return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount if is_tested else None
+        return _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATOR_EVENT).amount if is_tested else None
     is_large = elements(layer.output_shape[2:]) >= _LARGE_MAP
     most_vectors = _MOST_VECTORS // 2 if is_large else _MOST_VECTORS
     is_known = _is_known_block(layer, AVX2_BLOCK, most_vectors)
@@ -284,10 +285,10 @@ def _contiguous(layer: Convolution, conditions: Conditions) -> int | None:
     copies = _bias_workspace(layer, AVX2_BLOCK).amount + _gathered_bytes(layer, conditions)
     less_than_block = layer.groups == 1 and layer.input_shape[1] < AVX2_BLOCK
     if less_than_block and layer.kernel != (1, 1):  # the input is not copied
-        copies += _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATED).amount
+        copies += _weight_reorder(layer, AVX2_BLOCK, 1, ALLOCATOR_EVENT).amount
     else:
         copies += _input_reorder(layer, AVX2_BLOCK).amount
-        copies += _weight_reorder(layer, AVX2_BLOCK, AVX2_BLOCK, ALLOCATED).amount
+        copies += _weight_reorder(layer, AVX2_BLOCK, AVX2_BLOCK, ALLOCATOR_EVENT).amount
     return max(copies + output - output_bytes(layer), output)
 
 

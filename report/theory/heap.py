@@ -23,13 +23,13 @@ from report.core.records.record import Level
 from report.theory.work import input_bytes, output_bytes, round_up
 
 #: Size of a page (B).
-PAGE: Final = 4096
+PAGE_BYTES: Final = 4096
 #: Header of a block with its own mapping (B).
-HEADER: Final = 16
+HEADER_BYTES: Final = 16
 #: Free bytes that glibc adds when the heap grows, and keeps when it trims the heap (M_TOP_PAD).
-RESERVE: Final = 128 * 2**10
+RESERVE_BYTES: Final = 128 * 2**10
 #: Largest mapping threshold that glibc sets by itself (``DEFAULT_MMAP_THRESHOLD_MAX``, B).
-LARGEST_MAPPING: Final = 32 * 2**20
+LARGEST_MAPPING_BYTES: Final = 32 * 2**20
 
 
 def freed_bytes(layer: Layer) -> int:
@@ -45,7 +45,7 @@ def freed_bytes(layer: Layer) -> int:
 
 def threshold_after_freeing(elements: int) -> int:
     """Return the trimming threshold (B) after a float32 tensor with its own mapping is freed."""
-    return 2 * round_up(4 * elements + HEADER, PAGE)
+    return 2 * round_up(4 * elements + HEADER_BYTES, PAGE_BYTES)
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:
@@ -65,8 +65,8 @@ def mapping_start(image: Layer, trimming: int) -> float:
     ``image`` is the layer on one image; ``trimming`` is the trimming threshold (B).  An output of
     32 MiB or more always has its own mapping.
     """
-    trimmed = (trimming - RESERVE) / freed_bytes(image)
-    return min(trimmed, LARGEST_MAPPING / output_bytes(image))
+    trimmed = (trimming - RESERVE_BYTES) / freed_bytes(image)
+    return min(trimmed, LARGEST_MAPPING_BYTES / output_bytes(image))
 
 
 def network_mapping_start(first: Convolution, trimming: int) -> float:
@@ -77,7 +77,7 @@ def network_mapping_start(first: Convolution, trimming: int) -> float:
     normalised output is requested, but glibc does not reuse a block for an aligned request of the
     same size.  So the heap grows, and all three blocks are free at its top after the call.
     """
-    return (trimming - RESERVE) / (3 * output_bytes(first))
+    return (trimming - RESERVE_BYTES) / (3 * output_bytes(first))
 
 
 def mapping_end(image: Layer, trimming: int) -> float:
@@ -86,16 +86,16 @@ def mapping_end(image: Layer, trimming: int) -> float:
     In some processes only the outputs are at the top of the heap, without the input's copy.
     """
     outputs = 2 if isinstance(image, Convolution) else 1  # two: the output and its blocked form
-    trimmed = (trimming - RESERVE) / (outputs * output_bytes(image))
-    return min(trimmed, LARGEST_MAPPING / output_bytes(image))
+    trimmed = (trimming - RESERVE_BYTES) / (outputs * output_bytes(image))
+    return min(trimmed, LARGEST_MAPPING_BYTES / output_bytes(image))
 
 
 def returned_pages(layers: tuple[Layer, ...]) -> int:
     """Return the number of pages that glibc returns and maps again in each call of a network.
 
-    glibc returns the memory that a layer frees if this memory and ``RESERVE`` reach the trimming
-    threshold, which the largest output sets.
+    glibc returns the memory that a layer frees if this memory and ``RESERVE_BYTES`` reach the
+    trimming threshold, which the largest output sets.
     """
     trimming = threshold_after_freeing(max(map(output_bytes, layers)) // 4)  # elements of 4 B
     freed = map(freed_bytes, layers)
-    return sum(size // PAGE for size in freed if size >= trimming - RESERVE)
+    return sum(size // PAGE_BYTES for size in freed if size >= trimming - RESERVE_BYTES)

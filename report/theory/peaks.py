@@ -13,10 +13,10 @@ from typing import Final
 
 from report.core.records.operations import Network, Operator
 from report.theory.conditions import NO_WORKSPACE, Conditions, Workspace
-from report.theory.convolution_workspaces import ALLOCATED, PENDING
+from report.theory.convolution_workspaces import ALLOCATOR_EVENT, PENDING_OUTPUT
 from report.theory.networks import CapturedNetwork
 from report.theory.reconciliation import Term
-from report.theory.terms import SHAPES
+from report.theory.terms import FROM_SHAPES
 from report.theory.timeline import resident_categories
 from report.theory.workspaces import has_no_workspace, workspace
 
@@ -68,7 +68,7 @@ class Peak:
     @property
     def workspace(self) -> int:
         """Bytes of the operator's workspace and of copies by autocast."""
-        tensors = (LAYER_INPUT, LAYER_OUTPUT, PENDING, HELD_FOR_LATER, HELD_BY_MODULES)
+        tensors = (LAYER_INPUT, LAYER_OUTPUT, PENDING_OUTPUT, HELD_FOR_LATER, HELD_BY_MODULES)
         return self.total - self.before - self.amount(*tensors)
 
 
@@ -136,31 +136,31 @@ def _terms(
     read = captured.reads[number] & ordinary
     written = {tensor.storage for tensor in operator.writes} & ordinary
     later = frozenset[int]().union(*captured.reads[number + 1 :]) & ordinary
-    # Name, storages, formula and evidence of each term, in order.  PENDING marks the place of the
-    # term for an output that is not yet allocated; the workspace contains this term.
+    # Name, storages, formula and evidence of each term, in order.  PENDING_OUTPUT is a term of the
+    # workspace, for an output that is not yet allocated; this line determines its place.
     groups: tuple[tuple[str, Set[int], str, str], ...] = (
         (LAYER_INPUT, read, "tensors that the layer reads", _BY_LAYER_ORDER),
         (LAYER_OUTPUT, written - read, "output elements", _BY_LAYER_ORDER),
         (HELD_FOR_LATER, later - read - written, "tensors that later layers read", _BY_LAYER_ORDER),
-        (PENDING, set(), "", ""),
+        (PENDING_OUTPUT, set(), "", ""),
         (HELD_BY_MODULES, ordinary - read - written - later,
          "arguments of the modules around it", _BY_LAYER_ORDER),
         (PARAMETER_CASTS, {s for s in alive if casts.get(s) == "parameters"},
          "weights and biases of layers so far", "cached until autocast ends"),
         (INPUT_CAST, {s for s in alive if casts.get(s) == "inputs"},
          "N · C · H · W elements", "freed with the layer"),
-        (POOLING_INDICES, alive & indices, "output elements · 8 B", ALLOCATED),
+        (POOLING_INDICES, alive & indices, "output elements · 8 B", ALLOCATOR_EVENT),
     )  # fmt: skip
     categories = resident_categories(network)
     for category, (name, formula) in _RESIDENT_TERMS.items():
         size = sum(sizes[s] for s, held_as in categories.items() if held_as == category)
-        yield Term(name, size, formula, SHAPES)
+        yield Term(name, size, formula, FROM_SHAPES)
     for name, storages, formula, evidence in groups:
-        if name == PENDING:
-            yield from (term for term in workspace.terms if term.name == PENDING)
+        if name == PENDING_OUTPUT:
+            yield from (term for term in workspace.terms if term.name == PENDING_OUTPUT)
         elif size := sum(sizes[storage] for storage in storages):
             yield Term(name, size, formula, evidence)
-    yield from (term for term in workspace.terms if term.name != PENDING and term.amount)
+    yield from (term for term in workspace.terms if term.name != PENDING_OUTPUT and term.amount)
 
 
 def _cast_categories(network: Network) -> dict[int, str]:

@@ -18,13 +18,13 @@ from report.theory.reconciliation import Term
 from report.theory.work import bias_count, elements, macs, round_up, valid_tap_macs
 
 #: Evidence for terms that follow from shapes alone.
-SHAPES: Final = "shapes in the record"
+FROM_SHAPES: Final = "shapes in the record"
 
 #: Vector width (float32 elements) of kernels that ran under valgrind, which offers programs the
 #: vectors of AVX2 and no wider vectors.
 COUNTED_WIDTH: Final = 8
 #: Text in PyTorch's build that names the library of ``_matrix_product_terms`` (MKL).
-LIBRARY: Final = "Math Kernel Library Version 2024.2"
+MKL_VERSION: Final = "Math Kernel Library Version 2024.2"
 #: MKL's matrix kernel.
 MATRIX_KERNEL: Final = "mkl_blas_avx2_sgemm_kernel_nocopy_TN"
 #: Output channels that MKL's matrix kernel multiplies at once.
@@ -38,7 +38,7 @@ def theory_macs(layer: Layer) -> Term:
     formula = "N · H_out · W_out · C_out · C_in/G · K_h · K_w"
     if isinstance(layer, Linear):
         formula = "rows · features in · features out"
-    return Term("Theory", macs(layer), formula, SHAPES)
+    return Term("Theory", macs(layer), formula, FROM_SHAPES)
 
 
 def as_flops(term: Term) -> Term:
@@ -135,7 +135,7 @@ def executed_terms(layer: Convolution, build: str) -> tuple[Term, ...]:
     whether they hold for this layer.
     """
     by_onednn = not computed_by_pytorch(layer, Conditions(threads=1))
-    by_mkl = not by_onednn and LIBRARY in build
+    by_mkl = not by_onednn and MKL_VERSION in build
     # The product of each image converts its factor β from an integer: one counted operation.
     evidence = "const int beta in ConvolutionMM2d.cpp"
     converted = Term("Factors converted", layer.output_shape[0], "N", evidence)

@@ -17,7 +17,7 @@ from report.core.records.layers import Convolution
 from report.core.records.operations import ITEM_BYTES, Operator, Tensor
 from report.theory.conditions import NO_WORKSPACE, UNKNOWN_WORKSPACE, Conditions, Workspace
 from report.theory.convolution_workspaces import (
-    ALLOCATED,
+    ALLOCATOR_EVENT,
     AVX2_BLOCK,
     computed_by_pytorch,
     convolution_workspace,
@@ -91,7 +91,7 @@ def _workspace_of_bytes(
     """Return a workspace of one term (B), or ``UNKNOWN_WORKSPACE`` if ``amount`` is None."""
     if amount is None:
         return UNKNOWN_WORKSPACE
-    return Workspace((Term(name, amount, formula, ALLOCATED),))
+    return Workspace((Term(name, amount, formula, ALLOCATOR_EVENT),))
 
 
 def _bytes(tensor: Tensor) -> int:
@@ -115,7 +115,7 @@ def _workspace_of_convolution(operator: Operator, conditions: Conditions) -> Wor
     workspace = convolution_workspace(layer, channels_last, conditions)
     if not copies:
         return workspace
-    copied = Term("Copies in its layout", copies, "", ALLOCATED)
+    copied = Term("Copies in its layout", copies, "", ALLOCATOR_EVENT)
     return workspace._replace(terms=(*workspace.terms, copied))
 
 

@@ -294,7 +294,7 @@ def test_the_decidable_gain_has_a_power_of_80_percent() -> None:
     assert 0.76 < decided / RUNS < 0.84
     assert comparison.pairs_needed(deviation, gain) == PAIRS
     assert comparison.pairs_needed(deviation=0.5, gain=0.001) is None
-    assert comparison.scatter([np.exp(0.1), np.exp(-0.1)]) == pytest.approx(0.1)
+    assert comparison.log_deviation([np.exp(0.1), np.exp(-0.1)]) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(("low", "high", "verdict"), [

@@ -29,7 +29,7 @@ from report.core.errors import MeasurementError
 from report.core.records.layers import Activation, Convolution, Linear
 from report.core.records.record import Case
 from report.core.records.store import read_record
-from report.theory.allocator import DEFAULT, Allocate
+from report.theory.allocator import DEFAULT_OPTIONS, Allocate
 from report.theory.network import Theory
 from report.theory.networks import CapturedNetwork, Variant, load_capture
 from report.theory.operators import operator_work
@@ -214,13 +214,15 @@ def case(file: str, **factors: object) -> Case:
 @cache
 def inference_theory(name: str, batch: int) -> Theory:
     shape = (batch, *INPUT_SHAPES[name])
-    return capture_theory(partial(build_network, name), [Input(shape)], allocator=DEFAULT)
+    return capture_theory(partial(build_network, name), [Input(shape)], allocator=DEFAULT_OPTIONS)
 
 
 @cache
 def training_theory(batch: int) -> Theory:
     build = partial(build_network, "ResNet-50", "in_place")
-    return capture_theory(build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT)
+    return capture_theory(
+        build, [Input((batch, 3, 224, 224))], train=True, allocator=DEFAULT_OPTIONS
+    )
 
 
 def allocated_tensors(theory: Theory) -> Iterator[tuple[str, int]]:

@@ -27,7 +27,7 @@ from report.core.statistics.estimates import Estimate, bonferroni, median_interv
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
 from report.evidence.runs import CaseFactors
-from report.instruments.gates import FLOAT32, bounding_ceilings, rate
+from report.instruments.gates import FLOAT32, bounding_ceilings, ceiling_rate
 from report.quantity.expression import EstimatedNumber, Quantity, missing_number, recorded_number
 from report.quantity.units import unit
 from report.studies.backend_speedup.subject import (
@@ -121,7 +121,8 @@ class Run(any_study.Run):
     def product_rate(self) -> Quantity:
         """The best measured rate (FLOP/s) of a matrix product in float32."""
         ceilings = bounding_ceilings(self.stored.record, "matrix_product", FLOAT32)
-        rates = [rate(ceiling) for ceiling in ceilings if ceiling.operation == "matrix_product"]
+        products = (ceiling for ceiling in ceilings if ceiling.operation == "matrix_product")
+        rates = [*map(ceiling_rate, products)]
         best = max(rates) if rates else Missing(f"no product was timed on {self.label}")
         return recorded_number("best rate of a matrix product", "FLOP/s", best, self.file)
 

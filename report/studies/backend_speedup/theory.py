@@ -60,9 +60,9 @@ def mapped_pages(size: Size) -> int:
     )
     pages = 0
     for array_bytes in bytes_of_arrays:
-        block = array_bytes + heap.HEADER
+        block = array_bytes + heap.HEADER_BYTES
         if block >= _SMALLEST_MAPPED_BYTES:
-            pages += round_up(block, heap.PAGE) // heap.PAGE
+            pages += round_up(block, heap.PAGE_BYTES) // heap.PAGE_BYTES
     return pages
 
 

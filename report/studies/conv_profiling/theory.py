@@ -7,7 +7,7 @@ from typing import Final
 from report.quantity.expression import Quantity, exact_number, named
 from report.quantity.operations import counted_in, flops
 from report.studies.conv_profiling.subject import EXAMPLE_SHAPE, Dimensions
-from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT
+from report.theory.convolution_workspaces import MANY_IMAGES, SMALL_INPUT_ELEMENTS
 from report.theory.work import round_up
 
 _LAYER = EXAMPLE_SHAPE.layer(1)
@@ -67,7 +67,7 @@ def work_ratio(shape: Dimensions, reference: Dimensions, block: int) -> Quantity
 #: Rules (formulas) for executed work on a CPU: the calls that a rule is for, the rule, and an
 #: example with the shape, the batch size, and the factors of a held-out call.
 RULES: Final = (
-    (f"one image of at most {SMALL_INPUT:,} elements, kernel up to 3 × 3",
+    (f"one image of at most {SMALL_INPUT_ELEMENTS:,} elements, kernel up to 3 × 3",
      "MKL: images · (taps · inputs · positions in whole vectors of 8 · fused outputs + 1)",
      Dimensions(9, 19, 3, 21), 1, "1·(9·9·296·18 + 1)"),
     (f"kernel 1 × 1, below {MANY_IMAGES} images", "the same",

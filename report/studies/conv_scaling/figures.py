@@ -55,7 +55,7 @@ def free_at_heap_top(run: Run) -> Iterator[Bars]:
     stacked = (
         BarSeries("Two outputs", tuple(n * outputs_mb for n, _ in calls.values()), 3),
         BarSeries("Copy of the input", tuple(n * sign * copy_mb for n, sign in calls.values()), 4),
-        BarSeries("Reserve", (heap.RESERVE / 1e6,) * len(calls), 5),
+        BarSeries("Reserve", (heap.RESERVE_BYTES / 1e6,) * len(calls), 5),
     )
     label = "Address above the start of the top (MB)"
     yield Bars(tuple(calls), stacked, label, reference=threshold / 1e6)

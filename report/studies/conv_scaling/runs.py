@@ -215,7 +215,7 @@ class Calls:
 
     def missing_bytes(self, batch: int) -> int:
         """Return threshold minus reserve minus the blocks of ``batch`` images, in bytes."""
-        return self.threshold - heap.RESERVE - batch * theory.top_bytes_of_image(self.name)
+        return self.threshold - heap.RESERVE_BYTES - batch * theory.top_bytes_of_image(self.name)
 
     def as_predicted(self) -> Iterator[Statement]:
         """State how many processes map pages: none below the start, some from it, all from the end.
@@ -226,7 +226,7 @@ class Calls:
             yield self.mapping_share.exactly(1)
         elif self.batch >= self.predicted_start:
             yield self.mapping_share > 0
-        elif self.missing_bytes(self.batch) >= heap.PAGE:
+        elif self.missing_bytes(self.batch) >= heap.PAGE_BYTES:
             yield self.mapping_share.exactly(0)
 
     def medians(self, quantity: str, policy: Policy = "default") -> list[float]:

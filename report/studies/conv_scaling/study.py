@@ -137,7 +137,7 @@ study.values(
 )
 _NUMBERS: Final[Mapping[str, int]] = {
     "least_set": subject.SMALLEST_SET_THRESHOLD >> 20,
-    "heap_limit": heap.LARGEST_MAPPING >> 20,
+    "heap_limit": heap.LARGEST_MAPPING_BYTES >> 20,
     "start_freed": theory.START_AFTER_FREED,
     "end_freed": theory.END_AFTER_FREED,
     "network_to": theory.mapping_start(subject.LARGE_NETWORK, subject.RAISED_THRESHOLD) - 1,

@@ -30,7 +30,7 @@ LAST_WITHOUT_PAGES, FIRST_WITH_PAGES = 4, 8
 #: Pages of the copy of the layer's weights.
 WEIGHT_PAGES: Final = 18
 #: Most pages that a call touches anew if no memory was returned: a forked child copies some pages.
-FEW_PAGES: Final = heap.RESERVE // heap.PAGE
+FEW_PAGES: Final = heap.RESERVE_BYTES // heap.PAGE_BYTES
 #: Elements of a tensor that a process frees before its calls, to raise the trimming threshold.
 FREED_ELEMENTS: Final = 8_000_000
 #: Trimming threshold (B) after this tensor was freed.

@@ -28,9 +28,9 @@ INPUT_BYTES = named("input bytes", ELEMENT * C_IN * H_IN * W_IN)
 PARAMETER_BYTES = named("parameter bytes", ELEMENT * PARAMETERS)
 IMAGE_MACS = named("multiply-adds", counted_in("MAC", WEIGHTS * H_OUT * W_OUT))
 #: Bytes that the heap keeps when it is trimmed.
-RESERVE = exact_number("reserve", "B", heap.RESERVE)
+RESERVE = exact_number("reserve", "B", heap.RESERVE_BYTES)
 #: Size of a page, the same on all CPUs.
-PAGE = exact_number("page", "B", heap.PAGE)
+PAGE = exact_number("page", "B", heap.PAGE_BYTES)
 
 
 def multiply_adds(batch: int) -> Quantity:
@@ -67,9 +67,9 @@ def pages(batch: int) -> Quantity:
     only the outputs are so large, the copy of the input stays in the heap and is not returned.
     """
     layer = mnist_conv2(batch)
-    if work.output_bytes(layer) <= heap.LARGEST_MAPPING:
+    if work.output_bytes(layer) <= heap.LARGEST_MAPPING_BYTES:
         return named("pages", (freed_bytes(batch) - RESERVE) / PAGE)
-    if work.input_bytes(layer) <= heap.LARGEST_MAPPING:
+    if work.input_bytes(layer) <= heap.LARGEST_MAPPING_BYTES:
         return named("pages", 2 * output_bytes(batch) / PAGE + 2)
     return named("pages", freed_bytes(batch) / PAGE + 3)
 
@@ -80,7 +80,7 @@ def pages_of_top(top_bytes: float, threshold: int) -> float:
     The heap is trimmed, so that a call maps pages, only from ``threshold`` bytes on.
     """
     # Trimming leaves a reserve mapped; growing adds another reserve, which the call does not use.
-    return (top_bytes - 2 * heap.RESERVE) / heap.PAGE if top_bytes >= threshold else 0.0
+    return (top_bytes - 2 * heap.RESERVE_BYTES) / heap.PAGE_BYTES if top_bytes >= threshold else 0.0
 
 
 def trimming_threshold(factors: Mapping[str, Level]) -> int:

@@ -18,7 +18,7 @@ from report.core.records.quantities import quantity_of
 from report.core.records.record import Case
 from report.evidence import runs as any_study
 from report.evidence.cached import cached
-from report.instruments.comparison import ComparisonVerdict, decide
+from report.instruments.comparison import ComparisonVerdict, comparison_verdict
 from report.quantity.evaluation import point_estimate
 from report.quantity.expression import (
     Quantity,
@@ -70,7 +70,7 @@ class Run(any_study.Run):
         """Return the verdict on a trial, such as "faster" or "wrong"."""
         if trial not in self.trials:
             return ComparisonVerdict(trial.tip, "not measured")
-        return decide(self.stored.record, self.trials[trial], margin=0.0)
+        return comparison_verdict(self.stored.record, self.trials[trial], margin=0.0)
 
     @cached
     def predicted_speedup(self, trial: Trial) -> Quantity:
