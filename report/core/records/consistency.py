@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from report.core.records.record import (
     PeakOperation,
     Record,
     Round,
+    Sample,
     SeriesByQuantity,
 )
 from report.core.records.strict import repeated
@@ -76,12 +77,14 @@ def faults(record: Record | ImportedRecord) -> Iterator[str]:
         conditions = {}
     if duplicate := repeated(attachment.name for attachment in record.attachments):
         yield f"attachments: found the name {duplicate} twice"
+    samples = _samples_by_quantity(record.cases)
+    out_of_range = {name for name in samples if not QUANTITIES[name].admits(samples[name])}
     first_case: dict[frozenset[tuple[str, Level]], int] = {}
     for index, case in enumerate(record.cases):
         place = f"cases[{index}]"
-        yield from _outcome_faults(case, place)
+        yield from _outcome_faults(case, place, out_of_range)
         for number, round_ in enumerate(case.rounds):
-            yield from _outcome_faults(round_, f"{place}.rounds[{number}]")
+            yield from _outcome_faults(round_, f"{place}.rounds[{number}]", out_of_range)
         processes = {(round_.policy, round_.process) for round_ in case.rounds}
         if len(processes) < len(case.rounds):
             yield f"{place}.rounds: found the same process twice under one policy"
@@ -92,7 +95,17 @@ def faults(record: Record | ImportedRecord) -> Iterator[str]:
         for name in sorted(case.factors.keys() & conditions.keys()):
             yield f"{place}.factors.{name}: found a name that is a condition of all cases too"
     if isinstance(record, Record):
-        yield from _sample_faults(record)
+        yield from _sample_faults(record, samples)
+
+
+def _samples_by_quantity(cases: Iterable[Case]) -> dict[str, list[Sample]]:
+    """Join all series of each quantity, since one long series is checked faster than many short."""
+    samples_by_quantity: defaultdict[str, list[Sample]] = defaultdict(list)
+    for case in cases:
+        for series in case.all_series:
+            for name, samples in series.items():
+                samples_by_quantity[name].extend(samples)
+    return samples_by_quantity
 
 
 def _time_faults(**moments: str | None) -> Iterator[str]:
@@ -145,16 +158,19 @@ def _run_faults(record: Record) -> Iterator[str]:
             yield f"ceilings: found the work {ceiling.work:,} for {name}, which means another work"
 
 
-def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
-    """Yield a reason that does not fit the status, and one impossible sample of each series."""
+def _outcome_faults(outcome: Case | Round, place: str, out_of_range: set[str]) -> Iterator[str]:
+    """Yield a reason that does not fit the status, and one impossible sample of each series.
+
+    ``out_of_range`` are the quantities that have an impossible sample anywhere in the record.
+    """
     if outcome.status == "ok" and outcome.reason is not None:
         yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
     if outcome.status != "ok" and outcome.reason is None:
         yield f"{place}.reason: found null, but a status {outcome.status} needs a reason"
+    if not out_of_range:
+        return
     for name, samples in outcome.series.items():
         quantity = QUANTITIES[name]
-        if quantity.admits(samples):
-            continue
         for index, sample in enumerate(samples):
             if not quantity.admits((sample,)):
                 fault = f"{name} is {quantity.range}, found {sample}"
@@ -162,17 +178,16 @@ def _outcome_faults(outcome: Case | Round, place: str) -> Iterator[str]:
                 break
 
 
-def _sample_faults(record: Record) -> Iterator[str]:
-    """Yield contradictory series and layers, and samples that last longer than the run."""
-    seconds: defaultdict[str, float] = defaultdict(float)
+def _sample_faults(record: Record, samples: Mapping[str, Sequence[Sample]]) -> Iterator[str]:
+    """Yield contradictory series and layers, and ``samples`` that last longer than the run.
+
+    ``samples``: quantity → its samples of all cases.
+    """
     first_layers: dict[frozenset[tuple[str, Level]], tuple[int, list[str]]] = {}
     for index, case in enumerate(record.cases):
         for series in case.all_series:
             for fault in _series_faults(series, len(case.layers)):
                 yield f"cases[{index}].series: {fault}"
-            for name, samples in series.items():
-                if QUANTITIES[name].unit == "s":
-                    seconds[name] += sum(samples)
         if case.layers and "network" in case.factors:
             items = case.factors.items()
             network = frozenset(item for item in items if item[0] not in _SAME_LAYER_FACTORS)
@@ -181,6 +196,7 @@ def _sample_faults(record: Record) -> Iterator[str]:
             if names != first_names:
                 difference = f"found others than in cases[{first_index}], of the same network"
                 yield f"cases[{index}].layers: {difference}"
+    seconds = {name: sum(samples[name]) for name in samples if QUANTITIES[name].unit == "s"}
     seconds["ceilings"] = sum(sum(ceiling.samples) for ceiling in record.ceilings)
     started = datetime.fromisoformat(record.started)
     finished = datetime.fromisoformat(record.finished)
@@ -200,27 +216,37 @@ def _series_faults(series: SeriesByQuantity, layers: int) -> Iterator[str]:
 
     ``layers`` is the number of layers that ran.
     """
-    first_of_group: dict[tuple[str, ...], str] = {}
-    for name, samples in series.items():
-        if name not in _GROUP_OF_QUANTITY:
-            continue
-        first = first_of_group.setdefault(_GROUP_OF_QUANTITY[name], name)
-        if len(series[first]) != len(samples):
-            yield f"found {len(series[first])} samples of {first}, {len(samples)} of {name}"
-    for name, samples in series.items():
-        for limit in _LIMITS.get(name, ()):
-            if limit not in series:
-                continue
-            if len(series[limit]) != len(samples):
-                yield f"found {len(samples)} samples of {name}, {len(series[limit])} of {limit}"
-            for sample, most in zip(samples, series[limit], strict=False):
-                if sample > most:
-                    yield f"found {sample:,} B of {name}, more than the {most:,} B of {limit}"
+    same_counts, limits = _comparable(tuple(series))
+    for first, name in same_counts:
+        if len(series[first]) != len(series[name]):
+            yield f"found {len(series[first])} samples of {first}, {len(series[name])} of {name}"
+    for name, limit in limits:
+        if len(series[limit]) != len(series[name]):
+            yield f"found {len(series[name])} samples of {name}, {len(series[limit])} of {limit}"
+        for sample, most in zip(series[name], series[limit], strict=False):
+            if sample > most:
+                yield f"found {sample:,} B of {name}, more than the {most:,} B of {limit}"
     steps = len(series.get("time", ()))
-    for name in {"layer_forward_time", "layer_backward_time"} & series.keys():
-        if len(series[name]) != steps * layers:
+    for name in ("layer_forward_time", "layer_backward_time"):
+        if name in series and len(series[name]) != steps * layers:
             expected = f"{steps} steps of {layers} layers"
             yield f"found {len(series[name])} samples of {name}, of {expected}"
+
+
+@lru_cache
+def _comparable(names: tuple[str, ...]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Pair ``names`` of quantities whose numbers of samples are equal, and names with limits.
+
+    Cached, since most series of a record have the same quantities.
+    """
+    same_counts: list[tuple[str, str]] = []
+    limits: list[tuple[str, str]] = []
+    first_of_group: dict[tuple[str, ...], str] = {}
+    for name in names:
+        if group := _GROUP_OF_QUANTITY.get(name):
+            same_counts.append((first_of_group.setdefault(group, name), name))
+        limits += [(name, limit) for limit in _LIMITS.get(name, ()) if limit in names]
+    return same_counts, limits
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:

@@ -11,6 +11,7 @@ November 2026 contain the events in the file itself.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -283,33 +284,50 @@ def _unit_faults(file: Any) -> Iterator[str]:
 def _cases(file: Any) -> Iterator[Case]:
     """Yield all cases of a file, with durations in seconds and with layers.
 
-    Cases with the same reference to layers share one tuple of layers, which saves memory.
+    Cases with equal layers, also of other records, share one tuple of layers, which saves memory.
     """
-    quantities_in_ns = {name for name, unit in file.units.items() if unit == "ns"}
+    quantities_in_ns = [name for name, unit in file.units.items() if unit == "ns"]
     layers_by_reference: dict[CaseLayers | None, tuple[Layer, ...]] = {None: ()}
     for case in (*_cases_of_rows(file), *file.cases):
         for series in case.all_series:
-            for name in quantities_in_ns & series.keys():
-                series[name] = in_seconds(series[name])
+            for name in quantities_in_ns:
+                if name in series:
+                    series[name] = in_seconds(series[name])
         if case.layers not in layers_by_reference:
-            network_number, batch = case.layers
-            layers = []
-            for name, number in file.networks[network_number]:
-                layers.append(msgspec.structs.replace(file.layers[number], name=name))
-            layers_by_reference[case.layers] = at_batch(layers, batch) if batch > 1 else (*layers,)
-        fields = {name: getattr(case, name) for name in Case.__struct_fields__}
-        fields["layers"] = layers_by_reference[case.layers]
-        yield Case(**fields)
+            layers_by_reference[case.layers] = _layers_of(case.layers, file)
+        yield Case(
+            factors=case.factors,
+            status=case.status,
+            reason=case.reason,
+            series=case.series,
+            rounds=case.rounds,
+            layers=layers_by_reference[case.layers],
+        )
+
+
+def _layers_of(reference: CaseLayers, file: Any) -> tuple[Layer, ...]:
+    """Return the layers of a case, with the names of its network and with its batch."""
+    network_number, batch = reference
+    layers: list[Layer] = []
+    for name, number in file.networks[network_number]:
+        layers.append(msgspec.structs.replace(file.layers[number], name=name))
+    return _at_shared_batch(tuple(layers), batch)
+
+
+@lru_cache(maxsize=2**10)
+def _at_shared_batch(layers: tuple[Layer, ...], batch: int) -> tuple[Layer, ...]:
+    """Return the layers with ``batch``; 1 keeps the stored batches, which may differ."""
+    return at_batch(layers, batch) if batch > 1 else layers
 
 
 def _cases_of_rows(file: Any) -> Iterator[_Case]:
     """Convert the rows of a file to cases without layers."""
     for levels, samples in file.rows:
-        factors = dict(zip(file.factors, levels, strict=True))
-        columns = zip(file.columns, samples, strict=True)
-        series: SeriesByQuantity
-        series = {name: (sample,) for name, sample in columns if sample is not None}
-        yield _Case(factors=factors, series=series)
+        series: SeriesByQuantity = {}
+        for name, sample in zip(file.columns, samples, strict=True):
+            if sample is not None:
+                series[name] = (sample,)
+        yield _Case(factors=dict(zip(file.factors, levels, strict=True)), series=series)
 
 
 #: Name of the attachment with the events.

@@ -37,16 +37,16 @@ class RecordedQuantity:
     def admits(self, samples: Sequence[float]) -> bool:
         """Tell whether all ``samples`` are within the range of this quantity."""
         # Types are compared, since isinstance(True, int) is true.
-        if self.whole and not {*map(type, samples)} <= {int}:
+        if self.whole and [*map(type, samples)].count(int) < len(samples):
             return False
         if self.share and max(samples, default=0) > 1:
             return False
-        smallest = min(samples, default=0)
-        if self.signed or smallest >= SHORTEST_S:
+        if self.signed:
             return True
-        if self.unit == "s":
-            return all(sample == 0 or sample >= SHORTEST_S for sample in samples)
-        return smallest >= 0
+        smallest = min(samples, default=0)
+        if self.unit == "s" and smallest == 0:
+            smallest = min(filter(None, samples), default=SHORTEST_S)  # a duration may be 0
+        return smallest >= (SHORTEST_S if self.unit == "s" else 0)
 
     @property
     def range(self) -> str:

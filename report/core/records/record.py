@@ -7,7 +7,7 @@ module ``file_format`` encodes and parses records, ``store`` reads and writes th
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
 from typing import Annotated, Final, Literal, TypeAlias
@@ -342,10 +342,9 @@ class Case(Outcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     layers: tuple[Layer, ...] = ()
 
     @property
-    def all_series(self) -> Iterator[SeriesByQuantity]:
+    def all_series(self) -> list[SeriesByQuantity]:
         """``series``, then the series of each round."""
-        yield self.series
-        yield from (round_.series for round_ in self.rounds)
+        return [self.series, *[round_.series for round_ in self.rounds]]
 
     def samples(self, quantity: str, policy: Policy = "retained") -> tuple[Sample, ...]:
         """Return the raw samples of ``quantity``; empty if it was not measured.

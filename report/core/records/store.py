@@ -86,10 +86,14 @@ def record_name(record: Record | ImportedRecord, text: bytes = b"") -> str:
 
     An empty ``text`` is replaced by the encoded record.
     """
+    return _name_with_hash(record, digest(text or file_format.encode(record)))
+
+
+def _name_with_hash(record: Record | ImportedRecord, sha256: str) -> str:
+    """Return the file name of a record whose text has the digest ``sha256``."""
     moment = record.origin.imported if isinstance(record, ImportedRecord) else record.started
     compact_moment = re.sub("[-:]", "", moment)
-    short_hash = digest(text or file_format.encode(record))[:8]
-    return f"{compact_moment}-{record.environment.key}-{short_hash}{ENDING}"
+    return f"{compact_moment}-{record.environment.key}-{sha256[:8]}{ENDING}"
 
 
 def _folder_of_kind(study: str, kind: type[Record | ImportedRecord]) -> str:
@@ -229,7 +233,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
         raise
     except Exception as error:
         raise RecordError(f"{place}: {reason_of(error)}") from error
-    expected_name = record_name(record, text)
+    expected_name = _name_with_hash(record, sha256)
     if not edited and path.name != expected_name:
         raise RecordError(
             f"{place}: the name does not fit the time and machine in the record; "

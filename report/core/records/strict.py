@@ -85,17 +85,18 @@ def parse_json(text: bytes, kind: type[Kind], place: str, remedy: str) -> Kind:
 def may_repeat_a_field(text: bytes) -> bool:
     """Tell whether an object of valid JSON may repeat a field; decoders would use the last value.
 
-    Lists of numbers are replaced by 0 first, since parsing is then three times as fast.  Two field
+    A repeated field is lost if the text is decoded and encoded again, and its colon with it; no
+    other colon is lost.  Counting colons is faster than looking at each object.  An escaped colon
+    is encoded as a colon.
+
+    Lists of numbers are replaced by 0 first, since decoding is then three times as fast.  Two field
     names that contain such lists may become equal, which causes a false alarm.  A text with escapes
     stays as it is: of two equal names, only the one without escapes would change.
     """
     if b"\\" not in text:
         text = _NUMBERS.sub(b"0", text)
-    try:
-        json.loads(text, object_pairs_hook=_object_without_repeats)
-    except SyntaxFaultError:
-        return True
-    return False
+    colons = text.count(b":") + text.lower().count(rb"\u003a")
+    return msgspec.json.encode(msgspec.json.decode(text)).count(b":") < colons
 
 
 def _plain_json(text: bytes, place: str, remedy: str) -> Any:
