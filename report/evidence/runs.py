@@ -7,9 +7,9 @@ so that all papers compute medians, intervals and ceilings (measured peak rates)
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from statistics import median
 from typing import Final, Self, TypeAlias, TypeVar
@@ -28,6 +28,8 @@ from report.theory.work import flops, forward_macs
 AnyRun = TypeVar("AnyRun", bound="Run")
 #: Factor of a case, with its name in records → level.
 CaseFactors: TypeAlias = Mapping[str, Level]
+#: Factors and levels of a case, as the key of a dictionary.
+Levels: TypeAlias = frozenset[tuple[str, Level]]
 #: The end of a device key: a hash of the hardware.
 _DIGEST: Final = re.compile("[0-9a-f]{6}")
 
@@ -104,15 +106,6 @@ class Run(MeasuredDevice):
         """Return this run under the first of its ``policies``, or unchanged if it states none."""
         return self.under_policy(self.policies[0]) if self.policies else self
 
-    @cached_property
-    def _cases_by_run(self) -> tuple[tuple[str, dict[frozenset[tuple[str, Level]], Case]], ...]:
-        """(file, factors → case) of the record, then of each pooled run."""
-        cases = []
-        for stored in self.stored.runs:
-            by_factors = {frozenset(case.factors.items()): case for case in stored.record.cases}
-            cases.append((stored.file, by_factors))
-        return tuple(cases)
-
     @cached
     def levels(self, /, factor: str, **where: Level) -> tuple[Level, ...]:
         """Return the sorted levels of a factor in cases with levels ``where``, even if failed."""
@@ -127,8 +120,7 @@ class Run(MeasuredDevice):
 
         A failed case counts as not measured, even if it has samples.
         """
-        _, cases = self._cases_by_run[0]
-        case = cases.get(frozenset(factors.items()))
+        case = _cases_by_factors(self.stored).get(frozenset(factors.items()))
         if case is None:
             return Missing(f"not part of the run on {self.label}")
         if case.status != "ok":
@@ -196,7 +188,7 @@ class Run(MeasuredDevice):
 
     def _has_other_subject(self, factors: CaseFactors) -> bool:
         """Tell whether a case of another subject has otherwise equal factors."""
-        _, cases = self._cases_by_run[0]
+        cases = _cases_by_factors(self.stored)
         for subject in self.levels("subject"):
             other_factors = {**factors, "subject": subject}
             if other_factors != factors and frozenset(other_factors.items()) in cases:
@@ -213,10 +205,13 @@ class Run(MeasuredDevice):
         if isinstance(recorded, Missing):
             return recorded
         processes_by_file: dict[str, tuple[Process, ...]] = {}
-        for file, cases in self._cases_by_run:
-            case = cases.get(frozenset(factors.items()))
+        levels = frozenset(factors.items())
+        for stored in self.stored.runs:
+            case = _cases_by_factors(stored).get(levels)
             if case is not None and case.status == "ok":
-                processes_by_file[file] = tuple(_processes_of(case, quantity, self.policy, file))
+                processes_by_file[stored.file] = _processes_of(
+                    stored, levels, quantity, self.policy
+                )
         runs = list(processes_by_file.values())
         if quantity in FIXED:
             runs = runs[:1]
@@ -264,19 +259,40 @@ def _process_medians(processes: Iterable[Process]) -> list[float]:
     return [process.median for process in processes]
 
 
-def _processes_of(case: Case, quantity: str, policy: Policy, file: str) -> Iterator[Process]:
-    """Yield the samples of each process of one run.
+@cached
+def _cases_by_factors(stored: Stored) -> dict[Levels, Case]:
+    """Map factors to the case of a record; all runs that use the record share the result."""
+    return {frozenset(case.factors.items()): case for case in stored.record.cases}
+
+
+@cached
+def _processes_of(
+    stored: Stored, levels: Levels, quantity: str, policy: Policy
+) -> tuple[Process, ...]:
+    """Return the samples of each process; all runs that use the record share the result.
 
     Samples that the record assigns to no process count as one process without a number.
     """
+    case, file = _cases_by_factors(stored)[levels], stored.file
     rounds = [round_ for round_ in case.rounds_under(policy) if round_.samples(quantity)]
+    processes: list[Process] = []
     for number, round_ in _rounds_by_number(rounds).items():
-        samples = tuple(float(sample) for sample in round_.samples(quantity))
-        yield Process(file, str(number), samples, round_.disturbance is not None)
-    if not rounds:
-        samples = tuple(float(sample) for sample in case.samples(quantity, policy))
-        if samples:
-            yield Process(file, "", samples)
+        samples = _as_floats(round_.samples(quantity))
+        processes.append(Process(file, str(number), samples, round_.disturbance is not None))
+    if not rounds and (samples := _as_floats(case.samples(quantity, policy))):
+        processes.append(Process(file, "", samples))
+    return tuple(processes)
+
+
+def _as_floats(samples: tuple[Sample, ...]) -> tuple[float, ...]:
+    """Convert samples to floats; samples that are floats stay the same object, to save memory."""
+    if {*map(type, samples)} == {float}:
+        return samples
+    return tuple(map(_shared_float, samples))
+
+
+#: Converts a count to a float, the same object for equal counts, since many counts are equal.
+_shared_float: Final = lru_cache(maxsize=2**16)(float)
 
 
 def _rounds_by_number(rounds: Sequence[Round]) -> dict[int, Round]:
