@@ -9,13 +9,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact_number, missing_number, named
 from report.studies.backend_speedup import subject, theory
 from report.studies.backend_speedup.runs import PRODUCT_TIME, Run, changed_factors, ratio_with_range
-from report.studies.backend_speedup.subject import (
-    LIBRARIES,
-    SMALL_SIZE,
-    SOURCE_SIZE,
-    UNCHANGED,
-    Size,
-)
+from report.studies.backend_speedup.subject import SMALL_SIZE, SOURCE_SIZE, UNCHANGED, Size
 
 #: Largest relative error of a confirmed prediction; it was committed with the predictions.
 TOLERANCE = 0.2
@@ -33,7 +27,7 @@ def gain(
     ``quantity`` is ``time`` for a whole iteration, or the time of one kind of operation.
     """
     slow, fast = (run.medians(quantity, size, name) for name in (reference, library))
-    name = f"speed-up of {LIBRARIES[library]}({size}) over {LIBRARIES[reference]}"
+    name = f"speed-up of {subject.LIBRARIES[library]}({size}) over {subject.LIBRARIES[reference]}"
     return ratio_with_range((run,), name, truediv, slow, fast)
 
 
@@ -42,7 +36,7 @@ def gain_over(runs: tuple[Run, Run], change: str = UNCHANGED, library: str = "cu
     gpu, baseline = runs
     slow = baseline.process_medians("time", changed_factors(SOURCE_SIZE, change))
     fast = gpu.medians("time", SOURCE_SIZE, library)
-    name = f"speed-up of {LIBRARIES[library]}({SOURCE_SIZE}) over {change}"
+    name = f"speed-up of {subject.LIBRARIES[library]}({SOURCE_SIZE}) over {change}"
     return ratio_with_range((gpu, baseline), name, truediv, slow, fast)
 
 
@@ -53,7 +47,7 @@ def ratio_of_gains(
     times = []
     for run, quantity, size in (dividend, divisor):
         times += [run.medians(quantity, size, name) for name in ("numpy", library)]
-    name = f"ratio of speed-ups of {LIBRARIES[library]}"
+    name = f"ratio of speed-ups of {subject.LIBRARIES[library]}"
     return ratio_with_range((divisor[0], dividend[0]), name, _ratio_of_ratios, *times)
 
 
@@ -64,9 +58,8 @@ def _ratio_of_ratios(slow: float, fast: float, divisor_slow: float, divisor_fast
 def growth_to(run: Run, size: Size) -> Quantity:
     """Divide CuPy's time at a size by CuPy's time at the smallest size."""
     times = (run.medians("time", case, "cupy") for case in (size, SMALL_SIZE))
-    return ratio_with_range(
-        (run,), f"time of CuPy({size}) over that({SMALL_SIZE})", truediv, *times
-    )
+    name = f"time of CuPy({size}) over that({SMALL_SIZE})"
+    return ratio_with_range((run,), name, truediv, *times)
 
 
 def idle_share(run: Run, short: Size = SMALL_SIZE) -> Quantity:
@@ -88,15 +81,12 @@ def _idle_share(products: float, short_products: float, time: float, short_time:
 def session_effect(runs: tuple[Run, Run], library: str) -> Quantity:
     """Divide a library's time in the other session by its time in the main session."""
     main, other = (run.medians("time", SOURCE_SIZE, library) for run in runs)
-    name = f"time of {LIBRARIES[library]}, other over main session"
+    name = f"time of {subject.LIBRARIES[library]}, other over main session"
     return ratio_with_range(runs, name, truediv, other, main)
 
 
 def largest_difference(run: Run, quantity: str) -> Quantity:
-    """Return the largest relative difference between CuPy and NumPy in a loss or accuracy.
-
-    Missing unless the run recorded both libraries' trainings, with equally many iterations.
-    """
+    """Return the largest relative difference between CuPy and NumPy in a loss or accuracy."""
     name = f"largest difference of {quantity}"
     cupy = run.samples(quantity, run.factors(None, "cupy", subject="training"))
     numpy = run.samples(quantity, run.factors(None, "numpy", subject="training"))
@@ -123,20 +113,14 @@ def float64_factor(run: Run, size: Size, case_subject: str = "scaling") -> Quant
 
 
 def shares_of_ceilings(run: Run, ceilings: Run, size: Size) -> tuple[Quantity, Quantity]:
-    """Divide rates of the first layer's product by the peak rates that ``ceilings`` measured.
-
-    The two shares are those of arithmetic (FLOP/s) and of memory (B/s).
-    """
+    """Divide rates of the first product by peak rates of ``ceilings``, in FLOP/s and in B/s."""
     time, _ = run.product_and_rest(size)
     work, moved_bytes = theory.first_product(size)
     return work / ceilings.product_rate / time, moved_bytes / ceilings.peak_rate("copy") / time
 
 
 def float64_factors_by_part(run: Run, size: Size) -> tuple[Quantity, Quantity]:
-    """Divide NumPy's times in double precision by those in single precision.
-
-    The two ratios are for the first layer's product, and for the rest of the iteration.
-    """
+    """Divide times in double by times in single precision, for the first product and the rest."""
     float64_product, float64_rest = run.product_and_rest(size, subject.DOUBLE_PRECISION)
     float32_product, float32_rest = run.product_and_rest(size)
     return float64_product / float32_product, float64_rest / float32_rest

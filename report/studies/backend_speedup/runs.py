@@ -94,20 +94,14 @@ class Run(any_study.Run):
     def numpy_factors(
         self, size: Size, change: str = UNCHANGED, subject: str = "scaling"
     ) -> CaseFactors:
-        """Return the factors of NumPy's case with ``change``.
-
-        If the run measured no changes, only the precision is taken from ``change``.
-        """
+        """Return factors of NumPy's case; in a run without changes, ``change`` sets the dtype."""
         changed = changed_factors(size, change)
         if self.has_changes:
             return changed
         return {**self.factors(size, "numpy", subject), "dtype": changed["dtype"]}
 
     def torch_series(self, quantity: str, size: Size, calls: int) -> Quantity:
-        """Return a series of PyTorch's cases with ``calls`` library calls.
-
-        ``time`` is the time (s) in ``calls`` calls, ``baseline_time`` the time (s) in 31 calls.
-        """
+        """Return the ``time`` (s) in ``calls`` library calls, or the ``baseline_time`` in 31."""
         factors = _case(size, backend="torch", subject="calls", dtype="float32", calls=calls)
         return self.series(quantity, factors)
 

@@ -112,9 +112,8 @@ class Source:
         yield check(training, formula, audit.difference, images, validation)
         parameter_count = (PIXELS + 1) * HIDDEN + (HIDDEN + 1) * CLASSES
         parameters = unrounded_value(parameter_count, "1", "theory: parameters")
-        learned = unrounded_value(
-            self.reported.count("training"), "1", "Section 7, training samples"
-        )
+        training_count = self.reported.count("training")
+        learned = unrounded_value(training_count, "1", "Section 7, training samples")
         rows = unrounded_value(HIDDEN + CLASSES, "1", "theory: rows of both layers")
         pixels = unrounded_value(PIXELS, "1", "theory: pixels of an image")
         activations = (_ARRAYS_OF_LAYER, rows, learned)

@@ -29,10 +29,7 @@ LOSS_TOLERANCE: Final = 1e-3
 
 
 class Paper:
-    """The source study's numbers, and all runs.
-
-    Attributes name the runs of which sentences speak; such a run is None without its record.
-    """
+    """The source study's numbers, and all runs; a named run is None without its record."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
@@ -113,9 +110,7 @@ def _counts(source: Source) -> dict[str, Quantity]:
         "differing": count_by_verdict(checks)["differs"],
     }
     return {
-        **{
-            name: exact_number(name.replace("_", " "), "1", count) for name, count in counts.items()
-        },
+        **{id: exact_number(id.replace("_", " "), "1", count) for id, count in counts.items()},
         "pixels": theory.D,
         "hidden": theory.H,
         "classes": theory.K,
@@ -320,10 +315,7 @@ cpu.figure(key=True)(figures.effects)
 
 @study.figure(height=2.3, wide=True)
 def sessions(paper: Paper) -> Iterator[Dots]:
-    """Draw NumPy's time, the GPU's time and their ratio at the source's size.
-
-    Rows are baselines: NumPy on another CPU with each change, on the GPU's host, in the source.
-    """
+    """Draw NumPy's time, the GPU's time and their ratio at the source's size, per baseline."""
     if not (paper.gpu and paper.cpu):
         return
     rows: dict[str, tuple[Quantity, Quantity, Quantity]] = {}  # name → NumPy, GPU, ratio

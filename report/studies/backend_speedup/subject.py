@@ -87,10 +87,7 @@ _OPTIONAL_FACTORS: Final[dict[str, AllowedLevels]] = {
 
 
 def check_subject(stored: Stored) -> None:
-    """Raise ``StudyError`` for unknown factors, or for layers that contradict the factors.
-
-    The multiply-adds of a perceptron's layers must be those of the size in the factors.
-    """
+    """Raise ``StudyError`` for unknown factors, or if multiply-adds contradict the factors."""
     subjects = ("training", "scaling", "change", "calls")
     check_factors(stored, dict.fromkeys(subjects, _REQUIRED_FACTORS), _OPTIONAL_FACTORS)
     for index, case in enumerate(stored.record.cases):

@@ -20,11 +20,8 @@ from report.theory import heap
 from report.theory.work import round_up
 
 #: Pixels of an image, hidden neurons of the source's network, and classes.
-D, H, K = (
-    exact_number("d", "1", PIXELS),
-    exact_number("h", "1", HIDDEN),
-    exact_number("k", "1", CLASSES),
-)
+D, H = exact_number("d", "1", PIXELS), exact_number("h", "1", HIDDEN)
+K = exact_number("k", "1", CLASSES)
 #: Smallest block (B) that glibc maps separately, unless a larger block was freed before.
 _SMALLEST_MAPPED_BYTES: Final = 128 * 1024
 

@@ -48,9 +48,8 @@ class Paper:
         #: The first run that counted a GPU's operations with TF32 on.
         self.tf32 = next((r for r in self.runs if not r.seen_operations(batch).missing), None)
         #: The first run that timed calls.
-        self.timed = next(
-            (r for r in self.runs if not r.time(subject.EXAMPLE_SHAPE, "AVX2").missing), None
-        )
+        timed_runs = (r for r in self.runs if not r.time(subject.EXAMPLE_SHAPE, "AVX2").missing)
+        self.timed = next(timed_runs, None)
         #: Counted operations per call; on a GPU only for calls whose kernel names its tile.
         self.cpu_counts = reconcile_cpu(self.cpu) if self.cpu else {}
         self.second_counts = reconcile_cpu(self.second) if self.second else self.cpu_counts
@@ -120,9 +119,8 @@ def select_calls(subject: str, counts: Reconciled) -> dict[ProfiledCall, Reconci
 
 def ratio_to_theory(run: Run, counts: Reconciliation) -> Quantity:
     """Divide the operations that a run counted by the operations of theory."""
-    return counted_operations(run, counts) / exact_number(
-        "theory", counts.unit, counts.start.amount
-    )
+    theory_operations = exact_number("theory", counts.unit, counts.start.amount)
+    return counted_operations(run, counts) / theory_operations
 
 
 def counted_operations(run: Run, counts: Reconciliation) -> Quantity:
@@ -149,10 +147,7 @@ def mean_ratio(run: Run, pairs: Pairs, instructions: str = "AVX2") -> Quantity:
 
 
 def pooled_ratio(run: Run, instructions: str = "AVX2") -> Quantity:
-    """Divide times with 17 output channels by times with 16.
-
-    The bounds include those of the pooled runs, and those of each single run.
-    """
+    """Divide times with 17 output channels by times with 16; bounds span pooled and single runs."""
     runs = (run, *run.single_runs)
     return range_over(*(mean_ratio(item, SEVENTEEN_SIXTEEN, instructions) for item in runs))
 
@@ -248,10 +243,7 @@ def largest_factor_from_line(run: Run, instructions: str) -> Quantity:
 
 
 def ratios_in_same_blocks(run: Run) -> list[Quantity]:
-    """Return the ratio of times of each two shapes that fill the same blocks.
-
-    Shapes are compared with AVX2 first, and then with all instructions.
-    """
+    """Return the ratio of times of each two shapes that fill the same blocks, per instructions."""
     ratios = []
     for instructions in subject.INSTRUCTIONS:
         block = run.block(instructions)

@@ -65,10 +65,7 @@ class Run(any_study.Run):
 
     @cached_property
     def calls(self) -> tuple[ProfiledCall, ...]:
-        """The forward calls in float32.
-
-        Calls on the example's shape are first; the others are sorted by subject (``SUBJECTS``).
-        """
+        """The forward calls in float32: the example's first, then in the order of ``SUBJECTS``."""
         calls = []
         for case in self.stored.record.cases:
             factors = case.factors
@@ -135,10 +132,7 @@ class Run(any_study.Run):
         return flops / theory.work(batch)
 
     def ratio_to_estimate(self, batch: int) -> Quantity:
-        """Divide seen operations by the source's estimate.
-
-        The estimate is the work of theory divided by the number of output channels.
-        """
+        """Divide seen operations by the source's estimate, which is theory ÷ output channels."""
         return self.seen_operations(batch) / named("estimate", theory.work(batch) / theory.C_OUT)
 
 

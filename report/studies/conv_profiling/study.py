@@ -72,24 +72,19 @@ def _counts(run: Run | None, numbers: Mapping[str, int]) -> dict[str, Quantity]:
 
 @source_numbers.mapping()
 def _shapes(paper: Paper) -> dict[str, Quantity]:
+    count, differing_count = paper.reported.count, count_by_verdict(paper.audit())["differs"]
     return {
         "in_channels": theory.C_IN,
         "out_channels": theory.C_OUT,
         "in_extent": theory.EXTENT,
         "macs": theory.MULTIPLY_ADDS,
-        "source_batch": exact_number(
-            "batch", "1", paper.reported.count("profiled_batch"), paper.file
-        ),
+        "source_batch": exact_number("batch", "1", count("profiled_batch"), paper.file),
         "source_kept": paper.printed("size_increase"),
-        "kernels": exact_number(
-            "kernels", "1", paper.reported.count("profiled_kernels"), paper.file
-        ),
+        "kernels": exact_number("kernels", "1", count("profiled_kernels"), paper.file),
         "shown_batch": exact_number("batch", "1", subject.TIMED_BATCH),
         **{id: exact_number(id, "1", paper.reported.count(id), paper.file) for id in source.TILE},
         "audited": exact_number("audited numbers", "1", len(paper.audit()), paper.file),
-        "differing": exact_number(
-            "differing", "1", count_by_verdict(paper.audit())["differs"], paper.file
-        ),
+        "differing": exact_number("differing", "1", differing_count, paper.file),
     }
 
 
@@ -137,11 +132,8 @@ def _predictions(paper: Paper) -> dict[str, Quantity]:
 @cpu_calls.mapping("measured")
 def _ratios(paper: Paper) -> dict[str, Quantity]:
     none: Quantity = missing_number("counted ÷ theory", "1", "nothing was counted")
-    ratios = [
-        results.ratio_to_theory(paper.cpu, counts)
-        for counts in paper.cpu_counts.values()
-        if paper.cpu
-    ]
+    cpu, reconciled = paper.cpu, paper.cpu_counts.values()
+    ratios = [results.ratio_to_theory(cpu, counts) for counts in reconciled if cpu]
     ends = ratios or [none]
     widened = paper.gpu_counts.get(WIDENED_CALL)
     shown_ratio = results.ratio_to_theory(paper.gpu, widened) if paper.gpu and widened else none
@@ -155,13 +147,8 @@ for _suffix, _instructions in ("", subject.INSTRUCTIONS[0]), ("_native", NATIVE)
         _ratio = partial(mean_ratio, pairs=_pairs, instructions=_instructions)
         timed.values(**{f"{_name}{_suffix}": _ratio})
     timed.values(**{f"spread{_suffix}": partial(results.pooled_ratio, instructions=_instructions)})
-    timed.values(
-        **{
-            f"off_line{_suffix}": partial(
-                results.largest_factor_from_line, instructions=_instructions
-            )
-        }
-    )
+    _factor = partial(results.largest_factor_from_line, instructions=_instructions)
+    timed.values(**{f"off_line{_suffix}": _factor})
 timed.values(fixed_native=partial(results.fixed_share, instructions=NATIVE))
 timed.values(wider_work=lambda run: theory.work_ratio(*results.WIDENED_PAIR[0], WIDE_BLOCK))
 for _name, _pair in zip(("eight", "nine", "sixteen"), results.TWENTY_FIFTH, strict=True):

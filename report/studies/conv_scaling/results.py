@@ -21,9 +21,7 @@ def sums_are_exact(items: Iterable[Reconciliation], source: str) -> Iterator[Sta
         yield exact_number(f"residual({name})", item.unit, item.residual, source).exactly(0)
 
 
-def quantity_of_calls(
-    name: str, number: float, calls: Sequence[Calls], unit: str = "1"
-) -> Quantity:
+def quantity_of(name: str, number: float, calls: Sequence[Calls], unit: str = "1") -> Quantity:
     """Return a number about calls as a quantity whose source is the first call's record."""
     return exact_number(name, unit, number, calls[0].run.file)
 
@@ -51,21 +49,21 @@ def first_batches(calls: Iterable[Calls]) -> dict[str, dict[int, int]]:
 
 
 def count_settings(calls: Sequence[Calls], early: int | None = None) -> Quantity:
-    """Count pairs (layer, predicted start), which are the settings of the paper.
+    """Count settings (layer, predicted start) whose first batch with pages is start − ``early``.
 
-    With ``early``, counts only settings whose first batch that maps pages is start − ``early``.
+    If ``early`` is None, counts all settings.
     """
     images_early = list[int]()
     for first_batch_of_start in first_batches(calls).values():
         images_early += [start - first for start, first in first_batch_of_start.items()]
     number = len(images_early) if early is None else images_early.count(early)
-    return quantity_of_calls("settings", number, calls)
+    return quantity_of("settings", number, calls)
 
 
 def fewest_missing_bytes(calls: Sequence[Calls]) -> Quantity:
     """Return the fewest bytes that any call on (start − 1) images lacks to the threshold."""
     missing = min(case.missing_bytes(case.predicted_start - 1) for case in calls)
-    return quantity_of_calls("missing bytes", missing, calls, "B")
+    return quantity_of("missing bytes", missing, calls, "B")
 
 
 def start_rows(cliffs: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
@@ -77,14 +75,14 @@ def start_rows(cliffs: Iterable[Calls]) -> Iterator[Mapping[str, Content]]:
         at_start = [calls.maps_pages for calls in sweep if calls.batch == start]
         yield {
             "Layer": layer.replace("x", " × "),
-            "T in MiB": quantity_of_calls("threshold in MiB", threshold >> 20, sweep),
-            "Start": quantity_of_calls("predicted start", start, sweep),
-            "End": quantity_of_calls("predicted end", end, sweep),
+            "T in MiB": quantity_of("threshold in MiB", threshold >> 20, sweep),
+            "Start": quantity_of("predicted start", start, sweep),
+            "End": quantity_of("predicted end", end, sweep),
             "Missing (B)": fewest_missing_bytes(sweep),
             "Before": mapping_processes(sweep, start - 1),
             "At start": mapping_processes(sweep, start),
             "At end": mapping_processes(sweep, end),
-            "Of": quantity_of_calls("processes", sum(map(len, at_start)), sweep),
+            "Of": quantity_of("processes", sum(map(len, at_start)), sweep),
         }
 
 
@@ -92,13 +90,13 @@ def mapping_processes(sweep: Sequence[Calls], batch: int) -> Quantity:
     """Count the processes that map pages at the first measured size of at least ``batch``."""
     for calls in sweep:
         if calls.batch >= batch and calls.maps_pages:
-            return quantity_of_calls("processes", sum(calls.maps_pages), sweep)
+            return quantity_of("processes", sum(calls.maps_pages), sweep)
     return missing_number("processes", "1", "not measured")
 
 
 def count_processes(calls: Sequence[Calls]) -> Quantity:
     """Count the processes, over all cases, that read the free bytes at the heap's top."""
-    return quantity_of_calls("calls", sum(len(case.medians("free_top")) for case in calls), calls)
+    return quantity_of("calls", sum(len(case.medians("free_top")) for case in calls), calls)
 
 
 def smallest_slowdown(calls: Sequence[Calls]) -> Quantity:
@@ -116,4 +114,4 @@ def smallest_slowdown(calls: Sequence[Calls]) -> Quantity:
     ratios = [min(by_mapping[True]) / max(by_mapping[False]) for by_mapping in mixed]
     if not ratios:
         return missing_number("slowdown", "1", "no batch size has processes of both kinds")
-    return quantity_of_calls("slowdown", min(ratios), calls)
+    return quantity_of("slowdown", min(ratios), calls)

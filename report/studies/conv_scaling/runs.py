@@ -70,9 +70,8 @@ class Run(any_study.Run):
         if not self.powers_of_two:
             return missing_number("best batch", "1", f"not timed on {self.label}")
         rates = [float(point_estimate(self.throughput(batch))) for batch in self.powers_of_two]  # type: ignore[arg-type]
-        return exact_number(
-            "best batch", "1", self.powers_of_two[rates.index(max(rates))], self.file
-        )
+        best = self.powers_of_two[rates.index(max(rates))]
+        return exact_number("best batch", "1", best, self.file)
 
     @cached_property
     def compared_batches(self) -> tuple[int, ...]:
@@ -89,27 +88,22 @@ class Run(any_study.Run):
     def mean_slowdown(self, policy: Policy = "default") -> Quantity:
         """Return the geometric mean of times under ``policy`` divided by times with memory kept."""
         if not self.compared_batches:
-            return missing_number(
-                "slowdown", "1", f"layer not timed with memory kept on {self.label}"
-            )
+            reason = f"layer not timed with memory kept on {self.label}"
+            return missing_number("slowdown", "1", reason)
         slower = self.under_policy(policy)
         slowdowns = (slower.time(batch) / self.time(batch) for batch in self.compared_batches)
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Return mapped pages minus predicted pages.
-
-        The prediction includes the copy of the weights if it is then nearer to the mapped pages.
-        """
+        """Return mapped minus predicted pages, with the weights' copy if that is nearer to 0."""
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
         predicted = theory.pages(batch)
         # ``batch`` is one of ``compared_batches``, so that its pages are not missing.
         excess = float(point_estimate(pages - predicted))  # type: ignore[arg-type]
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
-        pages_in_name = (
-            f"{point_estimate(predicted + weights):,.0f} {'with' if weights else 'without'}"
-        )
-        name = f"pages beyond those(batch {batch}: {pages_in_name} the weights' copy)"
+        pages_text = f"{point_estimate(predicted + weights):,.0f}"
+        copy_text = f"{'with' if weights else 'without'} the weights' copy"
+        name = f"pages beyond those(batch {batch}: {pages_text} {copy_text})"
         return exact_number(name, "1", excess - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:
@@ -123,14 +117,10 @@ class Run(any_study.Run):
         return exact_number("processes", "1", len(medians), self.file)
 
     def first_threshold(self) -> Quantity:
-        """Return the trimming threshold (B) at the smallest batch size.
-
-        It is twice the mapping threshold, which the policy ``traced`` records.
-        """
+        """Return the trimming threshold (B) at the smallest batch size."""
         factors, traced = self.factors(self.timed_batches[0]), self.under_policy("traced")
-        return named(
-            "trimming threshold", 2 * traced.deterministic_quantity("mmap_threshold", factors)
-        )
+        mapping_threshold = traced.deterministic_quantity("mmap_threshold", factors)
+        return named("trimming threshold", 2 * mapping_threshold)
 
     def _first_reaching(self, image_bytes: Quantity) -> Quantity:
         """Return the first batch size whose bytes plus the reserve reach ``first_threshold``."""
@@ -245,14 +235,10 @@ class Calls:
         return Calls(self.run, factors)
 
     def gain(self, policy: Policy | None = None) -> Quantity:
-        """Divide the time with memory returned by the time with a remedy.
-
-        The remedy is ``policy``, or the freed tensor of this case if ``policy`` is None.
-        """
+        """Divide the time with memory returned by that under ``policy``, or with a freed tensor."""
         default = self.without_freed_tensor
-        return default.series("time") / (
-            default.series("time", policy) if policy else self.series("time")
-        )
+        time_with_remedy = default.series("time", policy) if policy else self.series("time")
+        return default.series("time") / time_with_remedy
 
     def keeps_memory(self) -> Iterator[Statement]:
         """State that after a tensor was freed the median call maps few pages and is faster."""

@@ -54,15 +54,10 @@ class Source:
         """Return a column as batch size → exact quantity."""
         name = f"reported {key.replace('_', ' ')}"
         counts = zip(self.batches, self.counts(table, key), strict=True)
-        return {
-            batch: exact_number(f"{name}({batch})", unit, count, self.file)
-            for batch, count in counts
-        }
+        file = self.file
+        return {batch: exact_number(f"{name}({batch})", unit, n, file) for batch, n in counts}
 
     def per_output(self, key: str) -> Quantity:
-        """Return the operations per output element in a column of Table III.
-
-        Missing if the number differs between batch sizes.
-        """
+        """Return the operations per output element in Table III; missing if batch sizes differ."""
         counts = self.column("III", key, "FLOP").items()
         return common_value(*(count / (batch * theory.OUTPUTS) for batch, count in counts))

@@ -60,9 +60,7 @@ class Paper:
         self.sweep = calls_of(self.runs, "sweep") or None
         drawn = self.cliffs, self.sweep, self.heap_tops
         self.drawn_calls = [calls for group in drawn for calls in group or ()] or None
-        self.networks = [
-            calls for calls in calls_of(self.runs, "cure") if calls.frees_tensor
-        ] or None
+        self.networks = [c for c in calls_of(self.runs, "cure") if c.frees_tensor] or None
         # The run in role "tenth" has few processes: the table contains it, but no claim.
         judged = [calls for calls in self.networks or () if calls.run is not by_role.get("tenth")]
         inference = [calls for calls in judged if calls.factors["mode"] == "inference"]
@@ -115,6 +113,7 @@ for _run, _text_id in (counted, "cpu"), (zen4, "third"), (second, "second"), (xe
 gpu.texts(gpu=short_name)
 source.texts(source_device=attrgetter("device"), source_software=attrgetter("software"))
 study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
+_RAISED_MIB: Final = round(subject.RAISED_THRESHOLD / 2**20)
 study.values(
     in_channels=theory.C_IN,
     out_channels=theory.C_OUT,
@@ -130,9 +129,7 @@ study.values(
     reserve=theory.RESERVE,
     page=theory.PAGE,
     freed=exact_number("freed tensor, in MiB", "1", round(4 * subject.FREED_ELEMENTS / 2**20, 1)),
-    kept_at_most=exact_number(
-        "raised threshold, in MiB", "1", round(subject.RAISED_THRESHOLD / 2**20)
-    ),
+    kept_at_most=exact_number("raised threshold, in MiB", "1", _RAISED_MIB),
     reserve_pages=theory.RESERVE / theory.PAGE,
 )
 _NUMBERS: Final[Mapping[str, int]] = {
@@ -156,13 +153,12 @@ source.values(
     memory_gap=lambda source: largest(*source.gap.values()),
 )
 
+_BATCH_GAIN: Final = partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)
 cpu.values(
     gain=Run.mean_slowdown,
     gain_unpaired=partial(unpaired_ratio, Run.mean_slowdown),
-    batch_unpaired=partial(
-        unpaired_ratio, partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1)
-    ),
-    batch_gain=partial(Run.throughput_ratio, batch=LARGE_BATCH, base=1),
+    batch_unpaired=partial(unpaired_ratio, _BATCH_GAIN),
+    batch_gain=_BATCH_GAIN,
     measurements=Run.count_measurements,
     processes=Run.timed_processes,
     disturbed=partial(Run.count_measurements, disturbed=True),
@@ -188,9 +184,8 @@ convolution_cliffs.values(convolution_settings=results.count_settings)
 convolution_cliffs.values(convolutions_at_start=_AT_START)
 heap_tops.values(mixed_least=results.smallest_slowdown, process_calls=results.count_processes)
 mnist_cnn.values(small_gain=Calls.gain)
-_GAIN_BEYOND: Final = partial(
-    gain_by_freed_tensor, first=theory.END_AFTER_FREED, last=subject.LARGEST_BATCH
-)
+_END, _LAST = theory.END_AFTER_FREED, subject.LARGEST_BATCH
+_GAIN_BEYOND: Final = partial(gain_by_freed_tensor, first=_END, last=_LAST)
 _FIRST: Final = subject.FIRST_WITH_PAGES
 sweep.values(
     freed_first=partial(gain_by_freed_tensor, first=_FIRST, last=_FIRST),
@@ -255,9 +250,8 @@ def starts_within_an_image(cliffs: list[Calls]) -> Iterator[Statement]:
 def pages_announced(heap_tops: list[Calls]) -> Iterator[Statement]:
     for calls in heap_tops:
         for pages in calls.excess_pages():
-            yield results.quantity_of_calls("pages − predicted pages", pages, heap_tops).near(
-                0, within=1
-            )
+            excess = results.quantity_of("pages − predicted pages", pages, heap_tops)
+            yield excess.near(0, within=1)
 
 
 @heap_tops.claim("After small blocks were freed every process maps pages from the start on")
@@ -422,6 +416,7 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
         cpu_name = network.run.short_label.removeprefix("AMD EPYC ").removeprefix("Intel ")
         default_processes = len(default.medians("time"))
         times = network.medians("time"), default.medians("time", "jemalloc")
+        unpaired_gains = [unpaired_ratio(gain, network) for gain in gains.values()]
         yield {
             "CPU": cpu_name.strip("()"),
             "Network": network.name,
@@ -430,9 +425,7 @@ def network_rows(networks: list[Calls]) -> Iterator[Mapping[str, Content]]:
             "1k pages after": results.format_thousands(network.medians("page_faults")),
             "Pairs": ", ".join(str(min(len(series), default_processes)) for series in times),
             **{remedy: gain(network) for remedy, gain in gains.items()},
-            "Unpaired": results.format_ratios(
-                unpaired_ratio(gain, network) for gain in gains.values()
-            ),
+            "Unpaired": results.format_ratios(unpaired_gains),
         }
 
 

@@ -55,9 +55,8 @@ def memory(batch: int) -> Quantity:
 
 def freed_bytes(batch: int) -> Quantity:
     """Return the bytes freed after a call: output, oneDNN's copy of it, and copy of the input."""
-    return named(
-        "free bytes", 2 * output_bytes(batch) + exact_number("B", "1", batch) * INPUT_BYTES
-    )
+    copied_input = exact_number("B", "1", batch) * INPUT_BYTES
+    return named("free bytes", 2 * output_bytes(batch) + copied_input)
 
 
 def pages(batch: int) -> Quantity:
@@ -75,10 +74,7 @@ def pages(batch: int) -> Quantity:
 
 
 def pages_of_top(top_bytes: float, threshold: int) -> float:
-    """Return the pages that a call maps if ``top_bytes`` were free at the heap's top before it.
-
-    The heap is trimmed, so that a call maps pages, only from ``threshold`` bytes on.
-    """
+    """Return the pages that a call maps if ``top_bytes`` were free at the heap's top before it."""
     # Trimming leaves a reserve mapped; growing adds another reserve, which the call does not use.
     return (top_bytes - 2 * heap.RESERVE_BYTES) / heap.PAGE_BYTES if top_bytes >= threshold else 0.0
 

@@ -55,14 +55,12 @@ def efficiency_ratio(
     for device in GPUS:
         select_cases = source.cases_of if with_collapsed_run else source.steady_cases
         cases = [case for network in networks for case in select_cases(device, network)]
-        first, *others = (
-            _throughput(case, speed) * source.printed_work(case.network) for case in cases
-        )
+        work_of = source.printed_work
+        first, *others = (_throughput(case, speed) * work_of(case.network) for case in cases)
         rates.append(sum(others, first) / len(cases))
     laptop_rate, t4_rate = rates
-    return range_over(
-        *(t4_rate / source.peak(T4) * source.peak(LAPTOP, clock) / laptop_rate for clock in clocks)
-    )
+    t4_efficiency, peaks = t4_rate / source.peak(T4), [source.peak(LAPTOP, c) for c in clocks]
+    return range_over(*(t4_efficiency * peak / laptop_rate for peak in peaks))
 
 
 def collapsed_run_factor(source: Source) -> Quantity:
@@ -135,9 +133,8 @@ def leading_gpu(ratio: Quantity) -> str | Missing:
 
 def memory_share(source: Source, device: str, network: str) -> Quantity:
     """Return the share of a step's least time in which memory limits the step (nominal clock)."""
-    _, near_memory = least_time(
-        network, subject.SOURCE_BATCH, source.peak(device), source.bandwidth(device)
-    )
+    peak, bandwidth = source.peak(device), source.bandwidth(device)
+    _, near_memory = least_time(network, subject.SOURCE_BATCH, peak, bandwidth)
     return exact_number(f"{network} near memory, {device}", "1", near_memory, source.file)
 
 
@@ -148,12 +145,8 @@ def collapsed_steps(source: Source) -> tuple[Quantity, Quantity, Quantity, Quant
     """
     names = ("collapse_deviation", "collapse_fastest", "collapse_slowest")
     deviation, fastest, slowest = (source.value(name, "s", 1e-3) for name in names)
-    return (
-        subject.SOURCE_BATCH / source.cases_of(LAPTOP, RESNET50)[-1].implied,
-        deviation,
-        fastest,
-        slowest,
-    )
+    collapsed_run = source.cases_of(LAPTOP, RESNET50)[-1]
+    return subject.SOURCE_BATCH / collapsed_run.implied, deviation, fastest, slowest
 
 
 def collapsed_excess(source: Source) -> tuple[Quantity, Quantity, Quantity]:
@@ -169,16 +162,12 @@ def collapsed_excess(source: Source) -> tuple[Quantity, Quantity, Quantity]:
 
 def share_of_peak(source: Source, device: str, network: str) -> Quantity:
     """Return the share of the peak that the printed efficiency implies, with our work and peak."""
-    return (
-        source.largest_steady_case(device, network).implied
-        * theory.work(network)
-        / source.peak(device)
-    )
+    implied_throughput = source.largest_steady_case(device, network).implied
+    return implied_throughput * theory.work(network) / source.peak(device)
 
 
 def fixed_time(source: Source, device: str) -> tuple[Quantity, Quantity]:
     """Return the part (s) of ResNet-50's step that does not grow with the batch, and its share."""
-    half_step, step = (
-        case.batch / case.throughput for case in source.cases_of(device, RESNET50)[:2]
-    )
+    half_batch, whole_batch, *_ = source.cases_of(device, RESNET50)
+    half_step, step = (case.batch / case.throughput for case in (half_batch, whole_batch))
     return 2 * half_step - step, 2 - step / half_step

@@ -37,19 +37,16 @@ class Run(any_study.Run):
         return self.deterministic_quantity(f"{size}_peak", self._factors(step))
 
     def loaded_step(self, network: str = "none", files: str = "none") -> Quantity:
-        """Return the mean time (s) of a step.
+        """Return the mean time (s) of a step; without ``files``, images are in memory.
 
-        ``files`` is the side of the loaded files, or "none" for images in memory.  The ``network``
-        "none" does nothing, so that its step is the loader's time alone.
+        Without ``network``, a step only loads images, so that its time is the loader's.
         """
         return self._statistic_of_steps(network, files, fmean, "s", "mean step")
 
     def excess(self, network: str, files: str) -> Quantity:
         """Return (mean throughput of single steps ÷ throughput of all steps together) − 1."""
-        return (
-            self._statistic_of_steps(network, files, mean_over_total, "1", "mean over total rate")
-            - 1
-        )
+        name = "mean over total rate"
+        return self._statistic_of_steps(network, files, mean_over_total, "1", name) - 1
 
     def _statistic_of_steps(
         self, network: str, files: str, statistic: Callable[..., float], unit: str, name: str

@@ -196,9 +196,8 @@ gpu.values(
     light_reserved=partial(_peak, size="reserved", network=MOBILENET),
 )
 _nhwc_peak = partial(_peak, size="reserved", layout="channels_last")
-other_gpu.values(
-    "measured", channels_last=_nhwc_peak, float32_last=partial(_nhwc_peak, precision="float32")
-)
+_nhwc_float32_peak = partial(_nhwc_peak, precision="float32")
+other_gpu.values("measured", channels_last=_nhwc_peak, float32_last=_nhwc_float32_peak)
 
 
 def _predicted_excess(run: Run) -> Quantity:
@@ -296,9 +295,8 @@ def clock_decides(source: Source) -> Iterator[Statement]:
     for speed in get_args(results.Speed):
         yield efficiency_ratio(source, RESNET50, clocks=["low"], speed=speed) < 1 - MARGIN
         yield efficiency_ratio(source, RESNET50, clocks=["high"], speed=speed) > 1 + MARGIN
-        ratio_with_run = partial(
-            efficiency_ratio, source, clocks=["low"], with_collapsed_run=True, speed=speed
-        )
+        options: dict[str, Any] = {"clocks": ["low"], "with_collapsed_run": True, "speed": speed}
+        ratio_with_run = partial(efficiency_ratio, source, **options)
         yield ratio_with_run(*AVERAGED) > 1 + MARGIN
         yield ratio_with_run(RESNET50) > 1
 
@@ -428,14 +426,12 @@ _REASONS: Final = {
 def audit_table(paper: Paper) -> Iterator[Mapping[str, Content]]:
     for item in paper.checks:
         if item.verdict == "differs" and item.formula in _REASONS:
-            derived = item.derived
+            derived, file = item.derived, paper.inputs.reported_file
             yield {
                 "Printed where": derived.place,
                 "Formula": item.formula,
                 "Printed": derived.text,
-                "Recomputed": exact_number(
-                    "recomputed", "1", item.recomputed, paper.inputs.reported_file
-                ),
+                "Recomputed": exact_number("recomputed", "1", item.recomputed, file),
                 "Unit": "" if derived.unit == "1" else derived.unit,
                 "Reason": _REASONS[item.formula],
             }

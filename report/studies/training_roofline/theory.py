@@ -41,10 +41,7 @@ def work(network: str) -> Quantity:
 
 
 def intensity(network: str) -> Quantity:
-    """Return the intensity (FLOP/B): work divided by the bytes that layers move.
-
-    The batch size is the source's.
-    """
+    """Divide work by the bytes that layers move (FLOP/B), at the source's batch size."""
     moved = total_load(loads(network, SOURCE_BATCH)).bytes
     return SOURCE_BATCH * work(network) / exact_number(f"traffic of {network}", "B", moved)
 

@@ -118,9 +118,7 @@ def predicted_gains(
     return gains
 
 
-def relative_errors(
-    run: Run, predict: Prediction, tips: Names = COMPARED_TIPS
-) -> dict[Trial, float]:
+def errors_of(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dict[Trial, float]:
     """Return trial → relative difference between predicted gain and median measured gain."""
     gains = predicted_gains(run, predict, tips)
     return {trial: abs(gain.predicted / gain.median - 1) for trial, gain in gains.items()}
@@ -130,26 +128,26 @@ def well_predicted_trials(
     run: Run, predict: Prediction = Run.predicted_speedup, among: Selection = comparisons
 ) -> list[Trial]:
     """Select the trials of ``among`` that are predicted with an error below ``TOLERANCE``."""
-    errors = relative_errors(run, predict, tuple(TIPS))
+    errors = errors_of(run, predict, tuple(TIPS))
     return [trial for trial in among(run) if errors.get(trial, TOLERANCE) < TOLERANCE]
 
 
 def badly_predicted_trials(run: Run) -> list[Trial]:
     """Select the trials for which the equation has an error of ``TOLERANCE`` or more."""
-    errors = relative_errors(run, Run.predicted_speedup)
+    errors = errors_of(run, Run.predicted_speedup)
     return [trial for trial, error in errors.items() if error >= TOLERANCE]
 
 
 def trials_better_by_equation(run: Run) -> list[Trial]:
     """Select the trials that the equation predicts better than the gain with memory returned."""
-    errors = relative_errors(run, Run.predicted_speedup)
-    errors_of_unchanged = relative_errors(run, unchanged_gain)
+    errors = errors_of(run, Run.predicted_speedup)
+    errors_of_unchanged = errors_of(run, unchanged_gain)
     return [trial for trial in errors if errors[trial] < errors_of_unchanged.get(trial, 0.0)]
 
 
 def mean_error(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> Quantity:
     """Return the mean relative error of predictions with memory kept."""
-    if not (errors := relative_errors(run, predict, tips)):
+    if not (errors := errors_of(run, predict, tips)):
         return missing_number("mean error", "1", f"no prediction on {run.label}")
     return exact_number("mean error", "1", fmean(errors.values()), run.file)
 
@@ -167,14 +165,11 @@ def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
     tip, quantity = SETTINGS[setting]
     trial = Trial(tip, network, memory=memory)
     is_measured = memory in MEMORY
-    return run.series_of(quantity, trial) if is_measured else run.time_where_kept(trial, quantity)
+    return run.series_of(quantity, trial) if is_measured else run.time_kept(trial, quantity)
 
 
 def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
-    """Tabulate mean errors and numbers of right predictions per kind of prediction.
-
-    The equation also predicts with other times of a page than the measured time.
-    """
+    """Tabulate mean errors and numbers of right predictions per kind of prediction."""
     predictions = dict(PREDICTIONS)
     # Times of a page (tenths of a microsecond) below and above the measured time.
     for tenths in (12, 15, 21, 27):

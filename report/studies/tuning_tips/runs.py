@@ -120,9 +120,7 @@ class Run(any_study.Run):
         saved_time = self.series_of("baseline_time", trial) - self.series_of("time", trial)
         return saved_time / self.saved_pages(trial)
 
-    def time_where_kept(
-        self, trial: Trial, name: str, page_time: Quantity | None = None
-    ) -> Quantity:
+    def time_kept(self, trial: Trial, name: str, page_time: Quantity | None = None) -> Quantity:
         """Predict the time (s) with memory kept: time with memory returned minus its page faults.
 
         ``name`` is ``time`` for calls with the tip, or ``baseline_time`` for calls without it.
@@ -137,5 +135,5 @@ class Run(any_study.Run):
     @cached
     def predicted_where_kept(self, trial: Trial, page_time: Quantity | None = None) -> Quantity:
         """Predict the speed-up with memory kept, from the predicted times with memory kept."""
-        time_without_tip = self.time_where_kept(trial, "baseline_time", page_time)
-        return time_without_tip / self.time_where_kept(trial, "time", page_time)
+        time_without_tip = self.time_kept(trial, "baseline_time", page_time)
+        return time_without_tip / self.time_kept(trial, "time", page_time)

@@ -17,10 +17,7 @@ BATCH: Final = 32
 
 
 class Trial(NamedTuple):
-    """Factors of a case, which compares calls with and without a tip.
-
-    ``memory`` is the policy for freed memory, ``returned`` or ``kept``.
-    """
+    """Factors of a case: calls with and without a tip, under a policy for freed ``memory``."""
 
     tip: str
     network: str
