@@ -4,8 +4,9 @@ The efficiency of a case is the rate of its work divided by the GPU's peak.  The
 are the rates that peak and bandwidth allow.  The collapsed run is one slow run on the laptop.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
@@ -107,13 +108,16 @@ def ratio_of_roof_shares(source: Source, network: str, speed: Speed) -> Quantity
     return share_of_roofs(source, LAPTOP, network, speed=speed) / t4
 
 
+@cache
 def lowest_clock_by_roofs(source: Source) -> int:
     """Return the lowest clock (MHz) at which the T4's roofs allow its efficiency on ResNet-18."""
-    clock = subject.T4_CLOCK
-    share_at = partial(share_of_roofs, source, T4, RESNET18, speed="efficiency")
-    while value_of(share_at((clock - 1) / subject.T4_CLOCK)) <= 1:
-        clock -= 1
-    return clock
+
+    def is_allowed(clock: int) -> bool:
+        share = clock / subject.T4_CLOCK
+        return value_of(share_of_roofs(source, T4, RESNET18, share, speed="efficiency")) <= 1
+
+    # The roofs rise with the clock, so that all clocks above the lowest are allowed, too.
+    return 1 + bisect_left(range(1, subject.T4_CLOCK), True, key=is_allowed)
 
 
 def leading_gpu(ratio: Quantity) -> str | Missing:
