@@ -26,9 +26,16 @@ from report.core.records.strict import parse_json
 from report.core.statistics.estimates import Estimate, bonferroni, median_interval
 from report.core.text.escape import markdown
 from report.evidence import runs as any_study
+from report.evidence.cached import cached
 from report.evidence.runs import CaseFactors
 from report.instruments.gates import FLOAT32, bounding_ceilings, ceiling_rate
-from report.quantity.expression import EstimatedNumber, Quantity, missing_number, recorded_number
+from report.quantity.expression import (
+    EstimatedNumber,
+    MeasuredSeries,
+    Quantity,
+    missing_number,
+    recorded_number,
+)
 from report.quantity.units import unit
 from report.studies.backend_speedup.subject import (
     DOUBLE_PRECISION,
@@ -66,6 +73,7 @@ class Run(any_study.Run):
         """The numbers of threads, as text, if the run measured changes; else empty."""
         return "1 or 2 threads" if self.has_changes else ""
 
+    @cached
     def factors(self, size: Size | None, library: str, subject: str = "scaling") -> CaseFactors:
         """Return the factors of a library's first recorded case, of any size if ``size`` is None.
 
@@ -122,8 +130,8 @@ class Run(any_study.Run):
 
     def process_medians(self, quantity: str, factors: CaseFactors) -> list[float]:
         """Return one median per process that measured a case; empty if no process did."""
-        processes = self.by_process(quantity, factors)
-        return [] if isinstance(processes, Missing) else [p.median for p in processes]
+        series = self.series(quantity, factors)
+        return [p.median for p in series.processes] if isinstance(series, MeasuredSeries) else []
 
 
 def ratio_with_range(
