@@ -3,8 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from report.paper.findings import Inputs
 from report.quantity.expression import Quantity, Statement, exact_number, missing_number
@@ -12,6 +13,9 @@ from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, Call, OperatorBytes, TableLimit
 from report.studies.inference_memory.theory import RULES, SEARCHES, BatchRule, Search
+
+#: Function that reads a table by its file name and the type of its rows (``Inputs.table``).
+TableReader: TypeAlias = Callable[[str, type[Any]], tuple[Any, ...]]
 
 
 class Prediction(NamedTuple):
@@ -51,16 +55,16 @@ def _table_number(name: str, value: float, has_rows: bool, *tables: str) -> Quan
 class RuleComparison:
     """Predictions of rules and the batches that ran, under the limits of one kind."""
 
-    def __init__(self, inputs: Inputs, kind: LimitKind) -> None:
+    def __init__(self, read_table: TableReader, kind: LimitKind) -> None:
         """Apply the rules of ``kind`` to its limits, except to limits of our own networks."""
         self._kind, tables = kind, kind.tables
-        self.baselines = {row.network: row for row in inputs.table(tables.baselines, Baseline)}
+        self.baselines = {row.network: row for row in read_table(tables.baselines, Baseline)}
         self.operators: dict[str, list[OperatorBytes]] = defaultdict(list)
-        for operator in inputs.table(tables.operators, OperatorBytes):
+        for operator in read_table(tables.operators, OperatorBytes):
             self.operators[operator.network].append(operator)
         self.predictions: dict[BatchRule, list[Prediction]] = defaultdict(list)
         self.limits_of_our_networks: list[TableLimit] = []
-        for row in inputs.table(tables.limits, TableLimit):
+        for row in read_table(tables.limits, TableLimit):
             operators, baseline = self.operators[row.network], self.baselines.get(row.network)
             if row.mode == kind.mode and row.network.startswith(subject.OUR_NETWORKS_PREFIX):
                 self.limits_of_our_networks.append(row)
@@ -182,6 +186,12 @@ class RuleComparison:
         """Return the prediction by 2 and 4 images that most exceeds the largest batch that ran."""
         predictions = [p for p in self.predictions["line"] if self.operators[p.row.network]]
         return max(predictions, key=lambda p: p.batch / p.row.largest_batch, default=None)
+
+
+@lru_cache(maxsize=1)
+def compare_rules(read_table: TableReader) -> dict[str, RuleComparison]:
+    """Apply the rules of each of ``LIMIT_KINDS`` once, since the tables belong to no record."""
+    return {key: RuleComparison(read_table, kind) for key, kind in LIMIT_KINDS.items()}
 
 
 def count_repeated_outcomes(inputs: Inputs) -> dict[str, Quantity]:

@@ -49,9 +49,7 @@ class Paper:
         self.run_of_settings = self.second_cpu or self.cpu
         #: First run that compares the largest batches with and without nested stages.
         self.run_of_changes = next((run for run in self.runs if run.batch_ratios("nested")), None)
-        self.comparisons: dict[str, RuleComparison] = {}
-        for prefix, kind in LIMIT_KINDS.items():
-            self.comparisons[prefix] = RuleComparison(inputs, kind)
+        self.comparisons = results.compare_rules(inputs.table)
         self.avx2, self.avx512 = self.comparisons["rule"], self.comparisons["wide"]
         self.gpu_peaks = MeasuredPeaks([run for run in self.runs if run.on_gpu])
 
