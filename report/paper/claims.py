@@ -76,13 +76,13 @@ class Claim:
 
     @property
     def effect(self) -> float | Missing | None:
-        """The number in ``unit`` of the only comparison; None if there are several."""
+        """The number of the only comparison; None if there are several."""
         return point_estimate(self.statements[0].quantity) if len(self.statements) == 1 else None
 
-    @property
-    def unit(self) -> str:
-        """Unit of the only comparison."""
-        return str(self.statements[0].quantity.unit) if len(self.statements) == 1 else "1"
+    @cached_property
+    def comparison_names(self) -> list[str]:
+        """Names that tell the comparisons apart."""
+        return _comparison_names(self.statements)
 
     @cached_property
     def measured(self) -> str:
@@ -246,8 +246,7 @@ def missing_comparisons(claim: Claim, paper: Claim) -> list[str]:
         unmatched[statement.quantity.formula] -= 1
         if statement.quantity.missing is None and unmatched[statement.quantity.formula] < 0:
             lacking.append(index)
-    names = _comparison_names(paper.statements) if lacking else []
-    return [names[index] for index in lacking]
+    return [paper.comparison_names[index] for index in lacking]
 
 
 def _number_text(quantity: Quantity) -> str:

@@ -510,7 +510,8 @@ def _next_machine(row: Row) -> str:
     if not ends:
         return ""
     estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
-    parts = printed_parts(estimate, scale_for(estimate, row.paper.unit), outward=True)
+    unit = str(row.paper.statements[0].quantity.unit)
+    parts = printed_parts(estimate, scale_for(estimate, unit), outward=True)
     return f"{parts.bounds}{parts.after}"
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from report.core.missing import Missing
@@ -57,7 +58,7 @@ class Value:
         """Id of the number's line in the list of provenance."""
         return "v-" + self.id.replace("_", "-")
 
-    @property
+    @cached_property
     def parts(self) -> PrintedParts:
         """Number, bounds of its interval, unit and confidence level, as plain text."""
         if isinstance(self.number, Missing):

@@ -1,10 +1,9 @@
 """Read the tables of rates (images/s) that the authors of timm publish, one per setting."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from report.core.errors import StudyError
@@ -62,11 +61,7 @@ def read_tables(imports: Iterable[StoredImport]) -> dict[Setting, PublishedTable
     return tables
 
 
-def make_frame(
-    rows: Iterable[tuple[object, ...]],
-    types: Mapping[str, type],
-    index: npt.NDArray[np.int64] | None = None,
-) -> pd.DataFrame:
+def make_frame(rows: Iterable[Any], types: Mapping[str, type], index: Any = None) -> pd.DataFrame:
     """Return a frame whose columns have these ``types``, so that pandas need not infer them."""
     fields = [(name, object if kind is str else kind) for name, kind in types.items()]
     return pd.DataFrame(np.fromiter(rows, np.dtype(fields)), index).astype(types)
