@@ -20,7 +20,7 @@ import build
 from benchmarks import language
 from report.commands import serve
 from report.commands.arguments import PROJECT_FOLDERS, named_records, parse
-from report.commands.check import moved_numbers, verdict_changes
+from report.commands.check import changed_numbers, verdict_changes
 from report.commands.new import new_study
 from report.commands.serve import NEWS, SCRIPT, Server
 from report.core.errors import RecordError, RidgepointError, StudyError
@@ -29,7 +29,7 @@ from report.core.records.record import Attachment, Record
 from report.core.records.store import digest, record_name, write_record
 from report.engine.steps import ROOT
 from report.evaluation.gather import accept_records, choose_records
-from report.paper.pins import Pins, moves
+from report.paper.pins import Pins, changed_items
 from report.studies import STUDIES
 from tests import factory
 
@@ -210,16 +210,16 @@ def test_numbers_outside_their_interval_are_reported_first() -> None:
     old = numbers("r", "ab", a=1.5, b=1.5, c=7, d=7, e=1.5)
     new = numbers("s", "ab", a=1.8, b=2.1, c=7, d=8, f=1.5)
     # Outside their interval: b and d.  Then f is new, e is gone, and a is within its interval.
-    assert [move.name for move in moves(old, new)] == ["b", "d", "f", "e", "a"]
-    first, *others = moved_numbers(STUDY, old, new)
+    assert [item.name for item in changed_items(old, new)] == ["b", "d", "f", "e", "a"]
+    first, *others = changed_numbers(STUDY, old, new)
     assert "5 pinned numbers differ with other records, 4 outside" in first
     assert others[0] == f"{STUDY}: value b: number 2.1 (pinned: number 1.5)."
     assert others[3].startswith(f"{STUDY}: value e is gone: ")
-    assert moves(numbers("r", "a", a=1.5), numbers("r", "a", a=1.50000001)) == []
+    assert changed_items(numbers("r", "a", a=1.5), numbers("r", "a", a=1.50000001)) == []
     # Of many numbers, ten are listed.
     old = numbers("r", **{f"v{n}": n for n in range(12)})
     new = numbers("r", **{f"v{n}": n + 1 for n in range(12)})
-    first, *others = moved_numbers(STUDY, old, new)
+    first, *others = changed_numbers(STUDY, old, new)
     assert "12 pinned numbers differ with the same records" in first and len(others) == 10
 
 

@@ -21,7 +21,7 @@ import yaml
 import build
 from report.commands.artifact import places_of, split_name
 from report.commands.console import announcer
-from report.commands.difference import LIMIT, difference, find_data, lines, text_changes
+from report.commands.difference import CHANGE_LIMIT, difference, find_data, lines, text_changes
 from report.commands.verify import ENVIRONMENTS, ONLY_BYTES, build_twice, compare
 from report.core.errors import OutputError, RecordError, RenderError
 from report.core.records.store import write_record
@@ -203,7 +203,7 @@ def test_another_record_changes_numbers_text_figures_and_the_page(tmp_path: Path
     assert "There is no such figure with the old data" in page
     for kind, changes in scaling.parts.items():
         assert text.count(f"{len(changes):,} {kind}") == bool(changes)
-        assert len(changes) <= LIMIT or f"{len(changes) - LIMIT} more" in text
+        assert len(changes) <= CHANGE_LIMIT or f"{len(changes) - CHANGE_LIMIT} more" in text
     rows = 0
     for study in (scaling, tips):
         rows += len(study.parts["claims and numbers"]) + len(study.parts["places in the text"])

@@ -1,7 +1,7 @@
 """Compare the outputs with the present data, and the numbers of papers with pinned numbers.
 
-``data/expected/<study>.json`` pins the numbers of a paper and the names of its records.  With the
-same records no number may change; with other records numbers may change, but no verdict.
+``data/expected/<study>.json`` pins the numbers of a paper and the names of its records.  If the
+records are the same, no number may change.  If they are not, numbers may change, but no verdict.
 ``--check`` reports differences, ``--accept`` writes the file, ``--diff`` lists all changed numbers.
 """
 
@@ -20,13 +20,13 @@ from report.engine.steps import BuildRequest
 from report.engine.writing import PaperResults, present_results
 from report.evaluation import is_report, study_of
 from report.evaluation.gather import accept_records
-from report.paper.pins import Pins, moves, pins_of
+from report.paper.pins import Pins, changed_items, pins_of
 
 #: Folder of the data directory with the pinned numbers of each study.
 EXPECTED: Final = "expected"
 _REMEDY: Final = "restore it with git, or let 'python build.py --accept' write it"
 #: Largest number of changed numbers of a study that --check lists.
-_MOST_LISTED: Final = 10
+_LISTED_CHANGES: Final = 10
 
 
 def check(options: Namespace) -> int:
@@ -40,7 +40,7 @@ def check(options: Namespace) -> int:
 
 
 def accept(options: Namespace) -> int:
-    """Add the records of --use to the edition, and pin the present numbers.
+    """Add the records of --use to the paper's edition, pin the present numbers, and return 0.
 
     Only requested studies change.  Raises ``RidgepointError`` for a study that cannot be computed,
     or a folder without write permission.
@@ -65,7 +65,7 @@ def accept(options: Namespace) -> int:
     return 0
 
 
-def list_moves(options: Namespace) -> int:
+def list_changes(options: Namespace) -> int:
     """Print every item that differs from its pin; return 0."""
     request = request_of(options)
     stale = plan(request).stale()
@@ -75,7 +75,7 @@ def list_moves(options: Namespace) -> int:
             print(_unpinned_message(study))
             continue
         present = _present_pins(present_results(study, request, stale))
-        differences = list(moved_numbers(study, pinned, present, None))
+        differences = list(changed_numbers(study, pinned, present, limit=None))
         print(*differences or [f"{study}: no pinned number differs."], sep="\n")
     return 0
 
@@ -102,9 +102,10 @@ def review(request: BuildRequest) -> tuple[list[str], list[str]]:
         else:
             present = _present_pins(results)
             faults += verdict_changes(study, pinned, present)
-            # Other records may change a paper's numbers; a report is pinned again with each record.
+            # Other records may change the numbers of a paper, but not those of a report, which is
+            # pinned again for each new record.
             must_agree = pinned.records == present.records or is_report(study)
-            (faults if must_agree else notes).extend(moved_numbers(study, pinned, present))
+            (faults if must_agree else notes).extend(changed_numbers(study, pinned, present))
         for record in results.records:
             if record.get("left_out"):
                 faults.append(f"{study}: {record['why']}")
@@ -114,7 +115,7 @@ def review(request: BuildRequest) -> tuple[list[str], list[str]]:
 
 
 def read_pins(study: str, data: Path) -> Pins | None:
-    """Read the pinned numbers of a study, if any; raises ``RecordError`` for a damaged file."""
+    """Read the pinned numbers of a study, or None; raise ``RecordError`` for a damaged file."""
     path = data / EXPECTED / f"{study}.json"
     return read_strictly(path, Pins, _REMEDY, data) if path.exists() else None
 
@@ -132,21 +133,21 @@ def verdict_changes(study: str, pinned: Pins, present: Pins) -> Iterator[str]:
             yield f"{study}: a reported value newly fails its audit: {audit}."
 
 
-def moved_numbers(
-    study: str, pinned: Pins, present: Pins, most: int | None = _MOST_LISTED
+def changed_numbers(
+    study: str, pinned: Pins, present: Pins, limit: int | None = _LISTED_CHANGES
 ) -> Iterator[str]:
-    """Count the numbers that differ from the pinned numbers, and describe the first ``most``."""
-    moved = moves(pinned, present)
-    if moved:
+    """Yield the count of the numbers that differ from their pins, then the first ``limit``."""
+    changed = changed_items(pinned, present)
+    if changed:
         outside, records = "", "the same records"
         if pinned.records != present.records:
             records = "other records"
-            outside = f", {sum(move.outside for move in moved):,} outside the pinned interval"
-        count = f"{len(moved):,} pinned {'number differs' if len(moved) == 1 else 'numbers differ'}"
+            outside = f", {sum(item.is_outside for item in changed):,} outside the pinned interval"
+        numbers = "number differs" if len(changed) == 1 else "numbers differ"
         remedy = f"'{_pin_command(study)}' pins the new numbers, --diff lists all"
-        yield f"{study}: {count} with {records}{outside}; {remedy}."
-    for move in moved[:most]:
-        yield f"{study}: {move.sentence}"
+        yield f"{study}: {len(changed):,} pinned {numbers} with {records}{outside}; {remedy}."
+    for item in changed[:limit]:
+        yield f"{study}: {item.sentence}"
 
 
 def _unpinned_message(study: str) -> str:

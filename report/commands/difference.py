@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from report.commands.arguments import request_of
-from report.commands.check import EXPECTED, list_moves
+from report.commands.check import EXPECTED, list_changes
 from report.commands.console import announcer, say, short_path
 from report.core.errors import RecordError, RenderError
 from report.core.system.exchange import read_pickle
@@ -26,7 +26,7 @@ from report.engine.place import only_build, put_folder
 from report.engine.plan import BuildPlan
 from report.engine.steps import ARTIFACTS, FINDINGS, Announce, BuildRequest, Failure
 from report.paper.findings import Findings
-from report.paper.pins import KINDS, moves, pins_of
+from report.paper.pins import KINDS, changed_items, pins_of
 from report.render.shell import PAPER_SCRIPTS, Settings, render_template, write_assets
 from report.studies import STUDIES
 
@@ -35,15 +35,15 @@ _LINKED_NUMBER: Final = re.compile(r"(?<!\\)\[((?:\\.|[^\[\]\\])*)\]\(#v-[\w-]+\
 #: Space between two sentences.
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 #: Limit on the printed changes of one kind per study.
-LIMIT: Final = 12
+CHANGE_LIMIT: Final = 12
 #: Time limit for unpacking a revision.
 _GIT_LIMIT_S: Final = 600.0
 
 
 class ListedChange(NamedTuple):
-    """A difference: the ``old`` and the ``new`` text as printed, "" for a text that does not exist.
+    """A difference between the ``old`` and the ``new`` text, as printed; "" for a missing text.
 
-    The texts of files and figures are their digests.
+    The text of a file or figure is its digest.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ListedChange(NamedTuple):
 
 
 class StudyDifference(NamedTuple):
-    """The changes of a study by kind, and its failed builds by the age, old or new, of the data."""
+    """The changes of a study by kind, and its failed builds by age ("old", "new") of the data."""
 
     study: str
     parts: Mapping[str, Sequence[ListedChange]]
@@ -71,11 +71,11 @@ class StudyDifference(NamedTuple):
 def diff(options: Namespace) -> int:
     """Print the differences between papers from today's and from other data; write a page.
 
-    If the command line names no other data, print the numbers that differ from the pinned numbers;
-    write nothing.  Returns 1 if a study cannot be built from today's data.
+    If the command line names no other data, only print the numbers that differ from their pins.
+    Returns 1 if a study cannot be built from today's data, else 0.
     """
     if options.diff == EXPECTED:
-        return list_moves(options)
+        return list_changes(options)
     request = request_of(options)
     origins, studies = difference(request, options.diff, announcer(quiet=options.quiet))
     page = short_path(request.out / "diff" / "index.html")
@@ -156,7 +156,7 @@ def _write_page(
 def lines(
     origins: Mapping[str, str], studies: Sequence[StudyDifference], page: str
 ) -> Iterator[str]:
-    """Describe the differences for a terminal, at most ``LIMIT`` of each kind."""
+    """Yield the differences for a terminal, at most ``CHANGE_LIMIT`` of each kind per study."""
     for age, name in origins.items():
         yield f"{age}: {name}"
     yield "Both sides are built by today's code and prose; only the data differ."
@@ -167,17 +167,17 @@ def lines(
         for kind, kind_changes in compared.parts.items():
             if kind_changes:
                 yield f"  {kind}"
-            for change in kind_changes[:LIMIT]:
+            for change in kind_changes[:CHANGE_LIMIT]:
                 yield f"    {' '.join((change.name, change.note))}".rstrip()
                 for age in origins if kind not in ("files of the data", "figures") else ():
                     yield f"      {age}: {getattr(change, age) or 'none'}"
-            if len(kind_changes) > LIMIT:
-                yield f"    … and {len(kind_changes) - LIMIT:,} more, see the page"
+            if len(kind_changes) > CHANGE_LIMIT:
+                yield f"    … and {len(kind_changes) - CHANGE_LIMIT:,} more, see the page"
     yield f"\nAll changes, with the figures side by side: {page}"
 
 
 def list_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[ListedChange]:
-    """List the names whose texts differ, in today's order; removed names are last."""
+    """List the names whose texts differ, in the order of ``new``; removed names are last."""
     differences = []
     for name in {**new, **old}:
         before, now = old.get(name, ""), new.get(name, "")
@@ -197,10 +197,11 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
         paths = sorted((source / "figures").glob("*.svg"))
         figures.append({path.stem: file_digest(str(path)) or "" for path in paths})
     numbers = []
-    for move in moves(*pins):
-        has_interval = move.now and "interval" in (move.pinned or {})
-        note = "outside the old interval" if has_interval and move.outside else ""
-        numbers.append(ListedChange(f"{KINDS[move.kind]} {move.name}", *move.sides, note))
+    for item in changed_items(*pins):
+        has_interval = item.now and "interval" in (item.pinned or {})
+        note = "outside the old interval" if has_interval and item.is_outside else ""
+        name = f"{KINDS[item.kind]} {item.name}"
+        numbers.append(ListedChange(name, *item.changed_fields, note))
     return {
         "claims and numbers": numbers,
         "places in the text": text_changes(*texts),
@@ -209,7 +210,7 @@ def changes(study: str, old: Path, new: Path) -> dict[str, list[ListedChange]]:
 
 
 def text_changes(old: str, new: str) -> list[ListedChange]:
-    """List the sentences that differ between two manuscripts; skip tables, which are pinned."""
+    """List the sentences that differ between two manuscripts; omit tables, which are pinned."""
     before, now = _sentences(old), _sentences(new)
     matcher, places = SequenceMatcher(None, before, now, autojunk=False), []
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
@@ -248,7 +249,7 @@ def find_data(against: str, data: Path, scratch: Path) -> tuple[Path, str]:
 def unpack_revision(revision: str, data: Path, target: Path) -> tuple[str, str]:
     """Unpack ``data`` of a git revision; return its commit and "", or "" and git's message."""
     archive = target.with_suffix(".zip")
-    # git would read a leading dash as an option.  It packs only the current folder.
+    # git would read a leading dash as an option.  The «.» packs only the current folder.
     names = () if revision.startswith("-") else (revision,)
     command = ("git", "archive", "--format=zip", f"--output={archive}", *names, "--", ".")
     try:

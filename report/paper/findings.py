@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 class Inputs:
     """Data that a study may read.
 
-    ``records``: own records, one per device, newest first.  ``reported``: published numbers, read
-    from ``reported_file``.  ``devices``: properties of known devices.  ``attachments``: record file
-    → name of an attached file → its content, or the reason why it is missing.  ``imported``:
-    records that others measured.  ``networks``: reads the captured operators of timm's CNNs.
-    ``table``: reads a table beside the records by file name and row type.  ``roles``: role in the
-    paper → record file.
+    - ``records``: own records, one per device, newest first;
+    - ``reported``: published numbers, read from ``reported_file``;
+    - ``devices``: properties of known devices;
+    - ``attachments``: record file → name of an attached file → its content, or why it is missing;
+    - ``imported``: records that others measured;
+    - ``networks``: function that reads the captured operators of timm's CNNs;
+    - ``table``: function that reads a table beside the records, by file name and row type;
+    - ``roles``: role in the paper, such as ``cpu`` or ``gpu`` → record file.
     """
 
     records: tuple[Stored, ...]
@@ -56,27 +58,27 @@ class Inputs:
         return by_role if "cpu" in by_role else default_roles(self.records)
 
     def runs(self, read: Callable[[Stored, str], AnyRun]) -> dict[Role, AnyRun]:
-        """Return each role's run, made by ``read(record, label)``, under its main memory policy."""
+        """Return a run per role: ``read(record, label)``, reduced to its main memory policy."""
         runs = {}
         for stored, label in zip(self.records, device_labels(self.records), strict=True):
             runs[stored.file] = read(stored, label).under_main_policy()
         return {role: runs[stored.file] for role, stored in self.record_by_role.items()}
 
     def in_roles(self) -> Inputs:
-        """Return these data with only the records that have a role, in the order of roles."""
+        """Return these data with only those records that have a role, in the order of roles."""
         records = {stored.file: stored for stored in self.record_by_role.values()}
         return replace(self, records=tuple(records.values()))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files of all own records with their pooled runs and shards, then of imported records."""
+        """Files of all shards of all runs that own records pool, then files of imported records."""
         return (
             *self.shards(run.file for stored in self.records for run in stored.runs),
             *(item.file for item in self.imported),
         )
 
     def shards(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Replace the file of a run by the files of its shards; drop repeated files."""
+        """Replace the file of a run by the files of its shards; return each file once."""
         shards = {run.file: run.files for stored in self.records for run in stored.runs}
         return tuple(dict.fromkeys(part for file in files for part in shards.get(file, (file,))))
 
@@ -101,11 +103,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a paper's template may print.
+    """Everything that a paper's template may print; the mappings are by id.
 
-    ``facts``: plain texts, such as device names, and switches, but no numbers.  ``audits``: checks
-    of the numbers that the source printed.  ``key_figure``: id of the figure in lists of papers.
-    The mappings map ids to their content.
+    ``facts``: plain texts, such as device names, and true or false, but no numbers.  ``audits``:
+    checks of the numbers that the source printed.  ``key_figure``: id of the figure that lists of
+    papers show.
     """
 
     values: Mapping[str, Value]

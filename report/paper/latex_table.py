@@ -75,7 +75,7 @@ def _text(text: str) -> NoEscape:
 
 
 def _alignment(column: Column) -> str:
-    return "r" if column.numeric else "l"
+    return "r" if column.is_numeric else "l"
 
 
 def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
@@ -100,7 +100,7 @@ def _layout(table: Table, line: int) -> tuple[list[list[str]], list[float]]:
     natural = [max(width, *map(len, name)) for width, name in zip(widths, names, strict=True)]
     weights = []
     for column, width, (_, *texts) in zip(table.columns, natural, lengths, strict=True):
-        breaks = not column.numeric and width > _SHORT_TEXT and texts
+        breaks = not column.is_numeric and width > _SHORT_TEXT and texts
         weight = math.sqrt(fmean(n * n for n in texts)) if breaks else 0.0
         # The root keeps columns with texts of middle length readable on a one-column page.
         weights.append(math.sqrt(weight) if line == _ONE_COLUMN_LINE else weight)

@@ -1,4 +1,4 @@
-"""Manuscript of a paper: the ``.qmd``, rendered from findings and template, behind all formats."""
+"""Render findings and template of a paper to the manuscript (``.qmd``), behind all formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from report.core.records.files import read_file
 from report.core.records.strict import SyntaxFaultError, byte_at, parse_yaml
 from report.core.text.escape import markdown
 from report.paper.findings import Findings
-from report.paper.prose import MARK, Fault, faults, line_of, mark_of, read_printed
+from report.paper.prose import MARK_PATTERN, Fault, faults, line_of, marked_text, read_printed
 from report.paper.templating import ANCHOR, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
 
@@ -56,9 +56,9 @@ def render_manuscript(
 
     The template can use ``v`` (values), ``facts``, ``claims``, the ids of ``tables`` and
     ``figures``, the table ``provenance`` of all values, and the tags of ``templating``.  ``origin``
-    describes the records: ``altered`` are edited records (file, reason), ``asked`` are files chosen
-    by --use, ``imported`` are attributions, and ``byline`` is the subtitle.  ``measured`` lists the
-    cases of own records; it is None for data other than the project's.
+    describes the records: ``altered`` are edited records (file, reason), ``asked`` are files that
+    the user chose by --use, ``imported`` are attributions, and ``byline`` is the subtitle.
+    ``measured`` lists the cases of own records; None for data other than the project's.
 
     Raises ``TemplateError`` with the template's line, such as for an unknown name, a syntax error,
     a number that is typed into the prose, or a number of the abstract that no main claim decides.
@@ -70,7 +70,8 @@ def render_manuscript(
     environment = paper_environment(page, template.parent, _SHARED)
     try:
         text = environment.get_template(template.name).render(
-            # A namespace, since a value may be named as a dictionary's method, such as copy.
+            # A namespace, because a value's id may be a method's name of dictionaries, such as
+            # copy.
             v=SimpleNamespace(**{id: PrintedNumber(v) for id, v in findings.values.items()}),
             tables=for_template([*findings.tables]),
             figures=for_template([*findings.figures]),
@@ -78,8 +79,8 @@ def render_manuscript(
             facts=for_template(findings.facts),
             provenance=for_template(provenance(findings.values.values(), origin.get("asked", ()))),
         )
-        empty = not findings.facts.get("measured", True)
-        opening = environment.get_template("opening.qmd.j2").render(shared, empty=empty)
+        is_empty = not findings.facts.get("measured", True)
+        opening = environment.get_template("opening.qmd.j2").render(shared, empty=is_empty)
         ending = environment.get_template("ending.qmd.j2").render(shared)
     except Exception as error:  # Code in a template can raise any error.
         raise _template_error(template, error) from error
@@ -89,7 +90,7 @@ def render_manuscript(
     if front and "byline" in origin:
         front = front.removesuffix("---\n") + f"subtitle: {origin['byline']}\n---\n"
     front = ANCHOR.sub("", front)
-    _check_printed(front, body, page, source)
+    _check_prose(front, body, page, source)
     _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
     text = escape_invisible(page.resolve_marks(front + page.with_first_anchors(body)))
@@ -102,21 +103,21 @@ def _place(template: Path) -> str:
 
 
 def _read(template: Path) -> str:
-    """Read a template; raises ``TemplateError`` if it is not UTF-8 or has private characters."""
+    """Read a template; raise ``TemplateError`` if it is not UTF-8 or has private characters."""
     place = _place(template)
     content = read_file(template, place, "restore it with git, or write the study's paper there")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{place}: found {byte_at(error)}; save the file as UTF-8.") from error
-    if mark := MARK.search(text):
+    if mark := MARK_PATTERN.search(text):
         line = text.count("\n", 0, mark.start()) + 1
         raise TemplateError(f"{place}:{line}: found a private character; remove it.")
     return text
 
 
 def front_of(template: Path) -> Mapping[str, Any]:
-    """Read the front matter of a template that is not rendered; texts keep their expressions.
+    """Read a template's front matter without rendering it, so that texts keep their expressions.
 
     Raises ``TemplateError`` if the template cannot be read.
     """
@@ -125,7 +126,7 @@ def front_of(template: Path) -> Mapping[str, Any]:
 
 
 def _fields(front: str) -> Mapping[str, Any]:
-    """Parse front matter; return no fields if it is faulty, which ``read_source`` reports."""
+    """Parse front matter; return {} if it is faulty, which ``read_source`` reports."""
     try:
         fields, _ = parse_yaml(front.removeprefix("---\n").removesuffix("---\n"))
     except SyntaxFaultError:
@@ -133,12 +134,12 @@ def _fields(front: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-def _check_printed(front: str, body: str, page: Page, source: str) -> None:
-    """Raise ``TemplateError`` if a number is typed, or reads differently beside other text."""
+def _check_prose(front: str, body: str, page: Page, source: str) -> None:
+    """Raise ``TemplateError`` if a number is typed, or if text around a number changes it."""
     texts = [body, *page.outside_body]
     names, printed = read_printed(front, texts, page.template)
     try:
-        problems = [*faults([front, *texts], printed, names, page.marks)]
+        problems = [*faults([front, *texts], printed, names, page.marked_texts)]
     except ValueError as error:
         line = line_of(Fault("", "names", str(error)), source, ())
         raise TemplateError(
@@ -154,15 +155,16 @@ def _check_printed(front: str, body: str, page: Page, source: str) -> None:
 
 
 def _check_abstract(front_matter: str, page: Page) -> None:
-    """Raise ``TemplateError`` for a number of the abstract that no claim of the headline decides.
+    """Raise ``TemplateError`` for a number of the abstract that no main claim decides.
 
-    A paper without a headline may print any value in its abstract.
+    Main claims are listed under ``headline:`` in the front matter.  Without such a list, the
+    abstract may print any value.
     """
     front = _fields(front_matter)
     headline = [id for id in front.get("headline") or () if id in page.claims]
-    decided = {number for id in headline for number in page.claims[id].numbers}
-    for char in MARK.findall(str(front.get("abstract"))):
-        mark = mark_of(char, page.marks)
+    decided = {value_id for id in headline for value_id in page.claims[id].numbers}
+    for char in MARK_PATTERN.findall(str(front.get("abstract"))):
+        mark = marked_text(char, page.marked_texts)
         if headline and mark.value_id and mark.value_id not in decided:
             raise TemplateError(
                 f"{page.template}:{mark.line}: the abstract prints {mark.value_id}, which no claim "
@@ -185,10 +187,10 @@ def _template_error(template: Path, error: Exception) -> TemplateError:
 
 
 def provenance(values: Iterable[Value], asked: Collection[str] = ()) -> str:
-    """List all values in a Markdown table, to whose lines the values in the prose are linked.
+    """List all values in a Markdown table; the values in the prose link to its lines.
 
-    Files that the user ``asked`` for by --use are marked.  Long formulas are cut; the dialog of a
-    number on the page and the file of values show them whole.
+    Files of ``asked``, which the user chose by --use, are marked.  Long formulas are cut; the
+    dialog of a number on the page, and the file of values, show the whole formula.
     """
     lines = [
         "| Number | Value | Formula | Samples | From |",

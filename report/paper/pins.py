@@ -1,7 +1,7 @@
 """Pinned numbers of a paper: the content of ``data/expected/<study>.json``.
 
-A pinned number has nine significant digits: ``exp``, ``log``, sines and NumPy's sums differ between
-systems in the last of 16 digits.
+A pinned number has nine significant digits, because ``exp``, ``log``, sines and NumPy's sums differ
+between systems in the last of 16 digits.
 """
 
 import json
@@ -27,8 +27,9 @@ Item: TypeAlias = dict[str, Any]
 _SIGNIFICANT_DIGITS: Final = 9
 #: Relative difference up to which two numbers of nine digits count as equal.
 TOLERANCE: Final = 2e-8
-#: Limit on the numbers of a claim that are pinned one by one; of more, count, extremes and sum are.
-_MOST_LISTED: Final = 3
+#: Limit on the numbers of a claim that are pinned one by one.  Of more numbers, only the count, the
+#: extremes and the sum are pinned.
+_LISTED_NUMBERS: Final = 3
 #: Kind of items → name in sentences, in the order in which differences are listed.
 KINDS: Final[Mapping[str, str]] = {
     "claims": "claim",
@@ -72,8 +73,8 @@ class Pins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "{\n" + ",\n".join(sections) + "\n}\n"
 
 
-class Move(NamedTuple):
-    """An item whose ``pinned`` content differs from its content ``now``; None if it is absent."""
+class ChangedItem(NamedTuple):
+    """An item whose ``pinned`` content differs from its content ``now``; None for no content."""
 
     kind: str
     name: str
@@ -81,8 +82,8 @@ class Move(NamedTuple):
     now: Item | None
 
     @property
-    def outside(self) -> bool:
-        """True if the number of the item left its pinned interval, or changed without an interval.
+    def is_outside(self) -> bool:
+        """True if the number left its pinned interval, or changed and has no pinned interval.
 
         Also true if the item or its number is new or gone; false for items without a number.
         """
@@ -95,8 +96,8 @@ class Move(NamedTuple):
         return not (low <= new <= high or _same(old, new))
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """Changed fields as pinned, and as they are now; "" if the item is absent."""
+    def changed_fields(self) -> tuple[str, str]:
+        """Changed fields as pinned, and changed fields as they are now; "" for a missing item."""
         old, new = self.pinned or {}, self.now or {}
         changed = [field for field in {**new, **old} if not _same(old.get(field), new.get(field))]
         texts = []
@@ -108,7 +109,7 @@ class Move(NamedTuple):
     @property
     def sentence(self) -> str:
         """Description of the item, with the new and the pinned content of its changed fields."""
-        item, (pinned, now) = f"{KINDS[self.kind]} {self.name}", self.sides
+        item, (pinned, now) = f"{KINDS[self.kind]} {self.name}", self.changed_fields
         if self.pinned is None or self.now is None:
             return f"{item} is {'new' if self.pinned is None else 'gone'}: {pinned or now}."
         return f"{item}: {now} (pinned: {pinned})."
@@ -137,19 +138,19 @@ def pins_of(findings: Findings, records: Iterable[str]) -> Pins:
     return msgspec.convert(escape_invisible_in(content), Pins)
 
 
-def moves(pinned: Pins, now: Pins) -> list[Move]:
-    """List the items that differ, those outside their pinned interval (``Move.outside``) first."""
-    moved: list[Move] = []
+def changed_items(pinned: Pins, now: Pins) -> list[ChangedItem]:
+    """List the items that differ; items with ``is_outside`` come first."""
+    changed: list[ChangedItem] = []
     for kind in KINDS:
         old, new = getattr(pinned, kind), getattr(now, kind)
         for name in {**new, **old}:
             if not _same(old.get(name), new.get(name)):
-                moved.append(Move(kind, name, old.get(name), new.get(name)))
-    return sorted(moved, key=attrgetter("outside"), reverse=True)
+                changed.append(ChangedItem(kind, name, old.get(name), new.get(name)))
+    return sorted(changed, key=attrgetter("is_outside"), reverse=True)
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Compare pinned content; floating-point numbers may differ by ``TOLERANCE``."""
+    """Return whether contents are equal; floating-point numbers may differ by ``TOLERANCE``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):
@@ -160,7 +161,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _item(content: Evaluated | str, unit: str, printed: str) -> Item:
-    """Pin a number with unit, interval and ``printed`` text, the reason of a gap, or a text."""
+    """Pin a number with unit, interval and ``printed`` text; or a text; or a gap's reason."""
     if isinstance(content, str):
         return {"text": printed}
     if isinstance(content, Missing):
@@ -239,7 +240,7 @@ def _rounded_numbers(column: Iterable[float | None]) -> list[float | int]:
 
 
 def _distinct(names: Iterable[str]) -> Iterator[str]:
-    """Make names distinct: a repeated name gets the number (2), (3), …"""
+    """Make names distinct: append (2), (3) and so on to the repetitions of a name."""
     seen: Counter[str] = Counter()
     for name in names:
         seen[name] += 1
@@ -247,11 +248,12 @@ def _distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _list_or_summary(numbers: Sequence[float]) -> list[float | int] | Item:
-    return [*map(_round, numbers)] if len(numbers) <= _MOST_LISTED else _summary(numbers)
+    """Pin up to ``_LISTED_NUMBERS`` numbers one by one, and more numbers by their summary."""
+    return [*map(_round, numbers)] if len(numbers) <= _LISTED_NUMBERS else _summary(numbers)
 
 
 def _summary(numbers: Sequence[float]) -> Item:
-    """Pin count, extremes and sum."""
+    """Pin the count, the extremes and the sum of numbers."""
     if not numbers:
         return {"count": 0}
     return {

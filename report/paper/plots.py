@@ -23,7 +23,7 @@ def points(
     hollow: bool = False,
     joined: bool = False,
 ) -> tuple[Points, ...]:
-    """Plot a quantity ``over`` the levels of a factor, in the unit ``shown``.
+    """Plot a quantity against a factor, in the unit ``shown``; ``over`` maps levels to quantities.
 
     Levels whose quantity is missing are dropped; the result is empty if all are missing.  A line
     joins the points if ``joined`` is set and no level between the first and the last is missing.
@@ -38,12 +38,12 @@ def points(
     intervals = ((), ()) if lows == highs else (lows, highs)
     levels, known_levels = list(over), list(ends_by_level)
     first = levels.index(known_levels[0])
-    unbroken = joined and levels[first : first + len(known_levels)] == known_levels
-    return (Points(label, tuple(known_levels), values, *intervals, style_number, hollow, unbroken),)
+    is_line = joined and levels[first : first + len(known_levels)] == known_levels
+    return (Points(label, tuple(known_levels), values, *intervals, style_number, hollow, is_line),)
 
 
 def band(label: str, ceiling: Quantity, shown: str, style_number: int) -> tuple[Band, ...]:
-    """Draw a horizontal line with its interval, or return an empty tuple if it is missing."""
+    """Draw a ceiling as a horizontal line with its interval; () if the ceiling is missing."""
     ends = _ends(ceiling, shown)
     return (Band(label, *ends, style_number),) if ends else ()
 

@@ -1,10 +1,10 @@
 """Check the prose of a paper: no result is typed by hand, and no text distorts a printed number.
 
 While a template is rendered, each text that the study prints is replaced by a mark, a character of
-Unicode's private use areas.  So all digits that pandoc then reads were typed.  Typed digits are
-allowed in code, citations, addresses and names that the front matter declares.  Formulas may
-contain the digits 0, 1 and 2, exponents, indices and coefficients, since 2n³ states no result.
-Text beside a number of the study must not change how the number reads.
+Unicode's private use areas.  So all digits that pandoc then reads are typed, which means that an
+author wrote them.  Typed digits are allowed in code, citations, addresses and names that the front
+matter declares.  Formulas may contain the digits 0, 1 and 2, exponents, indices and coefficients,
+since 2n³ states no result.  Text beside a study's number must not change how the number reads.
 """
 
 import json
@@ -25,11 +25,11 @@ _TAB: Final = 4
 
 #: Characters of Unicode's private use areas that serve as marks.
 FIRST_MARK: Final = 0xF0000
-MARKS: Final = "\U000f0000-\U0010ffff"
-MARK: Final = re.compile(f"[{MARKS}]")
+MARK_RANGE: Final = "\U000f0000-\U0010ffff"
+MARK_PATTERN: Final = re.compile(f"[{MARK_RANGE}]")
 #: Pattern that no text matches.
 _NO_MATCH: Final = re.compile("(?!)")
-#: Characters in place of code, a formula or a picture: without a number in it, and with a number.
+#: Characters in place of code, a formula or a picture that contains no number, or a number.
 _PLACEHOLDER, _PLACEHOLDER_NUMBER = "\ufffc", "\ufffd"
 #: Kind of text outside paragraphs → its name in messages, and characters that would end such text.
 _OUTSIDE_PARAGRAPHS: Final = {
@@ -43,7 +43,7 @@ _CONTEXT_LENGTH: Final = 60
 
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?:\s?%)?")
 _LAST_WORD: Final = re.compile(r"(?:[^\W\d_][\w-]*)?\Z")
-_ADDRESS: Final = rf"https?://[A-Za-z][^\s{MARKS}]+"
+_ADDRESS: Final = rf"https?://[A-Za-z][^\s{MARK_RANGE}]+"
 #: Allowed forms of declared names: 3 × 3, 2D, 8-bit, ResNet-20, float32, RTX 3090.
 _NAME: Final = re.compile(
     r"\d{1,2}(?: ?[×x] ?\d{1,2})+|\d{1,2}(?:D|-bit)|[^\W\d_][\w/+-]*"
@@ -54,15 +54,15 @@ _NO_UNIT: Final = r"(?!\s?(?:%|(?:times|percent|[nµmkMGTP]?(?:s|B|FLOPs?|MACs?)
 #: Words that multiply the number before them.
 _MULTIPLE: Final = r"(?i:(?:hundred|thousand|[a-z]*illion|dozen)s?|bn|mn|mio)\b"
 #: Text that may stand directly before a number: a space, a bracket, a sign of comparison, …
-_FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARKS}]–)\Z")
+_FREE_BEFORE: Final = re.compile(rf"(?:\A|[\s(\[{{“‘«„\"'—=≈≤≥<>×|]|[{MARK_RANGE}]–)\Z")
 #: Text that, with a space, changes the number after it: a sign, "minus", another number.
 _CHANGING_BEFORE: Final = re.compile(
     rf"(?:[-−‐‑‒+±∓{_PLACEHOLDER_NUMBER}]|(?<!\S\s)–|\b(?i:minus|negative))\s+\Z"
 )
 #: Text that may stand directly after a number: a space, a bracket, the end of a sentence, …
 _FREE_AFTER: Final = re.compile(
-    rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARKS}{_PLACEHOLDER}{_PLACEHOLDER_NUMBER}])|’s\b"
-    rf"|–(?=[{MARKS}])|-(?=[^\W\d_])"
+    rf"\Z|[\s)\]}}»—×=≈≤≥<>|]|[.,:;!?'’\"”](?![\w{MARK_RANGE}{_PLACEHOLDER}{_PLACEHOLDER_NUMBER}])|’s\b"
+    rf"|–(?=[{MARK_RANGE}])|-(?=[^\W\d_])"
 )
 #: A percent sign or word, which would divide the number before it by a hundred.
 _SHARE_AFTER: Final = re.compile(r"[\s-]+(?:[%‰]|(?i:percent|per\s+cent)\b)")
@@ -92,22 +92,22 @@ _RESULT_IN_FORMULA: Final = re.compile(
 )
 #: A formula that consists of one number.
 _ONLY_NUMBER: Final = re.compile(r"[-+−]?([\d.,]+)")
-#: Text that may stand directly before a study's number in a formula.  "!" marks the end of a
-#: command, so that the command's last letter is not taken for a variable.
+#: Text that may stand directly before a study's number in a formula.  "!" follows each command, so
+#: that the command's last letter is not taken for a variable.
 _FREE_BEFORE_IN_FORMULA: Final = re.compile(
-    rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARKS}][-−])\Z"
+    rf"(?:\A|(?<!\d),\s?|[=(\[+/<>^_&!]|[\w)\]}}{MARK_RANGE}][-−])\Z"
 )
 #: Command that may stand before a number; the signs \pm and \mp would change how it reads.
 _COMMAND: Final = re.compile(r"\\(?!pm|mp)[A-Za-z]+")
 #: Text that may stand directly after a study's number in a formula.
 _FREE_AFTER_IN_FORMULA: Final = re.compile(
-    rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARKS}])"
+    rf"\Z|[=)\]}};:+\-−/<>&|]|[A-Za-z](?!\d)|[.,](?![\d{MARK_RANGE}])"
     rf"|(?!\\%|(?:\\cdot|\\times)?{_WORDS}\{{\s*{_MULTIPLE})\\"
 )
 
 
-class Mark(NamedTuple):
-    """A text of the study that a private-use character replaces, and its line in the template.
+class MarkedText(NamedTuple):
+    """A text of the study that a mark replaces, and the line where the template prints the text.
 
     ``value_id`` is the id of a printed number, empty for other texts.  ``rounding`` is how the
     number was rounded: exact, nearest, up or down.
@@ -124,13 +124,16 @@ class Mark(NamedTuple):
         return re.sub(r"\A\[(.*?)\]\(#v-.*", r"\1", self.text, flags=re.DOTALL)
 
     @property
-    def ends_in_digit(self) -> bool:
-        """True for a number of the study, and for any text whose last character is a digit."""
+    def reads_as_number(self) -> bool:
+        """True for a printed number (even with a unit), and for a text that ends in a digit."""
         return bool(self.value_id) or _ascii_digits(self.text[-1:]).isdigit()
 
 
 class Fault(NamedTuple):
-    """Reason to refuse a template, with its ``line`` or a typed number and the words around it."""
+    """Fault of a template: ``why``, and its place.
+
+    The place is a ``line``, or else a typed ``number`` with the words ``around`` the number.
+    """
 
     why: str
     around: str = ""
@@ -162,16 +165,16 @@ def faults(
     documents: Iterable[str],
     texts: Sequence[Sequence[str]],
     names: Iterable[str],
-    marks: Sequence[Mark],
+    marked_texts: Sequence[MarkedText],
 ) -> Iterator[Fault]:
     """Yield the faults of ``documents``, in the order of their printed ``texts`` (kind, text).
 
-    Typed digits are allowed in the declared ``names``.  Raises ``ValueError`` for a declared name
-    that could be a result.
+    Digits that an author typed are faults, except in the declared ``names``.  Raises ``ValueError``
+    for a declared name that looks like a measured number.
     """
     allowed = _allowed_names(names)
-    # Marks that pandoc does not print, as in addresses and attributes.
-    hidden = {*MARK.findall("".join(documents))}.difference(*(text for _, text in texts))
+    # Marks in addresses and attributes, which pandoc does not print.
+    hidden = {*MARK_PATTERN.findall("".join(documents))}.difference(*(text for _, text in texts))
     for kind, text in (*texts, *(("hidden", char) for char in sorted(hidden))):
         if kind == "math":
             yield from _typed_in_formula(text)
@@ -183,31 +186,31 @@ def faults(
                 around = before + text[start : end + _CONTEXT_LENGTH]
                 yield _typed_fault(number.rstrip(".,"), around, _LAST_WORD.findall(before)[0])
         printed = _UNPRINTED.sub("", text) if kind == "math" else text
-        for match in MARK.finditer(printed):
-            if why := _fault_at(match, kind, printed, marks):
-                yield Fault(why, line=mark_of(match[0], marks).line)
+        for match in MARK_PATTERN.finditer(printed):
+            if why := _fault_at(match, kind, printed, marked_texts):
+                yield Fault(why, line=marked_text(match[0], marked_texts).line)
 
 
 def line_of(fault: Fault, source: str, typed: Sequence[tuple[str, int]]) -> int:
-    """Return the line of a fault: its own, or the line of ``source`` that resembles it most.
+    """Return the line of a fault, or else the line of the template ``source`` most similar to it.
 
-    A line resembles a fault if it has the fault's number, and words of the text around the number.
-    If no line has the number, texts that expressions printed (``typed``: text, line) come first.
+    A line is similar if it has the fault's number, and words of the text around the number.  If no
+    line has the number, an expression with the number decides (``typed``: text printed, line).
     """
     if fault.line:
         return fault.line
     for text, line in typed:
         if fault.number in text and fault.number not in source:
             return line
-    words, likeness = {*re.findall(r"\w+", fault.around)}, []
+    words, similarities = {*re.findall(r"\w+", fault.around)}, []
     for text in source.split("\n"):
         common = words.intersection(re.findall(r"\w+", text))
-        likeness.append((fault.number in text, len(common)))
-    return likeness.index(max(likeness)) + 1
+        similarities.append((fault.number in text, len(common)))
+    return similarities.index(max(similarities)) + 1
 
 
 def _allowed_names(names: Iterable[str]) -> re.Pattern[str]:
-    """Return the pattern of addresses and ``names``; raises ``ValueError`` as ``faults``."""
+    """Return the pattern of addresses and ``names``; raise ``ValueError`` as ``faults`` does."""
     patterns = [_ADDRESS]
     for name in sorted(names, key=len, reverse=True):
         if not _NAME.fullmatch(name):
@@ -233,13 +236,16 @@ def _typed_in_formula(tex: str) -> Iterator[Fault]:
 
 
 def _typed_fault(number: str, around: str, word: str = "") -> Fault:
+    """Return the fault of a typed number; ``word`` is a word that ends in the number."""
     shown = f"in {word}{number}" if word else number
     return Fault(f"the number {shown} is typed into the prose", around, number)
 
 
-def _fault_at(match: re.Match[str], kind: str, text: str, marks: Sequence[Mark]) -> str:
-    """Say how the ``text`` around the mark at ``match`` changes its number; "" if it does not."""
-    mark, (start, end) = mark_of(match[0], marks), match.span()
+def _fault_at(
+    match: re.Match[str], kind: str, text: str, marked_texts: Sequence[MarkedText]
+) -> str:
+    """Explain how the ``text`` around a mark changes the mark's number; "" if it does not."""
+    mark, (start, end) = marked_text(match[0], marked_texts), match.span()
     before, after = text[max(0, start - _CONTEXT_LENGTH) : start], text[end : end + _CONTEXT_LENGTH]
     where, unsafe = _OUTSIDE_PARAGRAPHS.get(kind, ("", _NO_MATCH))
     cannot_print = unsafe.search(mark.text) is not None
@@ -248,49 +254,52 @@ def _fault_at(match: re.Match[str], kind: str, text: str, marks: Sequence[Mark])
     if cannot_print:
         form = "math" if kind == "math" else "plain"
         return f"{where} cannot print {mark.shown}; write .{form} of a value"
-    words = _BOUND.search(before) if kind == "words" else None
-    if words and mark.rounding not in ("exact", "up" if words["upper"] else "down"):
-        side, form = ("up", "up_to") if words["upper"] else ("down", "from")
-        return f"a number after «{words[1]}» must be rounded {side}; write .{form} of the value"
-    if _reads_differently(kind, before, after, mark, marks):
-        beside = MARK.sub("…", f"{before[-9:]}{mark.shown}{after[:9]}").strip()
+    bound = _BOUND.search(before) if kind == "words" else None
+    if bound and mark.rounding not in ("exact", "up" if bound["upper"] else "down"):
+        side, form = ("up", "up_to") if bound["upper"] else ("down", "from")
+        return f"a number after «{bound[1]}» must be rounded {side}; write .{form} of the value"
+    if _reads_differently(kind, before, after, mark, marked_texts):
+        beside = MARK_PATTERN.sub("…", f"{before[-9:]}{mark.shown}{after[:9]}").strip()
         return f"the number {mark.shown} reads as another one in «{beside}»; write words around it"
     return ""
 
 
 def _reads_differently(
-    kind: str, before: str, after: str, mark: Mark, marks: Sequence[Mark]
+    kind: str, before: str, after: str, mark: MarkedText, marked_texts: Sequence[MarkedText]
 ) -> bool:
-    """Return True if the text before or after a number changes how the number reads."""
+    """Return whether the text before or after a number changes how the number reads."""
     if kind == "math":
         before = _COMMAND.sub(r"\g<0>!", before.rstrip("{"))
         is_free_before = _FREE_BEFORE_IN_FORMULA.search(before)
         return not (is_free_before and _FREE_AFTER_IN_FORMULA.match(after.lstrip("}")))
     if mark.value_id or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
         last_character = before.rstrip()[-1:]
-        after_digit = MARK.match(last_character) and mark_of(last_character, marks).ends_in_digit
+        after_digit = (
+            MARK_PATTERN.match(last_character)
+            and marked_text(last_character, marked_texts).reads_as_number
+        )
         if after_digit or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
             return True
-    if not mark.ends_in_digit:
+    if not mark.reads_as_number:
         return False
-    # Numbers print their own percent sign.  Other texts may leave it to the template.
-    share = mark.value_id and _SHARE_AFTER.match(after)
-    return bool(share or _CHANGING_AFTER.match(after) or not _FREE_AFTER.match(after))
+    # Numbers print their own percent sign.  Other texts may leave the sign to the template.
+    has_second_percent = mark.value_id and _SHARE_AFTER.match(after)
+    return bool(has_second_percent or _CHANGING_AFTER.match(after) or not _FREE_AFTER.match(after))
 
 
-def mark_of(char: str, marks: Sequence[Mark]) -> Mark:
-    """Look up the mark for which a private-use character stands."""
-    return marks[ord(char) - FIRST_MARK]
+def marked_text(char: str, marked_texts: Sequence[MarkedText]) -> MarkedText:
+    """Look up the text that the mark ``char`` replaces."""
+    return marked_texts[ord(char) - FIRST_MARK]
 
 
 def _ascii_digits(text: str) -> str:
     """Replace each non-ASCII character that prints digits, such as ½ or Ⅷ, by the digit 7."""
-    strange = {char for char in text if not char.isascii() and _is_numeric(char)}
-    return text.translate(dict.fromkeys(map(ord, strange), "7"))
+    numeric_chars = {char for char in text if not char.isascii() and _is_numeric(char)}
+    return text.translate(dict.fromkeys(map(ord, numeric_chars), "7"))
 
 
 @cache
 def _is_numeric(char: str) -> bool:
-    """Return whether a character is or contains a digit or number, such as ½."""
+    """Return whether a character is a number or is composed of numbers, such as ½."""
     shown = char + unicodedata.normalize("NFKC", char)
     return any(unicodedata.category(part).startswith("N") for part in shown)

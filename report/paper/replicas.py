@@ -35,12 +35,12 @@ AGREEMENTS: Final[Mapping[str, str]] = {
     "P": "same in part",
     "B": "by construction",
 }
-#: Letters of ``AGREEMENTS``, the worst news first.  The outcome of a claim on many machines is the
-#: first of these letters that any machine has.
+#: Letters of ``AGREEMENTS`` by precedence.  The outcome of a claim on many machines is the first of
+#: these letters that any machine has.
 _OUTCOMES: Final = "CPADUBN"
-#: Order of claims in reports by their outcome, those that readers should look at first.
+#: Order of claims in reports by their outcome: claims that readers should look at come first.
 _ORDER_OF_CLAIMS: Final = "CUPDABN"
-#: Order of counts in summaries: agreement, disagreement, then what decides nothing.
+#: Order of counts in summaries: agreement, disagreement, then letters that decide nothing.
 _ORDER_OF_COUNTS: Final = "ABPCUND"
 #: Letters whose counts are printed even if they are 0.
 _ALWAYS_COUNTED: Final = "ACUN"
@@ -62,7 +62,7 @@ class Replica:
 
     @property
     def shards(self) -> list[Stored]:
-        """Measured files behind the record: its shards, and those of records pooled with it."""
+        """Shards of the record (measured files), and shards of the records pooled with it."""
         return [shard for run in self.stored.runs for shard in run.shards]
 
     @property
@@ -72,22 +72,22 @@ class Replica:
 
     @property
     def machine(self) -> str:
-        """Identity of the machine, which may have several records: a host and its threads."""
+        """Identity of the machine (host and number of threads), which several records may share."""
         return machine_id(self.stored.record.environment)
 
     @cached_property
     def claims(self) -> dict[str, Claim]:
-        """Claims that read this record, and claims that are not measured."""
+        """Claims that read this record, and claims whose verdict is "not measured"."""
         claims = self.findings.claims.items()
-        return {id: c for id, c in claims if c.verdict == "not measured" or self.decides(c)}
+        return {id: c for id, c in claims if c.verdict == "not measured" or self.is_read_by(c)}
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """True if other programs disturbed most of the record's measurements."""
         rounds = [r for shard in self.shards for case in shard.record.cases for r in case.rounds]
         return 2 * sum(round_.disturbance is not None for round_ in rounds) > len(rounds)
 
-    def decides(self, claim: Claim) -> bool:
+    def is_read_by(self, claim: Claim) -> bool:
         """Return whether a claim reads this record."""
         return not self.files.isdisjoint(claim.files)
 
@@ -100,10 +100,11 @@ class Replica:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim of the paper, and the same claim on other machines by their label.
+    """A claim of the paper, and the same claim on other machines, by label of the machine.
 
-    ``cases``: cases over which means are compared, since the paper and all machines have them.
-    ``busy``: labels of machines on which other programs disturbed most measurements.
+    ``cases``: in words, the cases over which means are compared, as the paper and all machines have
+    these cases; may be empty.  ``busy``: labels of machines on which other programs disturbed most
+    measurements.
     """
 
     paper: Claim
@@ -133,7 +134,7 @@ class Row:
 
     @property
     def disturbances(self) -> list[str]:
-        """For each machine that measured the claim, its disturbance in words, "" without one."""
+        """For each machine that measured the claim: its disturbance in words, or ""."""
         texts = []
         for label, claim in self.claims.items():
             if claim.measured_count:
@@ -163,8 +164,12 @@ class Row:
         return measured_text([*statements]) if texts else ""
 
     @property
-    def over_all(self) -> Claim:
-        """Claim with the common verdict of the deciding machines; undecided if they disagree."""
+    def combined_claim(self) -> Claim:
+        """The claim with the common verdict of the machines that decide it.
+
+        The verdict is ``undecided`` if these machines disagree; if none decides the claim, it is
+        the common verdict of all machines, or ``undecided``.
+        """
         first, *others = self.claims.values()
         if not others:
             return first
@@ -176,7 +181,7 @@ class Row:
 
 
 def _letter(claim: Claim, paper: Claim) -> str:
-    """Return the letter of ``AGREEMENTS`` for a claim on a machine, compared with the paper's."""
+    """Return the letter of ``AGREEMENTS`` for a machine's ``claim``, against the paper's claim."""
     if claim.verdict not in _DECIDED:
         return "U" if claim.verdict == "undecided" else "N"
     if paper.verdict not in _DECIDED:
@@ -189,10 +194,13 @@ def _letter(claim: Claim, paper: Claim) -> str:
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
-    """Compare the claims of all machines with the paper's; return rows by id, contrary first."""
+    """Compare the claims of all machines with the paper's claims; return rows by id of the claim.
+
+    The rows are in the order of ``_ORDER_OF_CLAIMS``, so contrary claims come first.
+    """
     claims, busy = dict[str, dict[str, Claim]](), list[str]()
     for replica in replicas:
-        busy += [replica.label] if replica.busy else []
+        busy += [replica.label] if replica.is_busy else []
         for id, claim in replica.claims.items():
             claims.setdefault(id, {})[replica.label] = claim
     rows = [(id, _row(paper.claims[id], by_label, busy)) for id, by_label in claims.items()]
@@ -200,7 +208,7 @@ def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
 
 
 def _row(paper: Claim, claims: Mapping[str, Claim], busy: Collection[str]) -> Row:
-    """Make the row of a claim; take means over the cases that the paper and all machines have."""
+    """Make the row of a claim, with means over the cases that the paper and all machines have."""
     measured = {label: claim for label, claim in claims.items() if claim.measured_count}
     new_paper, *new_claims = on_common_cases([paper, *measured.values()])
     by_label = dict(zip(measured, new_claims, strict=True))
@@ -233,7 +241,7 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:
-    """Drop replicas that copy other records; also return, by file, why each was dropped."""
+    """Drop replicas that copy other records; also return why, by file of a dropped replica."""
     unique, copies, detector = list[Replica](), dict[str, str](), gates.CopyDetector()
     for replica in replicas:
         reasons = [detector.reason(replica.label, shard.record) for shard in replica.shards]

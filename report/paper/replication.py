@@ -1,4 +1,4 @@
-"""The replication report: which claims of a paper hold on other machines.
+"""Compute the replication report: which claims of a paper hold on other machines.
 
 One template, ``replication.qmd.j2``, prints the reports of all studies.
 """
@@ -37,7 +37,7 @@ from report.paper.tables import Content, Table, table_of
 from report.quantity.operations import describe_terms, restrict_to_common_terms
 
 #: Smallest height (inches) of a row of panels; in a lower row, names of axes would be cut.
-_LEAST_HEIGHT: Final = 2.1
+_LEAST_ROW_HEIGHT: Final = 2.1
 #: Properties in the table of many hosts.
 _HOST_PROPERTIES: Final = (
     "Identity", "Cores and threads", "Memory", "C library", "Operating system", "Framework"
@@ -56,9 +56,9 @@ _Cells: TypeAlias = dict[str, Content]
 class Original:
     """The paper with which machines are compared.
 
-    ``headline`` are the ids of its main claims, from title and abstract.  ``machines`` are those
-    that it describes, the main one first.  ``compared`` says by which measure machines are
-    compared.  ``records`` are all its records by file.
+    ``headline`` are the ids of its main claims, from title and abstract.  ``machines`` are the
+    machines that the paper describes, the main machine first.  ``compared`` is the measure by which
+    machines are compared.  ``records`` are all records of the paper by file.
     """
 
     findings: Findings
@@ -77,17 +77,19 @@ def report(
     A row compares one claim on all machines; its outcome is a letter of ``AGREEMENTS``.
     """
     rows = compare(replicas, original.findings)
-    measured = {id: row for id, row in rows.items() if row.outcome != "N"}
-    reason_numbers, reasons = _reasons(original, replicas, measured)
-    no_interval = _reason_against_interval(replicas, measured.values())
+    measured_rows = {id: row for id, row in rows.items() if row.outcome != "N"}
+    reason_numbers, reasons = _reasons(original, replicas, measured_rows)
+    no_interval = _reason_against_interval(replicas, measured_rows.values())
     if len(replicas) == 1:
-        tables, drawings, facts = _of_one(original, replicas[0], measured.values())
+        tables, drawings, facts = _of_one(original, replicas[0], measured_rows.values())
     else:
-        tables, drawings, facts = _of_many(original, replicas, measured.values(), reason_numbers)
-    claims = _claims_table(original, measured, predict=not no_interval)
+        tables, drawings, facts = _of_many(
+            original, replicas, measured_rows.values(), reason_numbers
+        )
+    claims = _claims_table(original, measured_rows, predict=not no_interval)
     untestable = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= _abstract(original, replicas, rows) | {
-        "cells": str(claims.rows),  # The template explains only words that occur in them.
+        "cells": str(claims.rows),  # the template explains only words that occur in the cells
         "level": f"{100 * CONFIDENCE:.0f} %",
         "no_interval": no_interval,
         "reasons": reasons,
@@ -102,9 +104,9 @@ def report(
         values={},
         tables={table.id: table for table in shown_tables},
         figures={id: Figure(id, drawing) for id, drawing in drawings.items()},
-        claims={id: row.over_all for id, row in rows.items()},
+        claims={id: row.combined_claim for id, row in rows.items()},
         facts=facts,
-        key_figure=next(reversed(drawings), ""),  # not the map, which is too wide for lists
+        key_figure=next(reversed(drawings), ""),  # the first drawing, a map, is too wide for lists
     )
 
 
@@ -113,15 +115,15 @@ def _abstract(
 ) -> dict[str, Any]:
     """Return the facts of title and abstract.
 
-    ``against`` says why the report is no replication.  ``measured`` has title, result and the
-    paper's result of two claims, of main claims if possible.
+    ``against`` lists reasons why the report is no replication.  ``measured`` has title, result and
+    the paper's result of two claims, of main claims if possible.
     """
     new = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
     tested = [row for row in main if row.measured_claims]
     # The letters leave out claims that were tested in part or with the paper's own records.
     quiet = [row for row in tested if row.outcome in "ACUD" and not all(row.disturbances)]
-    alone = [r for r in rows.values() if r.outcome == "A" and r.deciding_count == 1]
+    same_on_one = [r for r in rows.values() if r.outcome == "A" and r.deciding_count == 1]
     environments = [stored.record.environment for stored in original.records.values()]
     machines, hosts = {*map(machine_id, environments)}, {*map(hardware_id, environments)}
     against = []
@@ -129,12 +131,12 @@ def _abstract(
         against.append(f"the paper uses {'these records' if replicas[1:] else 'this record'}")
     if replicas and original.headline and not quiet:
         against.append("no main claim of the paper was tested in full on a quiet machine")
-    if replicas and all(replica.busy for replica in replicas):
+    if replicas and all(replica.is_busy for replica in replicas):
         against.append("other programs disturbed most measurements")
     examples = []
     for row in sorted(rows.values(), key=lambda row: (row not in main, -len(row.effects))):
         if (row in main or row.paper.expected) and row.outcome not in "NP":
-            result = _verdict(row.over_all, row.measured) + _conditions(row)
+            result = _verdict(row.combined_claim, row.measured) + _conditions(row)
             examples.append((row.paper.title, result, _in_paper(original, row)))
     return {
         "paper": original.title,
@@ -151,14 +153,14 @@ def _abstract(
         "main": str(len(main) or "none"),
         "tested": str(len(tested) or "none"),
         "quiet": str(len(quiet) or "none"),
-        "alone": str(len(alone) or ""),
+        "alone": str(len(same_on_one) or ""),
     }
 
 
 def _untested(
     original: Original, replicas: Iterable[Replica], rows: Mapping[str, Row]
 ) -> dict[str, list[str]]:
-    """List the claims that no record measured, by what would measure them.
+    """List the claims that no record measured, by the run that would measure them.
 
     Claims that no single record can test are listed only if they are main claims.
     """
@@ -213,9 +215,10 @@ def _reason(original: Original, replica: Replica, row: Row) -> str:
 
 
 def _need(original: Original, replica: Replica, row: Row) -> str:
-    """Say what would measure a claim that ``replica`` did not measure.
+    """Name the run that would measure a claim that ``replica`` did not measure.
 
-    This is the run of the paper with its options, a full run, or else the reason of the gap.
+    This is the run of the paper with its options, or a full run.  If neither would measure the
+    claim, the text is the reason why ``replica`` did not.
     """
     runs = [original.records[file] for file in row.paper.files if file in original.records]
     run = max(runs, key=lambda stored: len(_options(stored)), default=None)
@@ -223,8 +226,8 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
         return f"needs {_options(run)} at commit {(run.record.code.commit or 'unknown')[:12]}"
     if replica.stored.record.protocol.plan == "quick":
         return "needs a full run, without --quick"
-    if own := _options(replica.stored):
-        return f"measured with {own}, which leaves the claim's cases out"
+    if own_options := _options(replica.stored):
+        return f"measured with {own_options}, which leaves the claim's cases out"
     reasons = "; ".join(replica.reasons(row.claims[replica.label]))
     return reasons.replace(NO_CASES, "the record lacks cases or counts that the claim needs")
 
@@ -237,7 +240,7 @@ def _options(stored: Stored) -> str:
 
 
 def _missing_parts(replicas: Sequence[Replica]) -> list[str]:
-    """List what records lack, grouped by reason; if there are several records, also name them."""
+    """List what records lack, grouped by reason; name the records if there are several."""
     digests: dict[str, list[str]] = {}
     for replica in replicas:
         for reason, names in _missing_by_reason(replica.stored.record).items():
@@ -263,7 +266,7 @@ def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
         missing.setdefault(reason, {})[name] = None
     for case in record.cases:
         if case.status != "ok":
-            # Names of series leave out the factor subject, so it gets another name.
+            # ``series_name`` leaves out the factor ``subject``, so the factor is renamed.
             factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
             names = missing.setdefault(case.reason or case.status, {})
             names[series_name("case ", factors)] = None
@@ -271,7 +274,7 @@ def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
 
 
 def _records(original: Original, replica: Replica) -> str:
-    """Describe the records of a machine: plan, measured cases, local changes, use in the paper."""
+    """Describe a machine's records: plan, measured cases, local changes, and use in the paper."""
     texts = []
     for shard in replica.shards:
         record = shard.record
@@ -287,7 +290,7 @@ def _commands(replicas: Iterable[Replica]) -> list[str]:
     comments: dict[str, list[str]] = {}
     for shard in chain.from_iterable(replica.shards for replica in replicas):
         record, code = shard.record, shard.record.code
-        # Backslashes quote, since quotation marks would be curved.
+        # Backslashes quote special characters, since pandoc would curve quotation marks.
         command = " ".join(re.sub(r"([^\w@%+=:,./-])", r"\\\1", part) for part in record.command)
         command = re.sub(" --(?!device|threads)", " \\\\\n  --", command)
         changes = "# with local changes\n" if code.tree_clean is False else ""
@@ -297,15 +300,15 @@ def _commands(replicas: Iterable[Replica]) -> list[str]:
 
 
 def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool) -> Table:
-    """Tabulate the claims beside the paper's; ``predict`` adds the effect on one more machine."""
+    """Tabulate machines' and paper's verdicts; ``predict`` adds the effect on one more machine."""
     cells = list[_Cells]()
-    for n, (id, row) in enumerate(rows.items(), start=1):
+    for number, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
         notes += ["main"] if id in original.headline else []
         cells.append({
-            "Claim": f"{n}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
+            "Claim": f"{number}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.over_all, row.measured) + _conditions(row),
+            "Measured": _verdict(row.combined_claim, row.measured) + _conditions(row),
             "Paper": _in_paper(original, row),
         })  # fmt: skip
         if predict:
@@ -314,7 +317,7 @@ def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool)
 
 
 def _conditions(row: Row) -> str:
-    """Print the cases of a mean, the processes of each case, and how many machines were busy."""
+    """Describe the cases of a mean, the processes per case, and how many machines were busy."""
     cases = f" over {row.cases}" if row.cases else ""
     text = f"{cases}{_processes(row.measured_claims)}"
     disturbances = [*filter(None, row.disturbances)]
@@ -326,7 +329,7 @@ def _conditions(row: Row) -> str:
 
 
 def _processes(claims: Iterable[Claim]) -> str:
-    """Print how many processes measured a case of the claims; "" for claims without samples."""
+    """Describe how many processes measured a case of the claims; "" for claims without samples."""
     statements = chain.from_iterable(claim.statements for claim in claims)
     series = chain.from_iterable(statement.measured_series for statement in statements)
     counts = sorted({len(leaf.processes) for leaf in series})
@@ -338,8 +341,8 @@ def _processes(claims: Iterable[Claim]) -> str:
 
 
 def _in_paper(original: Original, row: Row) -> str:
-    """Print the paper's verdict, or "the same"; name its machines unless only the main one."""
-    names = [machine.label for machine in original.machines if machine.decides(row.paper)]
+    """Return the paper's verdict or "the same", with its machines unless it is the main machine."""
+    names = [machine.label for machine in original.machines if machine.is_read_by(row.paper)]
     same = row.measured == row.paper.measured
     text = "the same" if same else _verdict(row.paper, row.paper.measured)
     only_main = original.machines and names == [original.machines[0].label]
@@ -348,7 +351,7 @@ def _in_paper(original: Original, row: Row) -> str:
 
 
 def _agreement(row: Row) -> str:
-    """Print the agreement of one machine with the paper, or the number of machines per letter."""
+    """Return the agreement of one machine with the paper, or the number of machines per letter."""
     if len(row.claims) == 1:
         return AGREEMENTS[row.outcome]
     counts = Counter(row.letters.values())
@@ -356,7 +359,7 @@ def _agreement(row: Row) -> str:
 
 
 def _verdict(claim: Claim, measured: str) -> str:
-    """Print a verdict with the ``measured`` numbers."""
+    """Return a verdict with the ``measured`` numbers."""
     repeated = claim.verdict in ("undecided", "not measured") and claim.verdict in measured
     return measured if repeated else f"{claim.verdict}: {measured}".rstrip(": ")
 
@@ -369,10 +372,10 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     """
     # The paper's first machine of the same kind, CPU or GPU.
     paper = next((machine for machine in original.machines if machine.about == one.about), one)
-    figures, beside = _beside(one, paper)
+    figures, beside = _key_figure_beside_paper(one, paper)
     by_heading = {"This machine": one}
     for machine in original.machines:
-        is_compared = machine is paper or any(machine.decides(row.paper) for row in rows)
+        is_compared = machine is paper or any(machine.is_read_by(row.paper) for row in rows)
         if is_compared and machine.stored.file != one.stored.file:
             by_heading[f"The paper's {machine.label}"] = machine
     table = setup([Run(machine.stored, heading) for heading, machine in by_heading.items()])
@@ -399,8 +402,10 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
     return tables, figures, facts
 
 
-def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str, str]]:
-    """Draw the key figure in two columns: this machine on the left, the paper's on the right.
+def _key_figure_beside_paper(
+    one: Replica, paper: Replica
+) -> tuple[dict[str, Drawing], dict[str, str]]:
+    """Draw the key figure in two columns: this machine left, and the paper's machine right.
 
     Returns the drawing by id, and its facts: the name of the figure and the title on the right.
     Both are empty without a key figure; the title is empty if the right column is left out.
@@ -421,7 +426,7 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
             titled = replace(panel, title=f"{title_of_row}{column}")
             if isinstance(titled, Dots):  # the paper draws these panels side by side
                 titled = replace(titled, show_names=True, legend=not panels)
-            if isinstance(titled, Scaling):  # only the paper explains points without a label
+            if isinstance(titled, Scaling):  # points without a label need the paper
                 titled = replace(titled, points=(*filter(attrgetter("label"), titled.points),))
             panels.append(titled)
     drawing = replace(
@@ -429,7 +434,7 @@ def _beside(one: Replica, paper: Replica) -> tuple[dict[str, Drawing], dict[str,
         panels=tuple(panels),
         rows=rows,
         wide=True,
-        height=rows * max(drawing.height / drawing.rows, _LEAST_HEIGHT),
+        height=rows * max(drawing.height / drawing.rows, _LEAST_ROW_HEIGHT),
         same_axes=all(isinstance(panel, Scaling | Roofline) for panel in panels),
     )
     return {"fig-beside": drawing}, {"name": figure.name.replace("-", " "), "paper": title}
@@ -444,10 +449,10 @@ def _of_many(
     """Return the contents of a report on several machines, or on none.
 
     These are a map of their agreement with the paper, the compared measure, and tables of machines
-    and hosts.  ``reason_numbers``: number of the reason of a letter, by claim and machine.
+    and hosts.  ``reason_numbers``: number of the reason for a letter, by claim and machine.
     """
     compared, (machines, cases) = original.compared, _machines(original, replicas)
-    count = len({replica.machine for replica in replicas})
+    machine_count = len({replica.machine for replica in replicas})
     names = tuple(machine.name for machine in machines)
     figures: dict[str, Drawing] = {}
     if rows:
@@ -470,10 +475,11 @@ def _of_many(
     for name in names:
         host = properties(environments[name])
         hosts.append({"Machine": name, **{key: host[key] for key in _HOST_PROPERTIES}})
+    machines_text = f"{machine_count or 'no'} machine{'s' if machine_count > 1 else ''}"
     facts = {
         "single": False,
         "vectors": [],
-        "where": f"{len(replicas)} records of {count or 'no'} machine{'s' if count > 1 else ''}",
+        "where": f"{len(replicas)} records of {machines_text}",
         "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
         "compared": compared.heading,
         "meaning": compared.meaning,
@@ -486,7 +492,7 @@ def _of_many(
 
 
 def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[MeasuredMachine], str]:
-    """Return the machines by the compared measure, and the cases that all of its means share."""
+    """Return the machines, sorted by the compared measure, and the cases that all means share."""
     known, unknown = list[MeasuredMachine](), list[MeasuredMachine]()
     for replica in replicas:
         machine = evaluate_machine(replica.stored, replica.label, original.compared)
@@ -505,7 +511,7 @@ def _machines(original: Original, replicas: Sequence[Replica]) -> tuple[list[Mea
 
 
 def _next_machine(row: Row) -> str:
-    """Print the interval in which the effect on one more machine is expected."""
+    """Format the interval in which the effect on one more machine is expected; "" if unknown."""
     ends = next_effect([effect for effect, _ in row.effects])
     if not ends:
         return ""
@@ -516,7 +522,7 @@ def _next_machine(row: Row) -> str:
 
 
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
-    """Say why the effect on a further machine cannot be predicted; "" if it can be."""
+    """Explain why the effect on one more machine cannot be predicted; "" if it can."""
     environments = [replica.stored.record.environment for replica in replicas]
     if max((len(row.effects) for row in rows), default=0) < FEWEST_MACHINES:
         return f"fewer than {FEWEST_MACHINES} of them measured a claim of one comparison"

@@ -45,8 +45,8 @@ class Column:
     """A column of a table.
 
     ``name``: heading without unit.  ``unit``: unit of the raw numbers (``1`` for counts, empty for
-    text).  ``shown``: printed unit, such as ``ms`` for ``s``.  ``digits``: significant digits of
-    numbers without an interval, None for the default.
+    text).  ``shown``: printed unit, such as ``ms`` for ``s``; None for the raw unit.  ``digits``:
+    significant digits of numbers without an interval; None for the default.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Column:
         return "" if unit in ("", "1") else f"({unit})"
 
     @property
-    def numeric(self) -> bool:
-        """True if the column holds numbers, which are set flush right."""
+    def is_numeric(self) -> bool:
+        """True if the column holds numbers, which are aligned to the right."""
         return self.unit != ""
 
     def text(self, cell: TableCell, *, outward: bool = False) -> str:
-        """Print a cell as plain text, with ends of intervals rounded to nearest or ``outward``."""
+        """Return a cell as plain text, with ends of intervals rounded to nearest or ``outward``."""
         if isinstance(cell, Missing):
             return MISSING
         if isinstance(cell, str):
@@ -92,7 +92,7 @@ class Table:
     """A numbered table of a paper; ``id`` starts with ``tbl-``, rows have one cell per column.
 
     Caption and notes are plain text without markup.  ``sources``: files with the numbers.
-    ``wide``: wider than a column of text.  ``outward``: round ends of intervals outward.
+    ``wide``: wider than one text column of the page.  ``outward``: round ends of intervals outward.
     """
 
     id: str
@@ -105,30 +105,30 @@ class Table:
     outward: bool = False
 
     @property
-    def marks(self) -> dict[str, str]:
+    def note_letters(self) -> dict[str, str]:
         """Reason of missing cells → letter of its note: a to z, then aa, bb and so on."""
-        marks: dict[str, str] = {}
+        letters: dict[str, str] = {}
         for cell in chain(*self.rows):
             if isinstance(cell, Missing):
-                repeats, letter = divmod(len(marks), len(ascii_lowercase))
-                marks.setdefault(cell.reason, ascii_lowercase[letter] * (repeats + 1))
-        return marks
+                repeats, number = divmod(len(letters), len(ascii_lowercase))
+                letters.setdefault(cell.reason, ascii_lowercase[number] * (repeats + 1))
+        return letters
 
     def texts(self) -> list[list[tuple[str, str]]]:
-        """Print all cells as (text, letter of the note); only missing cells have a note."""
-        marks, rows = self.marks, []
+        """Return all cells as (text, letter of the note); only missing cells have a note."""
+        letters, rows = self.note_letters, []
         for row in self.rows:
             texts = []
             for column, cell in zip(self.columns, row, strict=True):
-                mark = marks[cell.reason] if isinstance(cell, Missing) else ""
-                texts.append((column.text(cell, outward=self.outward), mark))
+                letter = letters[cell.reason] if isinstance(cell, Missing) else ""
+                texts.append((column.text(cell, outward=self.outward), letter))
             rows.append(texts)
         return rows
 
     def note_texts(self) -> tuple[tuple[str, str], ...]:
         """List all notes as (letter, text): notes without letter, then reasons of missing cells."""
-        unmarked = (("", note) for note in (*self.notes, *self._level_note()))
-        return (*unmarked, *((mark, reason) for reason, mark in self.marks.items()))
+        general_notes = (("", note) for note in (*self.notes, *self._level_note()))
+        return (*general_notes, *((letter, reason) for reason, letter in self.note_letters.items()))
 
     def _level_note(self) -> tuple[str, ...]:
         """Return a note on the confidence of the intervals, if some are below ``CONFIDENCE``."""
@@ -196,7 +196,7 @@ def table_of(
 
 
 def _column(heading: str, contents: Sequence[Content], digits: int | None) -> Column:
-    """Derive a column from its heading and cells; raises ``StudyCodeError`` as ``table_of``."""
+    """Derive a column from its heading and cells; raise ``StudyCodeError`` as ``table_of`` does."""
     units = {_unit(content) for content in contents if not isinstance(content, Missing)}
     if len(units) > 1:
         raise StudyCodeError(
@@ -216,7 +216,7 @@ def _column(heading: str, contents: Sequence[Content], digits: int | None) -> Co
 
 
 def _unit(content: Content) -> str:
-    """Return the unit of a cell, empty for text."""
+    """Return the unit of a cell: "1" for a plain number, empty for text."""
     if isinstance(content, Quantity):
         return str(content.unit)
     return "1" if isinstance(content, int | float) else ""
@@ -226,11 +226,13 @@ def to_markdown(table: Table, caption: str) -> str:
     """Write the table as a Quarto cross-reference div; ``caption`` is markdown."""
     rows = [
         [markdown(column.heading) for column in table.columns],
-        ["---:" if column.numeric else ":---" for column in table.columns],
+        ["---:" if column.is_numeric else ":---" for column in table.columns],
     ]
     for row in table.texts():
-        rows.append([markdown(text) + (f"^{mark}^" if mark else "") for text, mark in row])
-    notes = [(f"^{mark}^ " if mark else "") + markdown(text) for mark, text in table.note_texts()]
+        rows.append([markdown(text) + (f"^{letter}^" if letter else "") for text, letter in row])
+    notes = []
+    for letter, text in table.note_texts():
+        notes.append((f"^{letter}^ " if letter else "") + markdown(text))
     lines = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}"]
     lines += [f"| {' | '.join(cells)} |" for cells in rows]
     lines += [""]
@@ -240,7 +242,7 @@ def to_markdown(table: Table, caption: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Write the raw numbers of a table as CSV, for readers who compute with them."""
+    """Write the raw numbers of a table as CSV, for readers who compute with the numbers."""
     data = table.as_json()
     headings = [f"{c['name']} [{c['unit']}]" if c["unit"] else c["name"] for c in data["columns"]]
     return escape_invisible(csv_of([headings, *data["rows"]]))

@@ -3,9 +3,9 @@
 ``docs/adding-a-study.md`` explains its tags, which are methods of ``PaperTags``.
 
 A template cannot change data or read attributes with an underscore, so reviewers of a contribution
-need to read only Python code.  While a template is rendered, each text of the study is one private
-character, its mark (see ``prose``).  Digits that a template computes, or cuts out of a text, count
-as typed.
+need to read only Python code.  While a template is rendered, a private-use character, the mark,
+stands for each text of the study (see ``prose``).  Digits that a template computes, or cuts out of
+a text, count as typed by the author.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from report.core.records.coverage import CoveredCase, check_selectors, newest_re
 from report.core.text.escape import markdown
 from report.paper.claims import Claim
 from report.paper.findings import Figure
-from report.paper.prose import FIRST_MARK, MARK, MARKS, Mark, mark_of
+from report.paper.prose import FIRST_MARK, MARK_PATTERN, MARK_RANGE, MarkedText, marked_text
 from report.paper.tables import Column, Table, to_markdown
 from report.paper.values import FORMS, NOT_MEASURED, Value
 
@@ -44,28 +44,28 @@ _END_TAG: Final = re.compile(r"\{%(\s*end(?:table|figure|holds|known|unmeasured)
 #: Anchor before the text of a claim, to which lists of claims link.
 ANCHOR: Final = re.compile(r"\[\]\{#claim-[^}]*\}")
 #: Beginning of a text that is part of a paragraph, not a block such as a list or a table.
-_IN_PARAGRAPH: Final = re.compile(rf"(?!{ANCHOR.pattern})[\w\[“*@{MARKS}]")
+_IN_PARAGRAPH: Final = re.compile(rf"(?!{ANCHOR.pattern})[\w\[“*@{MARK_RANGE}]")
 #: Beginning of a printed value that is missing, and text of a table or figure that is.
 _MISSING_VALUE: Final = f"[{NOT_MEASURED}](#v-"
 
 
 class StudyText(str):
-    """A text of the study, which a template prints whole."""
+    """A text of the study, which a template can print only as a whole."""
 
 
 class PrintedNumber(str):
-    """A number of the study in one of its forms, which a template prints whole.
+    """A number of the study in one of its forms, which a template can print only as a whole.
 
     A number in the default form has the other forms as attributes.
     """
 
-    _mark: Mark
+    _marked_text: MarkedText
 
     def __new__(cls, value: Value, form: str = "") -> PrintedNumber:
         """Print ``value`` in a ``form``; an empty form is the default form."""
         text = value.form(form)
         number = super().__new__(cls, text)
-        number._mark = Mark(text, rounding=value.rounding(form), value_id=value.id)
+        number._marked_text = MarkedText(text, rounding=value.rounding(form), value_id=value.id)
         for other_form in () if form else FORMS:
             setattr(number, other_form, cls(value, other_form))
         return number
@@ -75,8 +75,8 @@ class PrintedNumber(str):
 class Page:
     """State of rendering one template: findings that tags print, and collected warnings.
 
-    ``template`` is its path in messages.  ``unsupported`` has a warning for each sentence that the
-    data do not support.
+    ``template`` is the template's path in messages.  ``unsupported`` has a warning for each
+    sentence that the data do not support.
     """
 
     template: str
@@ -86,7 +86,7 @@ class Page:
     #: Cases in own records; None for data other than the project's.
     measured: Sequence[CoveredCase] | None
     unsupported: list[str] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    marked_texts: list[MarkedText] = field(default_factory=list)
     #: Alternative texts, and texts that are printed only with other data; their numbers are checked
     #: like those of the body.
     outside_body: list[str] = field(default_factory=list)
@@ -97,12 +97,12 @@ class Page:
 
     def mark(self, text: str) -> str:
         """Return the private-use character that replaces ``text`` until rendering ends."""
-        mark = text._mark if isinstance(text, PrintedNumber) else Mark(str(text))
-        self.marks.append(mark._replace(line=self.line()))
-        return chr(FIRST_MARK + len(self.marks) - 1)
+        mark = text._marked_text if isinstance(text, PrintedNumber) else MarkedText(str(text))
+        self.marked_texts.append(mark._replace(line=self.line()))
+        return chr(FIRST_MARK + len(self.marked_texts) - 1)
 
     def put_anchor(self, id: str, text: str) -> str:
-        """Put the anchor of claim ``id`` before its text, unless the text is a block."""
+        """Put the anchor of claim ``id`` before its text, unless the text is a list or a table."""
         words = text.lstrip()
         if not _IN_PARAGRAPH.match(words):
             return text
@@ -117,7 +117,7 @@ class Page:
 
     def resolve_marks(self, text: str) -> str:
         """Replace the marks in a text by the texts of the study."""
-        return MARK.sub(lambda mark: mark_of(mark[0], self.marks).text, text)
+        return MARK_PATTERN.sub(lambda mark: marked_text(mark[0], self.marked_texts).text, text)
 
     def line(self) -> int:
         """Return the line of the template that is being rendered, or 0."""
@@ -130,7 +130,7 @@ class Page:
         return 0
 
     def missing(self, id: str, kind: str) -> str:
-        """Print a table or figure that does not exist, so that the ``known`` block is dropped.
+        """Return a text in place of a table or figure, for which the ``known`` block is dropped.
 
         Raises ``TemplateRuntimeError`` outside ``known`` blocks.
         """
@@ -139,8 +139,10 @@ class Page:
         return _MISSING_VALUE
 
     def plain(self, text: str) -> str:
-        """Return text as words on one line, without links of values and escapes."""
-        unlinked = MARK.sub(lambda mark: mark_of(mark[0], self.marks).shown, ANCHOR.sub("", text))
+        """Return a text as words on one line, without anchors, links of values, and escapes."""
+        unlinked = MARK_PATTERN.sub(
+            lambda mark: marked_text(mark[0], self.marked_texts).shown, ANCHOR.sub("", text)
+        )
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
@@ -198,7 +200,7 @@ class PaperTags(Extension):
         return page
 
     def _table(self, line: int, id: str, caller: Callable[[], str]) -> str:
-        """Print a table with its caption."""
+        """Return the Markdown of a table with its caption."""
         page, caption = self._page, caller().strip()
         if id not in page.tables:
             return page.missing(id, "table")
@@ -210,7 +212,10 @@ class PaperTags(Extension):
     def _figure(
         self, line: int, id: str, caller: Callable[[], str], alt_: Callable[[], str] = str
     ) -> str:
-        """Print a figure with its caption and alternative text."""
+        """Return the Markdown of a figure with its caption and alternative text.
+
+        Raises ``TemplateRuntimeError`` without an alternative text.
+        """
         page, caption, described = self._page, caller(), alt_()
         alt = page.plain(described)
         if not alt:
@@ -225,7 +230,7 @@ class PaperTags(Extension):
         return f"![{caption.strip()}](figures/{figure.name}){{{attributes}}}"
 
     def _known(self, line: int, caller: Callable[[], str]) -> str:
-        """Print the block, unless one of its values, tables or figures is missing."""
+        """Return the block's text, or "" if one of its values, tables or figures is missing."""
         page, earlier_warnings = self._page, len(self._page.unsupported)
         page.open_blocks += 1
         text = caller()
@@ -239,7 +244,7 @@ class PaperTags(Extension):
     def _unmeasured(
         self, line: int, *selectors: Any, caller: Callable[[], str], **factors: Any
     ) -> str:
-        """Print the sentence while no record has the case; afterwards warn."""
+        """Return the sentence if no record has the case, else "" and add a warning to the page."""
         page, sentence = self._page, caller()
         check_selectors(selectors)
         if page.measured is not None:
@@ -273,17 +278,17 @@ class PaperTags(Extension):
         self, line: int, id: str, verdict: str = "supported", *, caller: Callable[[], str],
         **parts: Callable[[], str],
     ) -> str:  # fmt: skip
-        """Print the part that fits the claim's verdict; without one, mark the sentence and warn.
+        """Return the part that fits the claim's verdict; without one, a warning and the sentence.
 
-        A sentence rests on the verdict ``supported`` or ``refuted``, and the part ``else`` on the
-        opposite.  The part ``undecided`` fits all other verdicts.
+        The tag's first part, a sentence, fits ``verdict`` (supported or refuted), and the part
+        ``else`` fits the opposite verdict.  The part ``undecided`` fits all other verdicts.
         """
         page, claim = self._page, self._page.claim(id)
         if verdict not in _OPPOSITE_VERDICT:
             raise TemplateRuntimeError(
                 f"no sentence rests on the verdict {verdict}; write supported or refuted"
             )
-        # All parts are rendered, so that an unknown name is refused in any part.
+        # All parts are rendered, so that an unknown name raises an error in any part.
         texts = {verdict: caller(), **{name: part() for name, part in parts.items()}}
         if "else_" in texts:
             texts[_OPPOSITE_VERDICT[verdict]] = texts.pop("else_")
@@ -307,8 +312,8 @@ def for_template(content: Any) -> Any:
         return {for_template(key): for_template(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [for_template(value) for value in content]
-    number = isinstance(content, int) and not isinstance(content, bool)
-    is_text = number or isinstance(content, str)
+    is_number = isinstance(content, int) and not isinstance(content, bool)
+    is_text = is_number or isinstance(content, str)
     return StudyText(escape_invisible(str(content))) if is_text else content
 
 
@@ -342,7 +347,7 @@ class PaperEnvironment(ImmutableSandboxedEnvironment):
 
 @jinja2.pass_context
 def _finalize(context: Context, item: Any) -> Any:
-    """Return the mark of a text of the study; return a text of the template as it is.
+    """Return a mark for a text of the study; return a text of the template unchanged.
 
     Raises ``jinja2.TemplateRuntimeError`` for anything that is not a text, such as a number that
     the template computes.
@@ -354,7 +359,7 @@ def _finalize(context: Context, item: Any) -> Any:
         return item
     if isinstance(item, int | float):
         raise TemplateRuntimeError(f"the number {item} is none of the study's values")
-    if not isinstance(item, str) or MARK.search(item):
+    if not isinstance(item, str) or MARK_PATTERN.search(item):
         raise TemplateRuntimeError(f"{type(item).__name__} is no text that can be printed")
     page.typed_texts.append((item, page.line()))
     return item
@@ -368,6 +373,7 @@ def _require_study_text(content: Any) -> StudyText:
 
 
 def _md(text: Any) -> StudyText:
+    """Escape the characters of a text that have a meaning in Markdown (filter ``md``)."""
     return StudyText(markdown(_require_study_text(text)))
 
 
@@ -389,7 +395,7 @@ def paper_environment(page: Page, *folders: Path) -> PaperEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        # Jinja's own {# would swallow the ids of headings, {#sec-method}.
+        # Jinja's default {# would treat the id of a heading, {#sec-method}, as a comment.
         comment_start_string="{##",
         comment_end_string="##}",
     )
