@@ -45,7 +45,9 @@ def rows_of(name: str, mode: str) -> list[tuple[Any, ...]]:
     step.prepare((torch.randn(PROBE_BATCH, *shape, device="cuda"),))
     gc.collect()
     # Memory (B) that libraries such as cuBLAS keep.
-    library_bytes = torch.cuda.memory_allocated() - sum(map(allocator.rounded, state_bytes(step)))
+    library_bytes = torch.cuda.memory_allocated() - sum(
+        map(allocator.round_size, state_bytes(step))
+    )
 
     def peak(batch: int, limit: int) -> int | None:
         """Return the peak (B) of a call without the libraries' memory, or None if it failed."""

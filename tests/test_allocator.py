@@ -57,7 +57,7 @@ FOUR_DIVISIONS = "roundup_power2_divisions:4"
 ])  # fmt: skip
 def test_sizes_of_blocks_and_segments(options: str, size: int, block: int, segment: int) -> None:
     """``size``: requested bytes; ``block`` and ``segment``: bytes that the allocator uses."""
-    assert parse_options(options).rounded(size) == block
+    assert parse_options(options).round_size(size) == block
     assert run(("a", size), options=options)[-1].reserved == segment
 
 

@@ -130,7 +130,7 @@ def audited_row(
 
 
 def _exact(number: int | Fraction) -> Cell:
-    return Cell(Rounded.exact(number))
+    return Cell(Rounded.from_exact(number))
 
 
 def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
@@ -209,7 +209,7 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
     if name == "capacity":
         unit *= Fraction(1024, 1000) ** 3
     doubt = "" if peak.verified else ", which nobody has verified"
-    value = Rounded.printed(f"{number:.12g}").scaled(unit)
+    value = Rounded.parse(f"{number:.12g}").scaled(unit)
     return Cell(value, unit, f"{number:,g} {peak.unit}{doubt}")
 
 
@@ -321,7 +321,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         value = compute(claim, without_claim.known, formulas)
     if not isinstance(value, Rounded):
         return check._replace(missing="; ".join(_remedy(name, row.cells) for name in value))
-    agrees = printed.meets(value)
+    agrees = printed.overlaps(value)
     explanations = () if agrees else _explanations(without_claim, claim, printed, value)
     if check.verdict != "impossible":
         check = check._replace(verdict="consistent" if agrees else "differs")
@@ -363,7 +363,7 @@ def _explanations(
             result = compute(claim, with_change, [])
             if not isinstance(result, Rounded) or result.value == recomputed.value:
                 continue
-            if printed.meets(result):
+            if printed.overlaps(result):
                 yield text
 
 

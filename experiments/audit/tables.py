@@ -284,7 +284,7 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
     if match is None or kind == "text":
         return None
     digits, exponent, cell_unit = match.groups()
-    number = Rounded.printed(digits.replace(",", ""))
+    number = Rounded.parse(digits.replace(",", ""))
     unit = _PER_DEVICE.sub("", cell_unit).strip()
     scale = _scale(unit, kind) if unit else _scale_of_heading(heading, kind)
     if scale is None and kind == "rate":  # 26k is 26,000 in the heading's unit
@@ -296,7 +296,7 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
         return None
     is_whole = number.value.denominator == 1
     if kind in knowledge().counts and not unit and scale == 1 and is_whole:
-        number = Rounded.exact(number.value)
+        number = Rounded.from_exact(number.value)
     if _PER_DEVICE.search(heading + cell_unit):
         scale *= devices
     return Cell(number.scaled(scale * Fraction(10) ** int(exponent or 0)), scale, text)

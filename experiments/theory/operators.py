@@ -435,7 +435,7 @@ def _capture_scalable(name: str, image: int, variant: Variant) -> Network:
     Raises ``MeasurementError`` if the capture, scaled to 3 images, differs from one at 3 images.
     """
     captured = capture_variant(name, image, variant, CAPTURED_BATCH)
-    if CapturedNetwork(captured).at(3) != capture_variant(name, image, variant, 3):
+    if CapturedNetwork(captured).scale_network(3) != capture_variant(name, image, variant, 3):
         raise MeasurementError(f"{name}: its operators do not grow in proportion to the batch.")
     return captured
 

@@ -156,9 +156,9 @@ class Check:
     def verdict(self) -> AuditVerdict:
         """Verdict on the printed number."""
         printed = self.derived.interval
-        if printed.meets(Interval(self.recomputed, self.recomputed)):
+        if printed.overlaps(Interval(self.recomputed, self.recomputed)):
             return "agrees"
-        return "rounds" if printed.meets(self.possible) else "differs"
+        return "rounds" if printed.overlaps(self.possible) else "differs"
 
     @property
     def factor(self) -> float | None:
@@ -188,7 +188,7 @@ class Check:
         """Tell whether the factor reproduces the printed number within a relative tolerance."""
         low, high = self.possible.low * factor.ratio, self.possible.high * factor.ratio
         expected = Interval(low * (1 - tolerance), high * (1 + tolerance))
-        return self.derived.interval.meets(expected)
+        return self.derived.interval.overlaps(expected)
 
     @property
     def finding(self) -> str:

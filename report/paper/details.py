@@ -82,13 +82,13 @@ def formula_with_numbers(quantity: Derived, texts: dict[Quantity, str]) -> str:
 
     def text_of(part: Quantity) -> str:
         if isinstance(part, Derived) and not part.name:
-            return part.written(text_of)
+            return part.write_formula(text_of)
         if part not in texts:
             value = declare("part", part)
             texts[part] = value.number.reason if isinstance(value.number, Missing) else value.plain
         return texts[part]
 
-    return quantity.written(text_of)
+    return quantity.write_formula(text_of)
 
 
 def _series_details(leaf: MeasuredSeries, inputs: Inputs) -> dict[str, Any]:

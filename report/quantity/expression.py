@@ -379,9 +379,9 @@ class Derived(Quantity):
 
     @cached_property
     def formula(self) -> str:
-        return self.written(lambda part: part.symbol)
+        return self.write_formula(lambda part: part.symbol)
 
-    def written(self, show: Callable[[Quantity], str]) -> str:
+    def write_formula(self, show: Callable[[Quantity], str]) -> str:
         """Write the formula with the text ``show(operand)`` of each operand, and with brackets."""
         texts: list[str] = []
         for index, operand in enumerate(self.operands):

@@ -130,7 +130,7 @@ def describe_terms(quantity: Quantity) -> str:
 
 
 def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
-    """Return levels → term of a geometric mean; levels are such as ``("batch 8", "batch 1")``.
+    """Return the terms of a geometric mean; the keys are levels, as in ``("batch 8", "batch 1")``.
 
     The result is empty for other quantities.  Levels without a digit, such as the name of a
     network, are left out, since only formulas of runs with several networks contain such levels.

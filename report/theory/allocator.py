@@ -74,7 +74,7 @@ class Options:
     divisions: int = 1
     expandable: bool = False
 
-    def rounded(self, size: int) -> int:
+    def round_size(self, size: int) -> int:
         """Round ``size`` > 0 bytes up to the size of a block (PyTorch: ``round_size``)."""
         step = BLOCK_ROUNDING
         if self.divisions > 1 and size > BLOCK_ROUNDING * self.divisions:
@@ -233,7 +233,7 @@ def apply_request(state: Snapshot, request: MemoryRequest) -> Snapshot:
         raise _impossible(request.id, "it is allocated while it is already allocated")
     if request.bytes == 0:
         return replace(state, empty=state.empty | {request.id})
-    size = state.options.rounded(request.bytes)
+    size = state.options.round_size(request.bytes)
     fit = _best_fit(state, size)
     if fit is None:
         number, segment = _reserve(state, size)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -235,8 +236,8 @@ class Theory:
 
     def at_batch(self, captured: CapturedNetwork, batch: int) -> "Theory":
         """Return the theory of the network ``captured`` scaled to another batch."""
-        history = tuple(captured.scaled(operator, batch) for operator in self.history)
-        return replace(self, network=captured.at(batch), history=history)
+        history = tuple(captured.scale_operator(operator, batch) for operator in self.history)
+        return replace(self, network=captured.scale_network(batch), history=history)
 
     @cached_property
     def by_kind(self) -> tuple[Row, ...]:
@@ -273,13 +274,14 @@ class Theory:
         roof, seconds = self.roof, None
         if roof is not None:
             seconds = sum(roof.least_time(work.flops, work.bytes) for _, work in group)
+        storages = chain.from_iterable(operator.allocated for operator, _ in group)
         return Row(
             name=name,
             calls=len(group),
             multiply_adds=sum(work.multiply_adds for _, work in group),
             bytes=sum(work.bytes for _, work in group),
             parameters=parameters,
-            allocated=sum(self.network.storages[s] for o, _ in group for s in o.allocated),
+            allocated=sum(self.network.storages[storage] for storage in storages),
             seconds=seconds,
         )
 

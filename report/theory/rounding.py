@@ -16,7 +16,7 @@ class Interval(NamedTuple):
     low: Fraction
     high: Fraction
 
-    def meets(self, other: "Interval") -> bool:
+    def overlaps(self, other: "Interval") -> bool:
         """Tell whether the two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
@@ -38,13 +38,13 @@ class Rounded:
     interval: Interval
 
     @classmethod
-    def exact(cls, value: int | float | Fraction) -> "Rounded":
+    def from_exact(cls, value: int | float | Fraction) -> "Rounded":
         """Return a number whose interval contains only this number."""
         number = Fraction(value)
         return cls(number, Interval(number, number))
 
     @classmethod
-    def printed(cls, digits: str) -> "Rounded":
+    def parse(cls, digits: str) -> "Rounded":
         """Parse a printed decimal such as ``38.20``."""
         value = Fraction(digits)
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
@@ -72,13 +72,13 @@ class Rounded:
         interval = Interval(min(results), max(results))
         return Rounded(operation(self.value, other.value), interval)
 
-    def meets(self, other: "Rounded") -> bool:
+    def overlaps(self, other: "Rounded") -> bool:
         """Tell whether the two intervals have a value in common."""
-        return self.interval.meets(other.interval)
+        return self.interval.overlaps(other.interval)
 
     def scaled(self, factor: int | float | Fraction) -> "Rounded":
         """Return the number times an exact factor."""
-        return self * Rounded.exact(factor)
+        return self * Rounded.from_exact(factor)
 
 
 def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
@@ -88,11 +88,11 @@ def evaluate(formula: str, value_of: Callable[[str], Rounded]) -> Rounded:
     occurrences count as independent numbers, which widens the interval.  Raises
     ``ZeroDivisionError`` if a divisor may be 0.
     """
-    total = Rounded.exact(0)
+    total = Rounded.from_exact(0)
     for summand in formula.split(" + "):
-        product, words = Rounded.exact(1), ["*", *summand.split()]
+        product, words = Rounded.from_exact(1), ["*", *summand.split()]
         for sign, name in zip(words[::2], words[1::2], strict=True):
-            value = Rounded.exact(int(name)) if name.lstrip("-").isdigit() else value_of(name)
+            value = Rounded.from_exact(int(name)) if name.lstrip("-").isdigit() else value_of(name)
             product = product * value if sign == "*" else product / value
         total += product
     return total

@@ -56,7 +56,7 @@ def timeline(network: Network, conditions: Conditions) -> Iterator[LiveBytes]:
     """Yield the live memory of every operator, in order."""
     sizes, options = network.storages, conditions.allocator
     if options is not None:
-        sizes = tuple(map(options.rounded, sizes))
+        sizes = tuple(map(options.round_size, sizes))
     for operator, alive in zip(network.operators, bytes_by_category(network, sizes), strict=True):
         yield LiveBytes(operator, alive, workspace(operator, conditions))
 

@@ -308,7 +308,7 @@ def test_operators_without_workspace_ran_in_the_calls_above() -> None:
 def test_a_stored_network_scales_to_another_batch(name: str, image: int, variant: Variant) -> None:
     stored = load_capture(name, image, variant)
     assert isinstance(stored, CapturedNetwork)
-    assert stored.at(5) == capture_variant(name, image, variant, 5)
+    assert stored.scale_network(5) == capture_variant(name, image, variant, 5)
 
 
 #: Operators on a CPU whose multiply-adds torch's counter ignores.

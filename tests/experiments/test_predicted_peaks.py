@@ -206,7 +206,7 @@ def test_the_peak_of_a_step_matches_a_published_timeline() -> None:
     build = partial(catalogue.build_network, "ResNet-50", "in_place")
     network = capture(build, [Input((32, 3, 224, 224))], train=True).theory.network
     # Blocks are rounded up as the allocator of a GPU does.
-    blocks = tuple(map(DEFAULT_OPTIONS.rounded, network.storages))
+    blocks = tuple(map(DEFAULT_OPTIONS.round_size, network.storages))
     theory = Theory(msgspec.structs.replace(network, storages=blocks), Conditions())
     measured = highest_bytes(TIMELINE.read_bytes(), TIMELINE.name)
     predicted = max(moment.alive["activations"] for moment in theory.moments)

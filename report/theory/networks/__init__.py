@@ -121,9 +121,9 @@ class CapturedNetwork:
     @lru_cache(maxsize=2**14)  # noqa: B019  # networks live as long as the process
     def operator(self, number: int, batch: int) -> Operator:
         """Return the operator with the index ``number`` at a batch."""
-        return self.scaled(self.network.operators[number], batch)
+        return self.scale_operator(self.network.operators[number], batch)
 
-    def scaled(self, operator: Operator, batch: int) -> Operator:
+    def scale_operator(self, operator: Operator, batch: int) -> Operator:
         """Scale an operator to a batch; return it unchanged if no tensor depends on the batch."""
         storages = {tensor.storage for tensor in (*operator.read_tensors, *operator.writes)}
         if storages <= self._fixed_storages:
@@ -138,7 +138,7 @@ class CapturedNetwork:
             writes=self._scale_tensors(operator.writes, batch),
         )
 
-    def at(self, batch: int) -> Network:
+    def scale_network(self, batch: int) -> Network:
         """Scale the whole network to a batch."""
         return msgspec.structs.replace(
             self.network,
