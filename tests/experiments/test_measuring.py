@@ -10,6 +10,7 @@ import os
 import platform
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
@@ -272,6 +273,24 @@ def test_bfloat16_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch
     # Neither a GPU nor float32 is refused.
     measure.refuse_emulated_precision(in_bfloat16, "cuda")
     measure.refuse_emulated_precision(replace(in_bfloat16, precision="float32"), "cpu")
+
+
+@pytest.mark.parametrize(("device", "kept"), [
+    ("cpu", {"allocated_peak"}),
+    # ``report.studies.inference_memory`` subtracts the workspace that the events before a call show.
+    ("cuda", {"allocated_peak", "memory_events", "memory_events_before"}),
+])  # fmt: skip
+def test_allocations_are_listed_where_the_study_needs_them(
+    device: Device, kept: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = {"allocated_peak": (8,), "memory_events": (8, -8)}
+    if device == "cuda":
+        series["memory_events_before"] = (16, 8, -8)
+    monkeypatch.setattr(inference_memory, "build_workload", lambda *_: SimpleNamespace(once=int))
+    monkeypatch.setattr(inference_memory, "measure_memory", lambda *_: series)
+    monkeypatch.setattr(inference_memory, "limit_memory", nullcontext)
+    factors: Factors = {"subject": "inference", "network": "LeNet-5"}
+    assert {*inference_memory.memory(factors, Session(device, QUICK))} == kept
 
 
 def _search_under_limit() -> dict[int, int]:
