@@ -277,7 +277,7 @@ def test_bfloat16_without_kernels_is_unavailable(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("device", "kept"), [
     ("cpu", {"allocated_peak"}),
-    # ``report.studies.inference_memory`` subtracts the workspace that the events before a call show.
+    # The study subtracts the workspace of cuBLAS, which the events before a call show.
     ("cuda", {"allocated_peak", "memory_events", "memory_events_before"}),
 ])  # fmt: skip
 def test_allocations_are_listed_where_the_study_needs_them(
