@@ -5,7 +5,8 @@
   const site = globalThis.ridgepoint;
   const { element } = site;
   const { root } = document.querySelector(".tools").dataset;
-  const ROW = 9, WIDTH = 1000, MARGIN = 14;
+  // In units of the strip, which is drawn at about a half of its size, or at a quarter on a phone.
+  const WIDTH = 1000, MARGIN = 14, ROW = matchMedia("(max-width: 40rem)").matches ? 24 : 12;
 
   const vector = (name, attributes, ...content) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -21,8 +22,8 @@
       const y = 4 + ROW * (index + 0.5);
       const middle = positions[Math.floor(positions.length / 2)];
       return vector("g", { class: disturbed ? "disturbed" : "" },
-        ...positions.map(x => vector("circle", { class: "sample", cx: x, cy: y, r: 3.2 })),
-        vector("line", { class: "middle", x1: middle, x2: middle, y1: y - 4, y2: y + 4 }));
+        ...positions.map(x => vector("circle", { class: "sample", cx: x, cy: y, r: ROW / 3 })),
+        vector("line", { class: "middle", x1: middle, x2: middle, y1: y - ROW / 2, y2: y + ROW / 2 }));
     });
     const count = series.processes.length;
     return vector("svg", {
