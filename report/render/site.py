@@ -220,10 +220,10 @@ def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:
     return listed
 
 
-def _label_and_day(machine: Mapping[str, Any]) -> tuple[list[tuple[int, str]], str]:
+def _label_and_day(machine: Mapping[str, Any]) -> tuple[list[int | str], str]:
     """Return a key that sorts by the label, in which 2 comes before 10, then by the first day."""
-    parts = re.findall(r"\d+|\D+", machine["label"])
-    return [(int(part) if part.isdigit() else -1, part) for part in parts], machine["first"]
+    parts = re.split(r"(\d+)", machine["label"])  # texts and numbers in turns
+    return [int(part) if part.isdecimal() else part for part in parts], machine["first"]
 
 
 def _merge_machine(pairs: Sequence[tuple[SitePaper, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -194,9 +194,9 @@ def test_a_claim_whose_numbers_are_all_equal_has_no_picture() -> None:
 
 
 def test_machines_are_listed_by_number() -> None:
-    machines = [{**MACHINE, "id": label, "label": label} for label in ("CPU 10", "CPU 2")]
+    machines = [{**MACHINE, "id": label, "label": label} for label in ("CPU 10", "CPU 2²")]
     listed = machines_of([SitePaper("sample", ENTRY, machines=machines)])
-    assert [machine["label"] for machine in listed] == ["CPU 2", "CPU 10"]
+    assert [machine["label"] for machine in listed] == ["CPU 2²", "CPU 10"]
 
 
 def test_the_atlas_lists_papers_with_claims_about_machines_only(site: Path) -> None:
