@@ -19,10 +19,9 @@ from report.paper.findings import Inputs
 from report.studies.inference_memory import subject, theory
 from report.studies.inference_memory.subject import Baseline, OperatorBytes, TableLimit
 from report.theory.conditions import Conditions
-from report.theory.networks import Variant, load_capture
 from tests import papers
 from tests.degraded import altered_inputs, committed_inputs
-from tests.papers import inputs_of, reported
+from tests.papers import inputs_of
 
 STUDY = "inference_memory"
 
@@ -101,20 +100,6 @@ def test_the_supplement_names_the_networks_compared_in_order() -> None:
     assert [*dict.fromkeys(row.network for row in avx512_limits)] == compared[1::3]
 
 
-def test_tried_batches_follow_doubling_and_bisection() -> None:
-    """A search doubles the batch until it fails, and then halves the gap to the last that ran."""
-    for largest in range(2, 600):
-        smaller, larger, runs = 1, 2, 1
-        while larger <= largest:
-            smaller, larger, runs = larger, 2 * larger, runs + 1
-        assert theory.runs_before("doubled", largest) == runs
-        while larger - smaller > 1:
-            middle, runs = (smaller + larger) // 2, runs + 1
-            smaller, larger = (middle, larger) if middle <= largest else (smaller, middle)
-        assert theory.runs_of_searches(largest, largest, 0, 0, 0)["bisection"] == runs
-    assert theory.runs_before("count", 100) == 0
-
-
 # ``predicted``: batches of the count, of the line through 2 and 4 images, of the line through 8 and
 # 16 images, and of the line near the limit.  ``runs``: of the searches from them, and of bisection.
 @pytest.mark.parametrize(("largest", "predicted", "runs"), [
@@ -132,17 +117,6 @@ def test_searches_end_when_a_batch_ran_and_the_next_failed(
     largest: int, predicted: tuple[int, int, int, int], runs: tuple[int, ...]
 ) -> None:
     assert tuple(theory.runs_of_searches(largest, *predicted).values()) == runs
-
-
-def test_networks_have_the_parameters_that_the_source_prints() -> None:
-    """The source has no number for the last network, and prints one decimal for ResNet-110."""
-    table = reported(STUDY).table("networks")
-    millions = dict(zip(table.column("network"), table.column("parameters"), strict=True))
-    for name in subject.NETWORKS[:-1]:
-        captured = load_capture(name, subject.untiled_call(name, 1).image, Variant())
-        assert not isinstance(captured, Missing)
-        decimals = 1 if name == "ResNet-110" else 2
-        assert round(captured.network.parameter_count / 1e6, decimals) == millions[name]
 
 
 def test_a_line_through_two_peaks_meets_the_limit_unless_it_falls() -> None:

@@ -9,11 +9,10 @@ import pytest
 from report.core.errors import StudyError
 from report.core.missing import Missing
 from report.core.records.operations import Network, Tensor
-from report.theory import peaks
 from report.theory.allocator import DEFAULT_OPTIONS
 from report.theory.conditions import Conditions
 from report.theory.network import LARGEST_BATCH, Theory, bytes_of, search_batches
-from report.theory.networks import CAPTURED_BATCH, CapturedNetwork, Variant, layers_of, load_capture
+from report.theory.networks import CAPTURED_BATCH, Variant, layers_of, load_capture
 from report.theory.operators import operator_work
 from report.theory.roofline import sheet_roof
 from tests.networks import operator, tensor
@@ -224,21 +223,6 @@ def test_multiply_adds_of_operators(
     assert work is not None
     assert (work.multiply_adds, work.effective) == (multiply_adds, multiply_adds)
     assert work.flops == 2 * multiply_adds
-
-
-def test_the_peak_of_a_residual_network_by_hand() -> None:
-    """The peak is at the addition in the first block: two operands and the result are alive."""
-    layers = layers_of("ResNet-20", 32, 8)
-    resnet = load_capture("ResNet-20", 32, Variant("channels_last"), like=layers)
-    assert isinstance(resnet, CapturedNetwork)
-    peak = peaks.peak(resnet, 64, Conditions())
-    tensor_bytes, parameters = 64 * 16 * 32 * 32 * 4, 269_722 * 4
-    # Mean and variance per channel (7 × 16, 6 × 32 and 6 × 64 channels), and 19 counters.
-    statistics = 2 * 4 * 688 + 8 * 19
-    names = (peaks.PARAMETERS, peaks.STATISTICS, peaks.INPUT)
-    assert [peak.amount(name) for name in names] == [parameters, statistics, 64 * 3 * 32 * 32 * 4]
-    assert peak.before == sum(map(peak.amount, names))
-    assert (peak.total - peak.before - peak.workspace, peak.complete) == (3 * tensor_bytes, True)
 
 
 def test_networks_that_were_not_captured_have_no_prediction() -> None:
