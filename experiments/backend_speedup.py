@@ -129,10 +129,10 @@ def load_library(factors: Factors, threads: int) -> Library:
 
 def _load_images(factors: Factors, session: study.Session) -> Images:
     """Load the data set of a case; MNIST is read from the user's folder."""
-    from experiments.datasets import handwritten
+    from experiments.datasets import load_handwritten
 
     folder = session.images if factors["dataset"] == "mnist" else None
-    return handwritten(Path(folder) if folder else None)
+    return load_handwritten(Path(folder) if folder else None)
 
 
 def memory(factors: Factors, session: study.Session) -> SeriesByQuantity:

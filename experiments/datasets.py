@@ -25,7 +25,7 @@ ByteArray: TypeAlias = NDArray[np.uint8]
 
 #: Seed of the random split into images for training and for testing.
 SEED: Final = 0
-#: One of this many images of scikit-learn is held out for testing.
+#: Of this many images of scikit-learn, one is held out for testing.
 _IMAGES_PER_TEST_IMAGE: Final = 5
 #: Largest pixel value of scikit-learn's digits.
 _BRIGHTEST: Final = 16
@@ -34,13 +34,13 @@ _SIDE: Final = 28
 
 
 @lru_cache(maxsize=1)
-def handwritten(folder: Path | None) -> Images:
-    """Load MNIST from ``folder``; if ``folder`` is None, scikit-learn's digits in MNIST's size.
+def load_handwritten(folder: Path | None) -> Images:
+    """Load MNIST from ``folder``, or scikit-learn's digits in MNIST's size if ``folder`` is None.
 
-    The last result is cached, since reading MNIST takes seconds.  Raises ``MeasurementError`` for
+    The last result is cached, because reading MNIST takes seconds.  Raises ``MeasurementError`` for
     missing or damaged files.
     """
-    return digits() if folder is None else mnist(folder)
+    return load_sklearn_digits() if folder is None else load_mnist(folder)
 
 
 class Split(NamedTuple):
@@ -59,7 +59,7 @@ class Images:
     """Labelled images for training and for testing.
 
     ``name`` is ``digits`` or ``mnist``.  ``source`` describes origin and processing of the images,
-    ``split`` how the images for testing were drawn.
+    and ``split`` describes how the images for testing were drawn.
     """
 
     name: str
@@ -89,13 +89,13 @@ class Images:
         return json.dumps(content, sort_keys=True).encode() + b"\n"
 
 
-def held_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count: int) -> Images:
-    """Draw ``count`` images for testing, regardless of label; the others are for training.
+def hold_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count: int) -> Images:
+    """Draw ``count`` images for testing, regardless of label; the other images are for training.
 
-    Both selections are in the order of the random permutation.
+    Both groups are in the order of the random permutation.
     """
     total = len(labels)
-    # NumPy promises a stable random stream for RandomState, but not for default_rng.
+    # NumPy promises the same random numbers in all versions for RandomState, not for default_rng.
     order = np.random.RandomState(SEED).permutation(total)
     test, train = order[:count], order[count:]
     return Images(
@@ -110,8 +110,8 @@ def held_out(name: str, source: str, pixels: ByteArray, labels: ByteArray, count
     )
 
 
-def digits() -> Images:
-    """Load 1,797 handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
+def load_sklearn_digits() -> Images:
+    """Load 1,797 load_handwritten digits of 8 × 8 pixels, scaled to 28 × 28.
 
     ``sklearn.datasets.load_digits`` contains the test images of UCI's Optical Recognition of
     Handwritten Digits.  A random fifth of these images is held out for testing.
@@ -125,7 +125,7 @@ def digits() -> Images:
         f"{_SIDE}×{_SIDE} by bilinear interpolation between pixel centres"
     )
     pixels = bilinear(bunch.images.astype(np.int64), _SIDE, _BRIGHTEST)
-    return held_out("digits", source, pixels, labels, len(labels) // _IMAGES_PER_TEST_IMAGE)
+    return hold_out("digits", source, pixels, labels, len(labels) // _IMAGES_PER_TEST_IMAGE)
 
 
 def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArray:
@@ -152,7 +152,7 @@ def bilinear(images: NDArray[np.integer], size: int, brightest: int) -> ByteArra
 #: Magic numbers of IDX files; the last byte of each is the number of sizes in the header.
 _MAGIC: Final = {"labels": 2049, "images": 2051}
 
-#: Subfolders in which MNIST's files are searched; torchvision stores them in the second.
+#: Subfolders in which MNIST's files are searched; torchvision stores files in the second.
 _SUBFOLDERS: Final = (".", "MNIST/raw", "raw")
 _FILES: Final = (
     "train-images-idx3-ubyte",
@@ -164,9 +164,9 @@ _FILES: Final = (
 #: Data sets of the same format and size have another mean (Fashion-MNIST: 0.286).
 _MNIST_MEAN: Final = 0.1307
 _TRAINING_IMAGES: Final = 60_000
-#: Bytes of each number in a header.
+#: Size (B) of each number in a header.
 _HEADER_WORD: Final = 4
-#: Images held out for testing: the source study's number, not MNIST's own 10,000.
+#: Number of images held out for testing, as in the source study; MNIST itself has 10,000.
 _MNIST_HELD_OUT: Final = 1_000
 
 
@@ -176,19 +176,19 @@ def _check(valid: bool, place: str | Path, actual: str, expected: str) -> None:
         raise MeasurementError(f"{place}: found {actual}, expected {expected}.")
 
 
-def mnist(folder: Path) -> Images:
+def load_mnist(folder: Path) -> Images:
     """Load MNIST from the IDX files in ``folder``; 1,000 images are held out for testing.
 
     Raises ``MeasurementError`` with the file, the byte, and the actual and expected content.
     """
-    paths, absent = [], []
+    paths, missing_files = [], []
     for name in _FILES:
         if path := _find(folder, name):
             paths.append(path)
         else:
-            absent.append(f"no {name}")
-    actual = " and ".join(absent) if folder.is_dir() else "no folder"
-    _check(not absent, folder, actual, "all four files of MNIST, each plain or .gz")
+            missing_files.append(f"no {name}")
+    actual = " and ".join(missing_files) if folder.is_dir() else "no folder"
+    _check(not missing_files, folder, actual, "all four files of MNIST, each plain or .gz")
     train_images, train_labels, test_images, test_labels = paths
     train, test = _read(train_images, train_labels), _read(test_images, test_labels)
     mean = float(train.pixels.mean()) / 255
@@ -200,7 +200,7 @@ def mnist(folder: Path) -> Images:
     )
     source = f"MNIST from the IDX files {', '.join(path.name for path in paths)}"
     pixels, labels = map(np.concatenate, zip(train, test, strict=True))
-    return held_out("mnist", source, pixels, labels, _MNIST_HELD_OUT)
+    return hold_out("mnist", source, pixels, labels, _MNIST_HELD_OUT)
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -216,14 +216,14 @@ def _find(folder: Path, name: str) -> Path | None:
 
 def _read(images: Path, labels: Path) -> Split:
     """Read images and labels; raise ``MeasurementError`` if their counts differ."""
-    split = Split(idx("images", images), idx("labels", labels))
+    split = Split(read_idx("images", images), read_idx("labels", labels))
     count, image_count = len(split.labels), len(split.pixels)
     expected = f"{image_count:,}, one for each image in {images.name}"
     _check(count == image_count, f"{labels}: byte 4", f"a count of {count:,} labels", expected)
     return split
 
 
-def idx(kind: str, path: Path) -> ByteArray:
+def read_idx(kind: str, path: Path) -> ByteArray:
     """Read an IDX file; ``kind`` is ``images`` ``(N, 28, 28)`` or ``labels`` ``(N,)`` from 0 to 9.
 
     Raises ``MeasurementError`` for a file that cannot be read or has another format, for images of

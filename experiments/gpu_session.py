@@ -1,8 +1,8 @@
 """All measurements on a GPU that papers need, in one command and a given time.
 
 ``python -m experiments run --all --device cuda --minutes 14`` measures ``PARTS`` (runs of studies),
-the most valuable part first, each within its share of the time.  A part whose time is over ends
-with a record of the cases measured so far.
+the most valuable part first, each within its share of the time.  If the time of a part is over, its
+record contains the cases measured so far.
 """
 
 import signal
@@ -23,7 +23,10 @@ from report.core.errors import MeasurementError, RidgepointError, UsageError
 
 
 class Part(NamedTuple):
-    """Run of one study: weight of its share of the time, and time per case and process (s)."""
+    """Run of one study.
+
+    Its share of the time is proportional to ``weight``; ``case_budget_s``: per case and process.
+    """
 
     weight: float
     case_budget_s: float
@@ -42,9 +45,9 @@ PARTS: Final = (
     # Work and bytes of the layer with TF32 off and on: one timed process, then ncu.
     Part(3, 0.1, replace(_GPU_RUN, study="conv_profiling", counters="auto")),
 )
-#: Share of a part's time for the timed processes; memory is measured before.
+#: Share of a part's time for processes that time cases; memory is measured before.
 _TIMED_SHARE: Final = 0.65
-#: Time for timed processes of parts that count work (s): so short that only one process runs.
+#: Time (s) for timed processes of parts that count work; it is so short that only one process runs.
 _ONE_PROCESS_S: Final = 0.001
 
 
@@ -69,8 +72,8 @@ def measure_all(device: Device, minutes: float, records: Path, observer: Observe
 
 
 def request_of(part: Part, seconds: float, records: Path) -> Request:
-    """Return the request of a part, with the time for its processes if the part has ``seconds``."""
-    # A part that counts work has one timed process, which leaves the rest of its time to ncu.
+    """Return the request of a part that has ``seconds``, with the time for its timed processes."""
+    # A part that counts work has one timed process, and ncu uses the rest of the part's time.
     counts_work = part.request.counters != "none"
     timed_s = _ONE_PROCESS_S if counts_work else seconds * _TIMED_SHARE
     changes = {"case_budget_s": part.case_budget_s, "budget_s": timed_s}
@@ -78,7 +81,10 @@ def request_of(part: Part, seconds: float, records: Path) -> Request:
 
 
 def _measure_part(request: Request, seconds: float, observer: Observer) -> str:
-    """Measure a part in at most ``seconds``; return the record's path and, if cut off, why."""
+    """Measure a part in at most ``seconds``; return the record's path, and why it is incomplete.
+
+    Raises ``MeasurementError`` if no case was finished in time.
+    """
     folder, reason = request.records / request.study, f"its {seconds:.0f} s were over"
     earlier_journals, _ = unfinished_journals(folder)
     earlier_paths = [journal.path for journal in earlier_journals]

@@ -1,6 +1,6 @@
 """Registry of the studies that can be measured, discovered by their files.
 
-A study's module defines ``STUDY``, an ``experiments.harness.study.Experiment``.  The module imports
+A study's module defines ``STUDY``, an ``experiments.harness.study.Experiment``.  Modules import
 torch only inside functions, so that listing the studies is quick and works without torch.
 """
 
@@ -33,7 +33,10 @@ def module_of(name: str) -> str:
 
 
 def load(name: str) -> Experiment:
-    """Import a study; raises ``MeasurementError`` if its code tries to end the program."""
+    """Import a study.
+
+    Raises ``UsageError`` for an unknown name, and ``MeasurementError`` if its code calls ``exit``.
+    """
     module = module_of(name)
     try:
         with exit_raises():

@@ -20,10 +20,10 @@ from report.core.records.reported import DataSheet, read_devices
 from report.theory.rounding import Rounded, evaluate
 from report.theory.transformers import read_transformer
 
-#: Quantities that must be given before a number can be computed; "a or b" needs only one of both.
+#: Quantities that must be given before a number can be computed; for "a or b", one is enough.
 Missing: TypeAlias = tuple[str, ...]
-#: Quantity → its number in a row, or what is missing for it.  Numbers are totals over the row's
-#: devices.  The text of a number from a data sheet is the line of the sheet.
+#: Quantity → its number in a row, or the quantities that are missing for it.  Numbers are totals
+#: of the row's devices.  The text of a number from a data sheet is the line of the sheet.
 Known: TypeAlias = Mapping[str, Cell | Missing]
 Verdict: TypeAlias = Literal["consistent", "differs", "impossible", "not enough given"]
 #: Prefix of operations with structured sparsity.
@@ -38,7 +38,7 @@ class AuditedRow(NamedTuple):
     known: Known
 
     def operations_per_item(self) -> dict[str, float]:
-        """Count the operations of a forward pass per token or image, by each possible formula."""
+        """Return formula → operations of a forward pass per token or image, if they are known."""
         operations = {}
         for formula in ("2 * parameters", "attention_full", "attention_causal", "2 * macs"):
             result = compute(formula, self.known, [])
@@ -48,9 +48,9 @@ class AuditedRow(NamedTuple):
 
 
 def compute(formula: str, known: Known, used: list[str]) -> Rounded | Missing:
-    """Compute a formula, or return what is missing.
+    """Compute a formula, or return the missing quantities.
 
-    Appends the formulas by which its quantities were computed to ``used``.
+    Adds the formulas by which the formula's quantities were computed to ``used``.
     """
     numbers, missing = dict[str, Rounded](), list[str]()
     for name in re.findall(r"[a-z]\w*", formula):
@@ -76,7 +76,7 @@ def _quantity(name: str, known: Known, used: list[str]) -> Rounded | Missing:
     for formula in quantity.formulas if quantity else ():
         value = compute(formula, known, used)
         if isinstance(value, Rounded):
-            rating = known.get(formula)  # the formula may be a data sheet's number
+            rating = known.get(formula)  # a formula can be the name of a data sheet's number
             line = rating.text if isinstance(rating, Cell) else ""
             used.insert(0, f"{name} = {line or formula}")
             return value
@@ -95,11 +95,9 @@ def audited_row(
 ) -> AuditedRow:
     """Collect the numbers that are known about a row.
 
-    They come from its cells and words, from data sheets of devices, from the theory of a network,
-    and from the configuration file of a transformer.
-
-    ``texts`` and ``headings`` map quantities to texts and headings; ``cells`` maps headings to
-    texts.
+    Sources are its cells and words, data sheets of devices, the theory of a network, and a
+    transformer's configuration file.  ``texts`` and ``headings`` map quantities to texts and
+    headings; ``cells`` maps headings to texts.
     """
     known: dict[str, Cell | Missing] = {"devices": _exact(1), "baseline_devices": _exact(1)}
     devices = Fraction(1)
@@ -145,7 +143,8 @@ def _meaning(name: str, texts: Mapping[str, str]) -> str | Missing:
 def _multiply_adds(name: str) -> Cell | Missing:
     """Compute the multiply-adds of a network for one image.
 
-    Names of Python files are refused, since auditing a table must not run code that it names.
+    For the name of a Python file returns the reason why they are missing, because auditing a table
+    must not run code that the table names.
     """
     from experiments.theory import theory_of
     from experiments.theory.networks import find_network, users_code
@@ -181,7 +180,7 @@ def _known_devices() -> tuple[DataSheet, ...]:
 
 
 def _named_devices(name: str) -> list[DataSheet]:
-    """Return the devices that match a name: in full, else by model, else by the first words."""
+    """Return the devices whose full name, or else model, or else first words match a name."""
     short, sheets = name.casefold().removeprefix("nvidia "), _known_devices()
     full, key = f"nvidia {short}", "-".join(short.split())
     by_name = [sheet for sheet in sheets if sheet.name.casefold() in (short, full)]
@@ -193,9 +192,9 @@ def _named_devices(name: str) -> list[DataSheet]:
 def _rating(device: DataSheet, operation: str) -> Cell | None:
     """Return a device's peak rate of an operation, or None if its data sheet states none.
 
-    After the prefix ``_SPARSE``, the rate is that with structured sparsity.  NVIDIA's matrix units
-    compute float16 as fast as bfloat16; some data sheets list only bfloat16.  Vendors print the
-    capacity of memory in GiB as GB.
+    The prefix ``_SPARSE`` selects the rate with structured sparsity.  If a data sheet of NVIDIA
+    lacks float16, bfloat16's rate is returned, because NVIDIA's matrix units compute both equally
+    fast.  A memory capacity printed in GB is read in GiB, because vendors mean GiB.
     """
     name = operation.removeprefix(_SPARSE)
     peaks = {str(peak.operation): peak for peak in device.peaks}
@@ -214,7 +213,7 @@ def _rating(device: DataSheet, operation: str) -> Cell | None:
 
 
 def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
-    """Map each quantity ``rated_…`` to the operation whose peak rate it is, for a row's texts."""
+    """Return quantity ``rated_…`` → operation whose peak rate the quantity is, for a row."""
     words = knowledge().quantities["precision"].words
     operations = {f"rated_{name}": name for name in ("memory", "capacity", *words.values())}
     if isinstance(precision := _meaning("precision", texts), str):
@@ -225,7 +224,7 @@ def _rated_operations(texts: Mapping[str, str]) -> dict[str, str]:
 def _ratings(
     sheets: Iterable[DataSheet], operation: str
 ) -> dict[str, tuple[DataSheet, Cell | None]]:
-    """Return the different peaks of devices, by line of the data sheet ("" without a peak)."""
+    """Return line of a data sheet ("" without a peak) → its first device, and the peak."""
     ratings: dict[str, tuple[DataSheet, Cell | None]] = {}
     for sheet in sheets:
         rating = _rating(sheet, operation)
@@ -236,8 +235,8 @@ def _ratings(
 def _rated_quantity(device: str | None, operation: str) -> Cell | Missing:
     """Return a peak of a named device with the data sheet's line, or the missing quantity.
 
-    A name is ambiguous if it matches several devices whose peaks differ, or if one of them states
-    no peak, since the table may mean any of them.
+    The result is missing for an ambiguous name, which matches devices with different peaks, or
+    devices of which only some state a peak.
     """
     if device is None:
         return ("device",)
@@ -314,7 +313,7 @@ def _check(row: AuditedRow, claim: str, cell: Cell) -> ClaimCheck:
         check = check._replace(limit=float(limit.value))
         if printed.interval.low > limit.interval.high:
             check = check._replace(verdict="impossible")
-    without_claim = row._replace(known={**row.known, claim: ()})  # else it would prove itself
+    without_claim = row._replace(known={**row.known, claim: ()})  # a claim must not prove itself
     formulas = list[str]()
     value: Rounded | Missing = (f"a formula of {claim}",)
     if quantity.formulas:
@@ -350,7 +349,7 @@ def _remedy(missing: str, cells: Mapping[str, str]) -> str:
 def _explanations(
     row: AuditedRow, claim: str, printed: Rounded, recomputed: Rounded
 ) -> Iterator[str]:
-    """Yield the single changes that reproduce the printed claim, the likeliest first.
+    """Yield the single changes that reproduce the printed claim, beginning with the likeliest.
 
     A change, such as "the forward pass alone", applies to all claims, or only to ``change.claims``.
     It replaces one quantity or, if it names none, the claim itself.

@@ -34,8 +34,8 @@ _PIPE: Final = re.compile(r"(?<!^)(?<!\\)\|(?!$)")
 _TABLE_START: Final = re.compile(r"<table\b|\\begin\{(?:tabu|longtabl|tblr)", re.IGNORECASE)
 #: Last cell of a row in HTML whose end tag is missing; groups: the cell, and its tag's name.
 _OPEN_CELL: Final = re.compile(r"(<(t[dh])\b(?:(?!</?t[dhr]\b)[\s\S])*)(?=</tr)", re.IGNORECASE)
-#: XPath of nested tables and merged cells in HTML.
-_MERGED: Final = (".//table//table", ".//*[@colspan]", ".//*[@rowspan]")
+#: XPaths of nested tables and merged cells in HTML.
+_MERGED_CELLS: Final = (".//table//table", ".//*[@colspan]", ".//*[@rowspan]")
 #: Group in braces in LaTeX, with up to two levels of groups inside.
 _GROUP: Final = r"\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 #: Table in LaTeX; groups: the environment, and the content after the types of columns.
@@ -43,9 +43,9 @@ _ENVIRONMENT: Final = re.compile(
     r"\\begin\{(tabular[xy*]?|longtable)\}"
     rf"(?:(?<=[xy*]\}}){_GROUP})?(?:\[\w+\])?{_GROUP}([\s\S]*?)\\end\{{\1\}}"
 )
-#: Group in LaTeX with a line break.
+#: Group in LaTeX that contains a line break.
 _LINES_IN_CELL: Final = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\\\\(?:[^{}]|\{[^{}]*\})*\}")
-#: Parts of LaTeX to delete, since no cell prints them as text: comments, lines, colours, citations.
+#: Parts of LaTeX that print no text in a cell, to be deleted: comments, lines, colours, citations.
 _DECORATION: Final = re.compile(
     r"(?<!\\)%.*|\\addlinespace\b(\[.*?\])?|\\end(first|last)?(head|foot)\b"
     r"|~?\\(cmidrule|cline|rowcolor|cellcolor|h?phantom|cite[pt]?)\b(\(.*?\)|\[.*?\])*\{.*?\}"
@@ -63,13 +63,13 @@ _MODEL: Final = re.compile(
     r"(?=[a-z]*[A-Z\d-])[a-zA-Z][\w.]*(?:-(?!\d[\d.]*[KMBT]\b)[\w.]+)*?(?:[ -][\d.]+)?"
     r"[ -](\d+(?:\.\d+)?[KMBT])(?:-[a-zA-Z]\w*)*"
 )
-#: Words in a heading or unit by which a number is per device.
+#: Words in a heading or unit that say that a number is per device.
 _PER_DEVICE: Final = re.compile(r"(?:/|per[ -])\s*(?:gpu|device|chip|card|accelerator)s?", re.I)
 #: Text in round or square brackets.
 IN_BRACKETS: Final = re.compile(r"[(\[](.*?)[)\]]")
-#: Shares that tables often print in per cent without a per cent sign.
+#: Quantities that are shares, which tables often print in per cent without a per cent sign.
 _PERCENTAGES: Final = ("mfu", "bandwidth_use")
-#: Without a unit, such a share above this number is read as per cent.
+#: Such a share without a unit is read as per cent if it is above this number.
 _LARGEST_SHARE: Final = 2
 
 
@@ -162,7 +162,7 @@ def _read_tables(path: Path) -> Sequence[_Rows]:
     else:
         raise ValueError("its name must end in .csv, .md, .html or .tex")
     body = fromstring(f"<body>{pandoc(page, '--from=html', '--to=html')}</body>")
-    if any(body.find(path) is not None for path in _MERGED):
+    if any(body.find(xpath) is not None for xpath in _MERGED_CELLS):
         raise ValueError("cells are merged or nested; write them out")
     for superscript in body.iter("sup"):
         superscript.text = f"^{superscript.text or ''}"
@@ -187,14 +187,14 @@ def _latex_as_html(text: str) -> str:
         width = len(re.split(r"(?<!\\)&", rows.partition("\\\\")[0]))
         fragments.append(f"\\begin{{tabular}}{{{'l' * width}}}{rows}\\end{{tabular}}")
     content = pandoc("\n\n".join(fragments), "--from=latex+raw_tex", "--to=json")
-    # HTML has no raw LaTeX, so unknown commands become code.
+    # HTML cannot contain raw LaTeX, so that unknown commands become code.
     for raw, code in (("RawInline", "Code"), ("RawBlock", "CodeBlock")):
         content = content.replace(f'"{raw}","c":["latex",', f'"{code}","c":[["",[],[]],')
     return pandoc(content, "--from=json", "--to=html")
 
 
 def pandoc(text: str, *options: str) -> str:
-    """Convert a text by pandoc, which may read no files; raises ``UsageError`` if it fails."""
+    """Convert a text by pandoc, which may read no files; raises ``UsageError`` if pandoc fails."""
     finished = run([pandoc_path(), "--sandbox", *options], ROOT, _PANDOC_LIMIT_S, stdin=text)
     if finished.returncode:
         raise UsageError(f"pandoc cannot convert the text: {finished.stderr.strip()}")
@@ -228,8 +228,8 @@ def find_columns(headings: tuple[str, ...], chosen: Mapping[str, str]) -> dict[s
     """Return the position of each quantity's column.
 
     ``chosen`` maps quantities to headings, as the user chose by ``--column``.  Raises
-    ``UsageError`` for an unknown choice, if a heading has two meanings, or if two headings have the
-    same meaning.
+    ``UsageError`` for an unknown quantity or heading in ``chosen``, for a heading with two
+    meanings, and for two headings with the same meaning.
     """
     for name, heading in chosen.items():
         require_known(name, f"--column {name}", "quantity", knowledge().quantities)
@@ -303,10 +303,10 @@ def read_cell(name: str, text: str, heading: str, devices: Fraction = Fraction(1
 
 
 def _scale_of_heading(heading: str, kind: str) -> Fraction | None:
-    """Return the factor of a heading's unit (1000 for kB): in brackets or as a word.
+    """Return the factor of the unit (1000 for kB) in a heading, in brackets or as a word.
 
-    For counts, only brackets are read.  The factor is None if the heading has no unit, and 0 if its
-    brackets contain something else although the kind of quantity has units.
+    For counts, only brackets are read.  The factor is None if the heading has no unit.  It is 0 if
+    the brackets contain another text, although the kind of quantity has units.
     """
     is_count = kind in knowledge().counts
     in_brackets = IN_BRACKETS.findall(_PER_DEVICE.sub("", heading))

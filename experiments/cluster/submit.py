@@ -1,7 +1,7 @@
 """``python -m experiments submit``: measure a run in parts (shards), one job per shard.
 
-A shard is measured when its record exists.  A job that fails, runs out of time or loses its node is
-submitted again, and continues.
+A shard counts as measured when its record exists.  If a job fails, runs out of time or loses its
+node, it is submitted again, and continues.
 """
 
 import argparse
@@ -42,7 +42,7 @@ class Jobs:
         self.sweep_tag = status.tag(request.study, shard, request.threads, request.label)
         self.logs = request.records / request.study / ".jobs"  # hidden, and ignored by git
         self.submitted: dict[int, Any] = {}  # number of a shard → its last job
-        # 30 s before the time limit, SLURM ends the run itself, which saves the finished cases.
+        # 30 s before the time limit, SLURM sends SIGTERM to the run, which saves finished cases.
         self.flags = {"signal": "B:TERM@30", "nodes": "1"}
         for name in SBATCH_OPTIONS:
             value = getattr(options, name)
@@ -81,7 +81,7 @@ class Jobs:
         self.submitted |= zip(numbers, jobs, strict=True)
 
     def active(self) -> Mapping[int, str]:
-        """Return the states of unfinished jobs by shard; with SLURM also of earlier commands."""
+        """Return shard → state of its unfinished job; with SLURM, also jobs of earlier commands."""
         if self.options.cluster == "local":
             return {number: "running" for number, job in self.submitted.items() if not job.done()}
         try:
@@ -93,9 +93,10 @@ class Jobs:
 
 
 def submit(request: Request, options: argparse.Namespace, observer: Observer) -> Path:
-    """Submit missing shards (parts of the run) until all are measured; return the first's record.
+    """Submit missing shards (parts of the run) until all are measured; return shard 1's record.
 
-    An interruption cancels the jobs.  Raises ``MeasurementError`` without progress.
+    An interruption cancels the jobs.  Raises ``MeasurementError`` if ``_ATTEMPTS`` submissions in a
+    row make no progress.
     """
     jobs = Jobs(request, options)
     try:
@@ -111,7 +112,7 @@ def submit(request: Request, options: argparse.Namespace, observer: Observer) ->
 def _submit_missing(jobs: Jobs, observer: Observer) -> Path:
     """Submit missing shards whenever no job is active, until all are measured; see ``submit``."""
     study, records, minutes = jobs.request.study, jobs.request.records, jobs.options.time
-    # Progress is compared by the number of missing shards (negative), then of saved results.
+    # Progress is (− number of missing shards, number of saved results), compared as a tuple.
     attempts, most_progress, printed = 0, (-jobs.shards, -1), ""
     while True:
         active, states = jobs.active(), status.shard_states(study, records, jobs.sweep_tag)

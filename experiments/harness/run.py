@@ -63,7 +63,7 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
     if request.images is not None:
         from experiments import datasets
 
-        datasets.handwritten(request.images)  # raises before the run if images are damaged
+        datasets.load_handwritten(request.images)  # raises before the run if images are damaged
     throttle_count = processor.throttle_count()
     with _open_journal(request, header, observer) as journal:
         try:

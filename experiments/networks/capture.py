@@ -28,7 +28,7 @@ def capture_layers(
 
     ``root`` is the name of ``module`` if it is a layer itself.  A layer that runs twice appears
     twice.  The module may be on the meta device, where nothing is computed or allocated.  Additions
-    must be modules of class ``experiments.networks.residual.Add``, since an operator has no hook.
+    must be modules of class ``experiments.networks.residual.Add``, because operators have no hooks.
     Raises ``UndescribedError`` for a layer of unknown type, whose work would be missing, and
     ``MeasurementError`` for paddings and poolings that records cannot describe.
     """
@@ -93,7 +93,7 @@ def _pair(value: int | tuple[int, ...]) -> tuple[int, int]:
 
 def _convolution(name: str, module: nn.Conv2d | nn.ConvTranspose2d) -> dict[str, Any]:
     """Describe a convolution; raise ``MeasurementError`` if opposite paddings differ."""
-    # In elements per side; unlike module.padding, never the words "valid" or "same".
+    # Numbers of elements per side; module.padding may also be "valid" or "same".
     left, right, top, bottom = module._reversed_padding_repeated_twice
     if (left, top) != (right, bottom):
         raise MeasurementError(

@@ -11,7 +11,7 @@ _MNIST: Final = (1, 32, 32)
 _CIFAR: Final = (3, 32, 32)
 _IMAGENET: Final = (3, 224, 224)
 
-#: Channels, height and width of one input image, by the network's name.
+#: Network → channels, height and width of one input image.
 INPUT_SHAPES: Final[dict[str, tuple[int, int, int]]] = {
     "LeNet-5": _MNIST,
     "AlexNet": _IMAGENET,
@@ -39,8 +39,8 @@ def build_network(name: str, change: str = "") -> nn.Sequential:
     """Build the network ``name`` with new weights, in training mode.
 
     A ``change`` makes the network allocate outputs differently, as in torchvision.  With
-    ``in_place`` ReLU overwrites its input.  With ``nested`` the blocks of each stage form a
-    chain; the chain's call holds the stage's input until the stage ends.  Raises ``ValueError`` for
+    ``in_place``, ReLU overwrites its input.  With ``nested``, the blocks of each stage form a
+    chain, whose call keeps the stage's input alive until the stage ends.  Raises ``ValueError`` for
     an unknown name.
     """
     if name not in INPUT_SHAPES:

@@ -2,7 +2,8 @@
 
 - the CNN of PyTorch's MNIST example (github.com/pytorch/examples, mnist/main.py);
 - LeNet-5 (LeCun, Bottou, Bengio and Haffner, Proceedings of the IEEE 1998);
-- AlexNet with torchvision's shapes: one column (Krizhevsky, arXiv:1404.5997), no normalisation;
+- AlexNet with torchvision's shapes, in one column (Krizhevsky, arXiv:1404.5997) and without local
+  response normalization;
 - VGG-16 (Simonyan and Zisserman, ICLR 2015, arXiv:1409.1556, table 1, column D).
 """
 
@@ -15,7 +16,7 @@ from experiments.networks.residual import CLASSES
 
 #: Outputs of the hidden linear layers of AlexNet and VGG-16.
 _HIDDEN: Final = 4096
-#: Stages of VGG-16: number of convolutions, and their output channels.
+#: Stages of VGG-16, as (number of convolutions, output channels of each).
 _VGG_STAGES: Final = ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))
 
 

@@ -4,7 +4,7 @@
   table 1), and the ResNets of the same paper for CIFAR-10 (section 4.2);
 - MobileNetV2 (Sandler, Howard, Zhu, Zhmoginov and Chen, CVPR 2018, table 2).
 
-Weights are PyTorch's random defaults: neither memory nor times depend on the values of weights.
+Weights are PyTorch's random defaults, because memory and times do not depend on weights' values.
 """
 
 from collections import OrderedDict

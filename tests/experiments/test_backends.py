@@ -24,7 +24,7 @@ from experiments import backend_speedup, datasets
 from experiments.backends import changes, perceptron
 from experiments.backends.libraries import ON_GPU, Library, load
 from experiments.backends.perceptron import Operations, Parameters, Training, iteration
-from experiments.datasets import Split, handwritten, mnist
+from experiments.datasets import Split, load_handwritten, load_mnist
 from experiments.harness.study import QUICK, SEED, UnavailableError
 from report.core.errors import MeasurementError
 from report.studies.backend_speedup import subject, theory
@@ -46,7 +46,7 @@ def library(name: str) -> Library:
 
 def training_on(name: str, dtype: str = "float32") -> Training:
     """Return a training on 200 samples of 150 images, so that some images are used twice."""
-    split = Split(*(array[:150] for array in handwritten(None).train))
+    split = Split(*(array[:150] for array in load_handwritten(None).train))
     factors = {"hidden": 10, "samples": 200, "dtype": dtype}
     return perceptron.training_of(library(name), factors, split)
 
@@ -81,7 +81,7 @@ def test_gradients_equal_autograd(hidden: int, seed: int, samples: int) -> None:
     random, xp = np.random.RandomState(seed), library("numpy").xp
     initial, ops = perceptron.initial_parameters(hidden, seed), Operations(xp)
     batch = perceptron.batch_on_device(
-        library("numpy"), "float64", handwritten(None).train, samples
+        library("numpy"), "float64", load_handwritten(None).train, samples
     )
     b1, b2 = (random.normal(size=bias.shape) for bias in (initial.b1, initial.b2))
     parameters = initial._replace(b1=b1, b2=b2)
@@ -246,7 +246,7 @@ def write_mnist(folder: Path, packed: bool = False, **replaced: bytes) -> Path:
 def mnist_error(folder: Path) -> str:
     """Read a folder that is refused; return the error message without the folder's path."""
     with pytest.raises(MeasurementError) as caught:
-        mnist(folder)
+        load_mnist(folder)
     sentence = str(caught.value)
     assert sentence.isprintable() and sentence.startswith(str(folder))
     return sentence.removeprefix(str(folder)).lstrip("/")
@@ -255,7 +255,7 @@ def mnist_error(folder: Path) -> str:
 def test_the_digits_are_the_same_bytes_everywhere() -> None:
     """The bytes depend neither on the rounding of a machine nor on the version of NumPy."""
     pytest.importorskip("sklearn")
-    identity = json.loads(handwritten(None).identity)
+    identity = json.loads(load_handwritten(None).identity)
     assert identity["digest"] == "6d88521e7f44b639579811aaba317eddfdcb408406281639778baebfc71d714e"
     assert (identity["train"], identity["test"]) == ({"images": 1438}, {"images": 359})
 
@@ -265,7 +265,7 @@ def test_shuffled_images_keep_their_labels(
     tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "_MNIST_HELD_OUT", 4)
-    split = mnist(write_mnist(tmp_path, packed))
+    split = load_mnist(write_mnist(tmp_path, packed))
     order = np.random.RandomState(0).permutation(30)
     # Image n of the training file has the label n % 10, and so has image 20 + n, of the test file.
     assert np.array_equal([*split.test.labels, *split.train.labels], (order % 20) % 10)
