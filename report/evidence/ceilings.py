@@ -2,8 +2,7 @@
 
 A ceiling is the best rate of several instruments, since no instrument is best on every processor.
 Bandwidth is measured with working sets larger than the caches.  Old records state neither
-instruments nor working sets.  In old records matrix products measured arithmetic, and copies
-measured memory.
+instruments nor working sets.  Their matrix products measured arithmetic, and their copies memory.
 """
 
 from collections.abc import Sequence
@@ -90,8 +89,7 @@ class MeasuredDevice:
     def _page_mapping_rate(self, ceilings: Sequence[tuple[str, Ceiling]]) -> Quantity:
         """Return the median rate of mapping pages (1/s): the usual rate, not a limit.
 
-        All series of a single run count as one process.  If several runs are pooled, each series
-        counts as one process.
+        All series of one run count as one process.  With several runs, each series is a process.
         """
         file, first = ceilings[0]
         name = _ceiling_name(first)

@@ -3,8 +3,7 @@
 A pair of processes times the function and the baseline by turns, so that drifts of the machine
 cancel.  In records a pair is one ``Round`` of a case, and a case compares one function.  A verdict
 follows from the interval of the median ratio over pairs, because pairs are independent, unlike
-calls within one process.  Under the memory policy of all pairs, ``retained``, the allocator keeps
-freed memory.
+calls within one process.  All pairs run under the memory policy ``retained``: freed memory is kept.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Values of expressions with intervals, at the confidence level that the data allow.
 
 A run measures a series (``MeasuredSeries``) with several processes, so that an interval includes
-the scatter between processes.  Other measured numbers (``EstimatedNumber``) compute an interval
-themselves.
+the scatter between processes.  An ``EstimatedNumber`` has its own interval.
 
 If the same processes measured all series of a part of an expression, the part is computed once per
 process.  Drift and memory placement then cancel, and one interval follows from the results.

@@ -339,10 +339,8 @@ class BatchSearch:
     """Result of the search for the largest batch that fits into ``limit`` bytes.
 
     - ``predicted``: each batch that the search tried → its prediction;
-    - ``largest``: the largest batch that may fit, 0 if no batch fits, ``LARGEST_BATCH`` if no tried
-      batch exceeds the limit;
-    - ``certain``: the largest batch that is known to fit.  Larger batches up to ``largest`` are
-      undecided.
+    - ``largest``: largest batch that may fit (0 if none fits, ``LARGEST_BATCH`` if all tried fit);
+    - ``certain``: largest batch that is known to fit.  Batches between both are undecided.
     """
 
     limit: int

@@ -50,10 +50,7 @@ class Rounded:
         return cls(value, rounding_interval(value, len(digits.partition(".")[2])))
 
     def __add__(self, other: "Rounded") -> "Rounded":
-        left, right = self.interval, other.interval
-        return Rounded(
-            self.value + other.value, Interval(left.low + right.low, left.high + right.high)
-        )
+        return self._combined(other, operator.add)
 
     def __mul__(self, other: "Rounded") -> "Rounded":
         return self._combined(other, operator.mul)

@@ -3,8 +3,7 @@
 Each function computes terms of a ``theory.reconciliation.Reconciliation``.  Callers supply
 ``evidence``, a text on why a term applies.  ``report.theory.work`` defines the letters in formulas.
 
-Terms of work are multiply-adds (MAC) or single operations (FLOP), as stated in docstrings;
-``as_flops`` converts MAC to FLOP.
+Docstrings state whether a term is in multiply-adds (MAC) or in single operations (FLOP).
 """
 
 import math

@@ -2,8 +2,7 @@
 
 A capture records when each storage is freed, since Python keeps the same tensors alive as in a real
 call.  The workspaces of operators (``theory.workspaces``) are added; the sum is a lower bound if an
-operator's workspace is unknown.  On a GPU a storage occupies a block of the allocator, whose size
-is rounded up.
+operator's workspace is unknown.  On a GPU a storage occupies an allocator's block of rounded size.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -92,8 +92,7 @@ def output_shape(layer: Layer) -> tuple[int, ...]:
 
     - convolution, pooling: ``floor((H + 2P - D(K - 1) - 1) / S) + 1``;
     - transposed convolution: ``(H - 1)S - 2P + D(K - 1) + 1``.  The layer may add up to S - 1 rows
-      or columns, and must do so if the formula is below 1.  Records do not contain the number of
-      added rows.
+      or columns, and must do so if the formula is below 1.  Records do not state the added rows.
 
     Raises ``StudyError`` if a shape has the wrong number of axes or the kernel does not fit.
     """

@@ -181,8 +181,7 @@ def printed_parts(
     """Format a number in the unit of ``scale``, with the precision of its interval.
 
     A bimodal estimate is printed as a range, since no sample is near its median.  The ends of the
-    interval are rounded to the nearest printed decimal, or ``outward`` to an interval that contains
-    the exact interval.
+    interval are rounded to the nearest printed decimal, or ``outward`` so that the interval grows.
     """
     unit = "" if scale.unit == "1" else scale.unit
     if not isinstance(number, Estimate):
