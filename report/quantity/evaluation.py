@@ -9,8 +9,8 @@ Processes that lack one of the series are left out.  With ``ENOUGH_RUNS`` runs o
 of each run counts as one sample of the interval.  With fewer runs the value of each process counts,
 and the interval is widened to contain the median of every run.
 
-Parts without common processes are combined by the ends of their intervals.  The level of each
-interval is raised so that all intervals hold together (Bonferroni's correction).
+Parts without common processes are combined by the ends of their intervals , whose
+levels are raised so that all intervals hold together (Bonferroni's correction).
 """
 
 import statistics

@@ -166,11 +166,7 @@ class Statement:
 
     @property
     def from_one_process(self) -> bool:
-        """True if a single process measured one of the series.
-
-        Calls within a process resemble each other more than calls of several processes do.  A
-        confidence interval from one process thus holds for this process only, however narrow it is.
-        """
+        """True if a single process measured one of the series (see ``quantity.intervals``)."""
         return any(leaf.from_one_process for leaf in self.measured_series)
 
 
@@ -229,7 +225,7 @@ class MeasuredSeries(Leaf):
 
     @property
     def from_one_process(self) -> bool:
-        """True if a single process measured the series (see ``Statement.from_one_process``)."""
+        """True if a single process measured the series (see ``quantity.intervals``)."""
         return len(self.processes) == 1
 
     @cached_property
@@ -391,10 +387,7 @@ class Derived(Quantity):
 
 
 def combine(operation: Operation, *operands: Quantity) -> Derived:
-    """Apply ``operation`` to ``operands``.
-
-    Raises ``UnitError``, which names the line of the study, if the units do not fit.
-    """
+    """Apply ``operation``; if units do not fit, raise ``UnitError`` with the line of the study."""
     try:
         result = operation.unit([operand.unit for operand in operands])
     except UnitError as error:

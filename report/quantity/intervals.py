@@ -80,10 +80,7 @@ def _ranks(samples: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Process:
-    """Samples of one process of a run, in the order of measurement.
-
-    ``disturbed``: other programs ran at the same time.
-    """
+    """Samples of one process of a run, in order; ``disturbed``: other programs ran meanwhile."""
 
     run: str
     name: str

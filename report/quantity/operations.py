@@ -73,10 +73,7 @@ def common_value(*quantities: Quantity) -> Derived:
 
 
 def geometric_mean(*ratios: Quantity) -> Derived:
-    """Return the geometric mean of ratios (Hoefler and Belli, SC'15).
-
-    Raises ``UnitError`` if an operand has a unit other than 1.
-    """
+    """Return the geometric mean of numbers of unit 1, such as ratios (Hoefler and Belli, SC'15)."""
 
     def mean(values: Sequence[float]) -> float:
         logarithms = [math.log(value) for value in values]
@@ -114,10 +111,7 @@ def restrict_to_common_terms(means: Sequence[Quantity]) -> list[Quantity]:
 
 
 def describe_terms(quantity: Quantity) -> str:
-    """Describe the terms of a geometric mean, such as «7 cases, batch 8 to 512».
-
-    The text is empty for any other quantity.
-    """
+    """Describe the terms of a geometric mean («7 cases, batch 8 to 512»); "" without terms."""
     levels_of_terms = list(_terms(quantity))
     if not levels_of_terms:
         return ""
@@ -146,10 +140,7 @@ def _terms(quantity: Quantity) -> dict[tuple[str, ...], Quantity]:
 
 
 def counted_in(unit_name: str, number: Quantity) -> Derived:
-    """Return a dimensionless number, such as a product of extents, with the unit ``unit_name``.
-
-    Raises ``UnitError`` for a number with a unit.
-    """
+    """Return a number of unit 1 in the unit ``unit_name``; raises ``UnitError`` for other units."""
 
     def counted_unit(units: Sequence[Unit]) -> Unit:
         if units[0] != ONE:

@@ -54,10 +54,7 @@ ONE: Final = Unit()
 
 @lru_cache(maxsize=256)
 def unit(text: str) -> Unit:
-    """Parse a unit such as ``FLOP/s``, ``B/(s·image)`` or ``1``.
-
-    Raises ``UnitError`` for a symbol that is not in ``BASE_UNITS``.
-    """
+    """Parse a unit such as ``B/(s·image)``; raise ``UnitError`` if a symbol is no base unit."""
     numerator, _, denominator = text.partition("/")
     dividend = _unit(_powers(numerator, text))
     divisor = _unit(_powers(denominator.strip("()"), text))

@@ -69,10 +69,7 @@ def total_load(loads: Iterable[Load]) -> Load:
 
 @lru_cache(maxsize=16_384)
 def load(layer: Layer, passes: tuple[LayerPass, ...] = ("forward",)) -> Load:
-    """Return work and compulsory traffic of a layer's passes.
-
-    Results are cached, since several tables of a study need the same loads.
-    """
+    """Return work and compulsory traffic of a layer's passes (cached, since tables share loads)."""
     return total_load(Load(flops(macs(layer, p)), compulsory_traffic(layer, p)) for p in passes)
 
 

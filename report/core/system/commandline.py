@@ -84,10 +84,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse_named_values(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Parse the values NAME=VALUE of an option to name → value.
-
-    Raises ``UsageError`` for a text without a name or without a value.
-    """
+    """Parse texts NAME=VALUE to name → value; raise ``UsageError`` without a name or a value."""
     values: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")

@@ -31,13 +31,10 @@ def write_pickle(tree: Any, path: Path) -> None:
 
 
 def pickled(tree: Any) -> bytes:
-    """Return the pickle of a tree.
-
-    Pickle's memo is off, so that the bytes do not depend on whether equal values are one object.
-    """
+    """Return the pickle of a tree; it does not depend on whether equal values are one object."""
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
-    pickler.fast = True
+    pickler.fast = True  # without the memo, which refers to objects that appeared before
     pickler.dump(tree)
     return stream.getvalue()
 

@@ -179,10 +179,7 @@ def run(
 
 @functools.cache
 def pandoc_path() -> Path:
-    """Return the path of the installed pandoc.
-
-    Raises ``RenderError`` if pandoc is not installed, or its version is not ``PANDOC_VERSION``.
-    """
+    """Return the path of pandoc; raise ``RenderError`` if it is missing or has another version."""
     package = find_spec("pypandoc")  # not imported, since the import would take long
     if package is None or package.origin is None:
         raise RenderError(

@@ -159,10 +159,7 @@ def _distrust_reason(ratio: float, product: Product) -> str:
 
 
 def logs_of(table: str, ranges: Sequence[str]) -> dict[str, str]:
-    """Reduce the table of a process to the products and the calls of a case (``ranges``).
-
-    ``read_table`` must be able to read ``table``.
-    """
+    """Reduce a readable table of a process to the products and the calls of a case (``ranges``)."""
 
     def is_needed(row: KernelRow) -> bool:
         if row.range is None:

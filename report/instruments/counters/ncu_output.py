@@ -95,10 +95,7 @@ _NUMBER: Final = re.compile(r"([0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0|\.00|\.0{4
 
 
 def select_launches(text: str, is_needed: Callable[[KernelRow], bool]) -> str:
-    """Reduce a table to the launches for which ``is_needed`` returns true.
-
-    Raises ``RecordError`` as ``read_table`` does.
-    """
+    """Select the launches for which ``is_needed`` is true; raises errors as ``read_table`` does."""
     header, units, *rows = _row_texts(text)
     texts = [header, units]
     for row_text, row in zip(rows, read_table(text), strict=True):
