@@ -227,11 +227,11 @@ def _descriptions(series: Any, panel: Any) -> Iterator[str]:
     low, high = getattr(series, "low", ()), getattr(series, "high", ())
     names = getattr(series, "names", ())
     for number, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-        name = f", {names[number]}" if number < len(names) and names[number] else ""
+        name = ", ".join(filter(None, (series.label, *names[number : number + 1])))
+        beginning = f"{name}. " if name else ""
+        x_label = panel.x_label or "x"  # the panel below has the label
         interval = f" [{low[number]:,.4g}, {high[number]:,.4g}]" if low else ""
-        yield _unescaped(
-            f"{series.label}{name}. {panel.y_label}: {y:,.4g}{interval}. {panel.x_label}: {x:,.6g}."
-        )
+        yield _unescaped(f"{beginning}{panel.y_label}: {y:,.4g}{interval}. {x_label}: {x:,.6g}.")
 
 
 def _unescaped(text: str) -> str:

@@ -239,6 +239,8 @@ def test_rendered_figures_have_ids_and_positions_of_series() -> None:
     assert points == tuple(sorted(points, key=lambda point: (point[0], -point[1])))
     assert points[0][2] == "Run_1 $5. Time (ms): 0.5 [0.4, 0.7]. Batch size: 1."
     assert "style=" not in figure.svg.decode(), "a content security policy may forbid styles"
+    unnamed = Drawing((Scaling("", "Pages", (Points("", (1.0,), (2.0,)),)),))
+    assert render(unnamed, "study/fig-y").series[0].points[0][2] == "Pages: 2. x: 1."
 
 
 def test_seven_series_differ_in_each_of_marker_hatching_and_colour() -> None:
