@@ -137,15 +137,11 @@ def layer_cases(
     return cases
 
 
-def rounds(
-    times: Iterable[Sequence[Sample]],
-    policy: record_types.Policy = "retained",
-    **other_series: Sequence[Sample],
-) -> tuple[Round, ...]:
-    """Return one round per process with its times (s); ``other_series`` are equal in all rounds."""
+def rounds(times: Iterable[Sequence[Sample]], **series: Sequence[Sample]) -> tuple[Round, ...]:
+    """Return one round per process with its times (s); other ``series`` are equal in all rounds."""
     result = []
     for process, samples in enumerate(times, start=1):
-        result.append(round_(process, {"time": samples, **other_series}, policy=policy))
+        result.append(round_(process, {"time": samples, **series}))
     return tuple(result)
 
 

@@ -5,15 +5,12 @@ Findings are the values, tables, figures and claims that a study computes.
 
 import json
 import re
-from collections.abc import Mapping
 from copy import copy
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from pytest import approx
 
 from report.commands.check import read_pins
 from report.core.records.record import Record
@@ -82,22 +79,6 @@ def value_of(quantity: Quantity) -> float:
     result = estimate(quantity)
     assert isinstance(result, Estimate), result
     return result.value
-
-
-def rows(paper: Findings, table: str) -> list[dict[str, Any]]:
-    """Return the rows of a table as dictionaries from heading to cell."""
-    content = paper.tables[table]
-    headings = [column.name for column in content.columns]
-    return [dict(zip(headings, row, strict=True)) for row in content.rows]
-
-
-def assert_values(paper: Findings, expected: Mapping[str, float], rel: float = 5e-3) -> None:
-    """Assert that values of a paper (identifier → number) equal ``expected``."""
-    values = {}
-    for identifier in expected:
-        number = paper.values[identifier].number
-        values[identifier] = number.value if isinstance(number, Estimate) else number
-    assert values == approx(expected, rel=rel)
 
 
 def verdicts(study: str, inputs: Inputs, *claims: str) -> dict[str, str]:

@@ -27,15 +27,13 @@ from report.paper.findings import Inputs
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.results import Survey
 from report.studies.gpu_survey.study import _RESULT_HEADINGS, CAUSES
-from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS, DataSheet
+from report.studies.gpu_survey.theory import BETWEEN_CONVOLUTIONS
 from tests import papers
 from tests.degraded import committed_inputs
 from tests.test_documents import run_python, template_of
 
 OPERATORS_FILE = ROOT / "data" / OPERATORS
 STUDY = "gpu_survey"
-#: Limits of an artificial GPU, in FLOP/s and B/s.
-ARTIFICIAL_GPU = DataSheet("gpu", peak=1e12, bandwidth=1e10)
 
 
 @cache
