@@ -443,7 +443,7 @@ def _rows_by_part(pair: tuple[Run, Source]) -> Iterator[Mapping[str, Content]]:
         }
 
 
-#: Rows that the table of machines leaves out to remain short; the records contain them.
+#: Rows that the table of machines omits to remain short; the records contain them.
 _OMITTED: Final = ("Memory", "C library", "Vector extensions", "Arithmetic", "Device", "Caches",
                    "Identity")  # fmt: skip
 

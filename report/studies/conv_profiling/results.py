@@ -204,7 +204,7 @@ def exceeds_formula(run: Run, pairs: Pairs, instructions: str) -> Statement:
     return mean_ratio(run, pairs, instructions) / theory.work_ratio(*pairs[0], 1) > 1
 
 
-def answer(statement: Statement) -> str:
+def answer_text(statement: Statement) -> str:
     """Return whether the statement holds: yes or no, with a confidence level below 95 %.
 
     The whole interval, rounded to four digits, must agree; otherwise the answer is undecided.

@@ -38,7 +38,7 @@ NCU_ATTACHMENT: Final = attachment_name(ncu.TOOL)
 #: Attachment of a record that maps kind of process → call → oneDNN's code and formats.
 ONEDNN_ATTACHMENT: Final = "onednn.json"
 #: Kinds of processes: with all instructions, without instructions newer than AVX2, under Valgrind.
-NATIVE, LIMITED, EMULATED = "native", "native, AVX2 at most", "valgrind"
+NATIVE, LIMITED_TO_AVX2, UNDER_VALGRIND = "native", "native, AVX2 at most", "valgrind"
 _TILE: Final = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)_")
 
 
@@ -86,7 +86,9 @@ class Run(any_study.Run):
         """Return the channels of a block with all instructions, for printing in the paper."""
         return exact_number("channels of a block", "1", self.block(), self.file)
 
-    def same_code(self, inputs: Inputs, kind: str = NATIVE, other_kind: str = NATIVE) -> Quantity:
+    def calls_with_same_code(
+        self, inputs: Inputs, kind: str = NATIVE, other_kind: str = NATIVE
+    ) -> Quantity:
         """Count calls for which oneDNN has the same code and formats in two kinds of processes."""
         name = f"calls of the same code: {kind}, {other_kind}"
         no_code = Missing(f"oneDNN's code was not recorded on {self.label}")

@@ -12,8 +12,8 @@ KIB: Final = 1024
 MB: Final = 10**6
 #: Rows of the source's operator table for cuDNN's workspace and for the convolution.
 WORKSPACE, CONVOLUTION = "aten::empty", "aten::cudnn_convolution"
-#: Sides of the tile in the name of the source's kernel: positions, channels, products.
-TILE: Final = "tile_positions", "tile_channels", "tile_products"
+#: Ids of numbers: the tile in the name of the source's kernel (positions, channels, products).
+TILE_IDS: Final = "tile_positions", "tile_channels", "tile_products"
 #: Derived number of the source → its formula with other numbers that the source prints.
 FORMULAS: Final = {
     "flops": "2 * kernel * kernel * input_channels * output_extent * output_extent "

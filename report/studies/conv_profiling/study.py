@@ -19,7 +19,13 @@ from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
 from report.studies.conv_profiling import figures, results, source, subject, theory
 from report.studies.conv_profiling.results import Paper, mean_ratio, select_calls, sums_are_exact
-from report.studies.conv_profiling.runs import EMULATED, LIMITED, NATIVE, ProfiledCall, Run
+from report.studies.conv_profiling.runs import (
+    LIMITED_TO_AVX2,
+    NATIVE,
+    UNDER_VALGRIND,
+    ProfiledCall,
+    Run,
+)
 from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
 
@@ -82,7 +88,10 @@ def _shapes(paper: Paper) -> dict[str, Quantity]:
         "source_kept": paper.printed("size_increase"),
         "kernels": exact_number("kernels", "1", count("profiled_kernels"), paper.file),
         "shown_batch": exact_number("batch", "1", subject.TIMED_BATCH),
-        **{id: exact_number(id, "1", paper.reported.count(id), paper.file) for id in source.TILE},
+        **{
+            id: exact_number(id, "1", paper.reported.count(id), paper.file)
+            for id in source.TILE_IDS
+        },
         "audited": exact_number("audited numbers", "1", len(paper.audit()), paper.file),
         "differing": exact_number("differing", "1", differing_count, paper.file),
     }
@@ -218,7 +227,7 @@ def temporary_storage(paper: Paper) -> Statement:
 @source_numbers.claim("The source's layer fills the tiles that its log names")
 def source_tile_fits(paper: Paper) -> Statement:
     layer = subject.EXAMPLE_SHAPE.layer(paper.reported.count("profiled_batch"))
-    positions, channels, products = map(paper.reported.count, source.TILE)
+    positions, channels, products = map(paper.reported.count, source.TILE_IDS)
     padding = terms.tile_padding(layer, (positions, channels, products), "the source's log")
     return exact_number(padding.name, "MAC", padding.amount, paper.file).exactly(0)
 
@@ -266,9 +275,9 @@ def changed_as_predicted(paper: Paper) -> Iterator[Statement]:
 @cpus.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(paper: Paper) -> Iterator[Statement]:
     if paper.second:
-        limited = paper.second.same_code(paper.inputs, LIMITED, EMULATED)
-        yield (paper.second.same_code(paper.inputs) - limited).exactly(0)
-        yield paper.second.same_code(paper.inputs, NATIVE, EMULATED).exactly(0)
+        limited = paper.second.calls_with_same_code(paper.inputs, LIMITED_TO_AVX2, UNDER_VALGRIND)
+        yield (paper.second.calls_with_same_code(paper.inputs) - limited).exactly(0)
+        yield paper.second.calls_with_same_code(paper.inputs, NATIVE, UNDER_VALGRIND).exactly(0)
 
 
 @timed.claim(
@@ -369,8 +378,8 @@ def times_and_work(run: Run) -> Iterator[Mapping[str, Content]]:
             "Work by formula": theory.work_ratio(*pairs[0], 1),
             "Work in blocks": theory.work_ratio(*pairs[0], run.block(instructions)),
             "Time": mean_ratio(*compared),
-            "As work in blocks?": results.answer(results.equals_work_in_blocks(*compared)),
-            "More than the formula?": results.answer(results.exceeds_formula(*compared)),
+            "As work in blocks?": results.answer_text(results.equals_work_in_blocks(*compared)),
+            "More than the formula?": results.answer_text(results.exceeds_formula(*compared)),
         }
 
 

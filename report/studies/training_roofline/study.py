@@ -57,7 +57,7 @@ class Paper:
 study = Study(Paper, subject.check_subject, audits=attrgetter("checks"))
 findings = study.findings
 #: Results about the source that are computed from all data of the paper.
-printed: Part[Paper] = study.part("", "source")
+source_and_runs: Part[Paper] = study.part("", "source")
 #: Results from the source's numbers, from our record of a CPU, and from our record of a GPU.
 source: Part[Source] = study.part("source")
 cpu: Part[Run] = study.part("cpu")
@@ -67,7 +67,7 @@ gpu: Part[Run] = study.part("gpu")
 other_gpu: Part[Run] = study.part("other_gpu", "pair")
 
 
-@printed.text()
+@source_and_runs.text()
 def source_device(paper: Paper) -> str:
     return markdown(paper.inputs.reported.device)
 
@@ -96,7 +96,7 @@ study.values(
 study.values("percent", confidence=exact_number("confidence, chosen", "1", CONFIDENCE))
 
 
-@printed.mapping()
+@source_and_runs.mapping()
 def _audited(paper: Paper) -> dict[str, Quantity]:
     differing = [item.formula for item in paper.checks if item.verdict == "differs"]
     counts = {
@@ -422,7 +422,7 @@ _REASONS: Final = {
 }
 
 
-@printed.table("audit", wide=True)
+@source_and_runs.table("audit", wide=True)
 def audit_table(paper: Paper) -> Iterator[Mapping[str, Content]]:
     for item in paper.checks:
         if item.verdict == "differs" and item.formula in _REASONS:
@@ -458,7 +458,7 @@ _ITEMS: Final = (
 )
 
 
-@printed.table(wide=True)
+@source_and_runs.table(wide=True)
 def account(paper: Paper) -> Iterator[Mapping[str, Content]]:
     for name, treated, result in _ITEMS:
         yield {"The source's item": name, "Decided by": treated, "Result": result}

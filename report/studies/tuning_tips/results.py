@@ -15,7 +15,7 @@ from report.quantity.evaluation import point_estimate, printed_number
 from report.quantity.expression import Quantity, exact_number, missing_number
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
-from report.studies.tuning_tips.subject import CONTROLS, MEMORY, NETWORKS, Trial
+from report.studies.tuning_tips.subject import CONTROLS, NETWORKS, POLICIES, Trial
 
 #: Verdicts on trials with a gain or a loss, and on trials that show neither.
 DECIDED, UNDECIDED = ("faster", "slower"), ("no difference", "undecided")
@@ -25,6 +25,7 @@ WITHOUT_WRONG: Final = (*DECIDED, *UNDECIDED, "impossible")
 TOLERANCE: Final = 0.1
 #: Tips without the two controls, which change nothing.
 COMPARED_TIPS: Final = tuple(tip for tip in TIPS if tip not in CONTROLS)
+#: Tips whose times are printed.
 _TIMED_TIPS: Final = ("in_place", "fused", "channels_last", "compiled", "bfloat16")
 #: Setting whose time is printed → tip and quantity.
 SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
@@ -32,7 +33,7 @@ SETTINGS: Final[Mapping[str, tuple[str, str]]] = {
     "no tip": ("control", "time"),
     **{TIPS[tip]: (tip, "time") for tip in _TIMED_TIPS},
 }
-#: Names of tips, verdicts, or policies for freed memory.
+#: Tips, verdicts, or policies for freed memory, by name.
 Names: TypeAlias = Collection[str]
 #: Function that selects trials of a run.
 Selection: TypeAlias = Callable[[Run], Collection[Trial]]
@@ -49,14 +50,14 @@ class Gain(NamedTuple):
     high: float
 
 
-def processor(run: Run) -> str:
+def processor_name(run: Run) -> str:
     """Return the name of the processor, without the number of threads."""
     environment = run.stored.record.environment
     return markdown(environment.label.removesuffix(environment.threads_text))
 
 
-def comparisons(
-    run: Run, memory: Names = MEMORY, verdicts: Names = WITHOUT_WRONG, tips: Names = COMPARED_TIPS
+def select_trials(
+    run: Run, memory: Names = POLICIES, verdicts: Names = WITHOUT_WRONG, tips: Names = COMPARED_TIPS
 ) -> list[Trial]:
     """Select trials of ``tips`` with one of ``verdicts``, under the policies ``memory``."""
     trials = [trial for trial in run.trials if trial.tip in tips and trial.memory in memory]
@@ -66,10 +67,10 @@ def comparisons(
 def trials_with_changed_gain(run: Run) -> list[Trial]:
     """Select trials whose gains with returned and kept memory have disjoint 95 % intervals."""
     trials = []
-    for trial in comparisons(run, ("kept",)):
-        gains = [run.verdict(trial._replace(memory=memory)).ratio for memory in MEMORY]
+    for trial in select_trials(run, ("kept",)):
+        gains = [run.verdict(trial._replace(memory=memory)).ratio for memory in POLICIES]
         estimates = [gain for gain in gains if gain and gain.confidence >= CONFIDENCE]
-        if len(estimates) < len(MEMORY):
+        if len(estimates) < len(POLICIES):
             continue
         if max(gain.low for gain in estimates) > min(gain.high for gain in estimates):
             trials.append(trial)
@@ -78,12 +79,12 @@ def trials_with_changed_gain(run: Run) -> list[Trial]:
 
 def count_trials(run: Run, select: Selection) -> Quantity:
     """Count the trials that ``select`` returns; missing if the run compared no tips."""
-    if not comparisons(run):
+    if not select_trials(run):
         return missing_number("comparisons", "1", f"no comparison was measured on {run.label}")
     return exact_number("comparisons", "1", len(select(run)), run.file)
 
 
-def names_of(run: Run, select: Selection) -> str:
+def describe_trials(run: Run, select: Selection) -> str:
     """List the tips and networks of the trials that ``select`` returns."""
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in select(run)]
     return markdown(", ".join(names) or "no comparison")
@@ -110,7 +111,7 @@ def predicted_gains(
 ) -> dict[Trial, Gain]:
     """Return predicted and measured gains of trials with kept memory, if neither is missing."""
     gains = {}
-    for trial in comparisons(run, ("kept",), tips=tips):
+    for trial in select_trials(run, ("kept",), tips=tips):
         predicted = point_estimate(predict(run, trial))
         measured = printed_number(run.speedup(trial))
         if not isinstance(predicted, Missing) and not isinstance(measured, Missing):
@@ -125,7 +126,7 @@ def errors_of(run: Run, predict: Prediction, tips: Names = COMPARED_TIPS) -> dic
 
 
 def well_predicted_trials(
-    run: Run, predict: Prediction = Run.predicted_speedup, among: Selection = comparisons
+    run: Run, predict: Prediction = Run.predicted_speedup, among: Selection = select_trials
 ) -> list[Trial]:
     """Select the trials of ``among`` that are predicted with an error below ``TOLERANCE``."""
     errors = errors_of(run, predict, tuple(TIPS))
@@ -164,7 +165,7 @@ def call_time(run: Run, setting: str, network: str, memory: str) -> Quantity:
     """Return a call's time (s), measured if ``memory`` is a policy, else predicted for "kept"."""
     tip, quantity = SETTINGS[setting]
     trial = Trial(tip, network, memory=memory)
-    is_measured = memory in MEMORY
+    is_measured = memory in POLICIES
     return run.series_of(quantity, trial) if is_measured else run.time_kept(trial, quantity)
 
 
@@ -176,7 +177,7 @@ def score_rows(run: Run) -> Iterator[Mapping[str, Content]]:
         page_time = exact_number("price", "s", tenths / 10**7)
         predict_kept = partial(Run.predicted_where_kept, page_time=page_time)
         predictions[f"Equation, {tenths / 10} µs"] = predict_kept
-    controls = partial(comparisons, tips=CONTROLS)
+    controls = partial(select_trials, tips=CONTROLS)
     for name, predict in predictions.items():
         right = partial(well_predicted_trials, predict=predict)
         yield {
@@ -205,7 +206,7 @@ def page_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 def _networks(run: Run, tip: str, memory: str, verdict: str) -> str:
     """List the networks on which a tip has a verdict under a policy for freed memory."""
-    if not (trials := comparisons(run, (memory,), (*WITHOUT_WRONG, "wrong"), (tip,))):
+    if not (trials := select_trials(run, (memory,), (*WITHOUT_WRONG, "wrong"), (tip,))):
         return "not measured"
     names = [trial.network for trial in trials if run.verdict(trial).word == verdict]
     return "all" if len(names) == len(trials) else ", ".join(names) or "none"
@@ -213,7 +214,7 @@ def _networks(run: Run, tip: str, memory: str, verdict: str) -> str:
 
 def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate the networks on which each tip speeds up or slows down calls."""
-    for tip in dict.fromkeys(trial.tip for trial in comparisons(run)):
+    for tip in dict.fromkeys(trial.tip for trial in select_trials(run)):
         yield {
             "Tip": TIPS[tip],
             "Faster, memory kept": _networks(run, tip, "kept", "faster"),
@@ -224,7 +225,7 @@ def advice_rows(run: Run) -> Iterator[Mapping[str, Content]]:
 
 def time_rows(run: Run) -> Iterator[Mapping[str, Content]]:
     """Tabulate the times of each setting on all networks."""
-    for setting, memory in product(SETTINGS, (*MEMORY, "kept, predicted")):
+    for setting, memory in product(SETTINGS, (*POLICIES, "kept, predicted")):
         times = {f"{name} (ms)": call_time(run, setting, name, memory) for name in NETWORKS}
         yield {"Setting": setting, "Memory": memory, **times}
 

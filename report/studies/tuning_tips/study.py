@@ -13,7 +13,7 @@ from report.quantity.operations import largest, range_over, smallest
 from report.studies.tuning_tips import figures, results, subject
 from report.studies.tuning_tips.runs import Run
 from report.studies.tuning_tips.source import TIPS
-from report.studies.tuning_tips.subject import MEMORY, NETWORKS, Trial
+from report.studies.tuning_tips.subject import NETWORKS, POLICIES, Trial
 
 #: Trials of the tip "no gradients" on MobileNetV2, where it gains only if memory is kept.
 NO_GRAD_RETURNED: Final = Trial("no_grad", NETWORKS[-1])
@@ -40,9 +40,9 @@ cpu: Part[Run] = study.part("cpu")
 earlier: Part[Run] = study.part("earlier", kind="cpu")
 both_cores: Part[Run] = study.part("both_cores", kind="cpu")
 cpu.texts(
-    cpu=results.processor,
-    missed=partial(results.names_of, select=results.badly_predicted_trials),
-    changed=partial(results.names_of, select=results.trials_with_changed_gain),
+    cpu=results.processor_name,
+    missed=partial(results.describe_trials, select=results.badly_predicted_trials),
+    changed=partial(results.describe_trials, select=results.trials_with_changed_gain),
 )
 study.values(batch=exact_number("batch", "1", subject.BATCH))
 
@@ -62,12 +62,12 @@ for _end, _choose in (("least", smallest), ("most", largest)):
         cpu.values("measured", **{f"{_tip}_kept_{_end}": _gain})
 
 # Numbers of trials per verdict, of controls, and of predictions.
-for _memory in MEMORY:
-    _select = partial(results.comparisons, memory=(_memory,))
+for _memory in POLICIES:
+    _select = partial(results.select_trials, memory=(_memory,))
     _declare_count(f"comparisons_{_memory}", _select)
     for _verdict in results.DECIDED:
         _declare_count(f"{_verdict}_{_memory}", partial(_select, verdicts=(_verdict,)))
-_CONTROLS: Final = partial(results.comparisons, tips=subject.CONTROLS)
+_CONTROLS: Final = partial(results.select_trials, tips=subject.CONTROLS)
 _declare_count("controls", _CONTROLS)
 _declare_count("controls_at_one", partial(_CONTROLS, verdicts=results.UNDECIDED))
 _declare_count("changed_gains", results.trials_with_changed_gain)
@@ -110,14 +110,14 @@ def _claim_gain(tip: str, memory: str) -> None:
 
 
 _claim_gain("allocator", "returned")
-for _memory in MEMORY:
+for _memory in POLICIES:
     for _tip in ("channels_last", "compiled"):
         _claim_gain(_tip, _memory)
 
 
 def _gain_by_keeping(run: Run, network: str) -> Quantity:
     """Divide a compiled network's time with memory returned by its time with memory kept."""
-    trials = (Trial("compiled", network, memory=memory) for memory in MEMORY)
+    trials = (Trial("compiled", network, memory=memory) for memory in POLICIES)
     time_returned, time_kept = (run.series_of("time", trial) for trial in trials)
     return time_returned / time_kept
 
@@ -154,7 +154,7 @@ def more_pages_without_gradients(run: Run) -> Statement:
 )
 def gains_change(run: Run) -> Statement:
     changed = results.count_trials(run, results.trials_with_changed_gain)
-    all_trials = results.count_trials(run, partial(results.comparisons, memory=("kept",)))
+    all_trials = results.count_trials(run, partial(results.select_trials, memory=("kept",)))
     # Gains with overlapping intervals may have changed too, so that at most all trials changed.
     return range_over(changed, all_trials) > 1
 
@@ -178,7 +178,7 @@ def more_than_pages(run: Run) -> Statement:
 
 @cpu.claim("In bfloat16 every network returns right results")
 def right_in_bfloat16(run: Run) -> Statement:
-    wrong_trials = partial(results.comparisons, verdicts=("wrong",), tips=("bfloat16",))
+    wrong_trials = partial(results.select_trials, verdicts=("wrong",), tips=("bfloat16",))
     return results.count_trials(run, wrong_trials).exactly(0)
 
 

@@ -11,7 +11,7 @@ from report.studies.tuning_tips.source import TIPS
 CONTROLS: Final = ("control", "exchanged")
 NETWORKS: Final = ("MNIST CNN", "ResNet-20", "MobileNetV2")
 #: Policies for freed memory: return it to the system, or keep it, in both processes of a pair.
-MEMORY: Final = ("returned", "kept")
+POLICIES: Final = ("returned", "kept")
 #: Images per call in the runs on one thread.
 BATCH: Final = 32
 
@@ -27,7 +27,7 @@ class Trial(NamedTuple):
 
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a case with other factors, or with layers of another batch size."""
-    factors: dict[str, AllowedLevels] = {"tip": TIPS, "network": NETWORKS, "memory": MEMORY}
+    factors: dict[str, AllowedLevels] = {"tip": TIPS, "network": NETWORKS, "memory": POLICIES}
     # The cases have no subject, hence the empty key, and no further factors.
     check_factors(stored, {"": {**factors, "batch": int}}, closed={""})
     for index, case in enumerate(stored.record.cases):
