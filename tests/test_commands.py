@@ -22,7 +22,7 @@ from report.commands import serve
 from report.commands.arguments import PROJECT_FOLDERS, named_records, parse
 from report.commands.check import changed_numbers, verdict_changes
 from report.commands.new import new_study
-from report.commands.serve import NEWS, SCRIPT, Server
+from report.commands.serve import NEWS_ADDRESS, SCRIPT_ADDRESS, Server
 from report.core.errors import RecordError, RidgepointError, StudyError
 from report.core.records.choice import Edition, read_editions
 from report.core.records.record import Attachment, Record
@@ -337,9 +337,11 @@ def test_only_files_of_the_site_are_served(server: Server) -> None:
         response, body = request(port, address)
         # The error page must not contain the address unescaped.
         assert response.status == 404 and b"<b>" not in body, address
-    for address in (SCRIPT, NEWS):
+    for address in (SCRIPT_ADDRESS, NEWS_ADDRESS):
         assert (request(port, address)[0].status == 200) is server.live
-    script = f'<script src="{SCRIPT}" data-build="{server.build_digest()}"></script>\n'.encode()
+    script = (
+        f'<script src="{SCRIPT_ADDRESS}" data-build="{server.build_digest()}"></script>\n'.encode()
+    )
     assert request(port, "/study/")[1] == (PAGE + script if server.live else PAGE)
 
 
@@ -386,7 +388,7 @@ def test_watch_builds_after_each_change(
         port = int(capsys.readouterr().out.partition("127.0.0.1:")[2].partition("/")[0])
         for files in (set(), set(), {"a.py"}, set()):
             yield files
-            answers.append(json.loads(request(port, NEWS)[1]))
+            answers.append(json.loads(request(port, NEWS_ADDRESS)[1]))
 
     monkeypatch.setattr(serve, "run_build", build_with_next_result)
     monkeypatch.setattr(serve, "file_changes", changes_of_one_file)

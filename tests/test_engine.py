@@ -52,7 +52,7 @@ def test_changed_files_are_hashed_again(tmp_path: Path, monkeypatch: pytest.Monk
         is_current = changed_field is None
         expected = "stored digest" if is_current else file_digest(str(file))
         assert index.digest(str(file)) == expected
-        assert index.changed is not is_current
+        assert index.is_changed is not is_current
     for age_s, is_stored in ((0, False), (1.9, False), (2.1, True)):
         now = status.st_ctime_ns + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
@@ -67,7 +67,7 @@ def test_manifest_and_index_are_read_back_or_empty_if_damaged(tmp_path: Path) ->
     entry = StepEntry(inputs, outputs, notices=("a note",))
     cache.write_manifest({"s/study": entry}, out)
     index = Index(out)
-    index.files, index.changed = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
+    index.files, index.is_changed = {out: [1, 2, 3, 4, "5"], "/not/there": [0]}, True
     index.save()
     assert cache.read_manifest(out) == {"s/study": entry}
     assert Index(out).files == {out: [1, 2, 3, 4, "5"]}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from report.commands.new import NEXT
+from report.commands.new import NEXT_COMMANDS
 from report.core.records.store import write_record
 from report.engine.steps import ROOT
 from report.studies import STUDIES
@@ -151,6 +151,6 @@ def assert_no_name_is_published(checkout: Path) -> None:
 def test_guides_name_the_first_commands_and_all_measured_studies() -> None:
     assert commands()[:2] == ["make papers", "make test"]
     guide = (ROOT / "docs" / "adding-a-study.md").read_text("utf-8")
-    assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT)
+    assert all(command.replace("SLUG", EXAMPLE) in guide for command in NEXT_COMMANDS)
     measured = [study for study in STUDIES if any((ROOT / "data" / study).glob("*.json"))]
     assert all(f"`{study}`" in README for study in measured)

@@ -14,16 +14,16 @@ from report.evaluation import REPORT_SUFFIX
 from report.render import STYLES
 from report.studies import STUDIES
 
-PORT: Final = 8000
+DEFAULT_PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
 #: Folders of the project that must not receive outputs.
 PROJECT_FOLDERS: Final = (
     ".ci", ".git", ".github", ".venv", "LICENSES", "benchmarks", "data", "docs", "experiments",
     "figures", "report", "templates", "tests",
 )  # fmt: skip
-#: Suffix of the file names of papers' templates.
-TEMPLATE: Final = ".qmd.j2"
-#: Default number of parallel steps.  More than 16 are no faster, and may open too many files.
+#: Ending of the file names of papers' templates.
+TEMPLATE_ENDING: Final = ".qmd.j2"
+#: Default number of parallel steps; more than 16 steps are no faster, and may open too many files.
 _DEFAULT_JOBS: Final = min(os.cpu_count() or 1, 16)
 #: Value of --use that means the newest record of each study.
 LATEST: Final = "latest"
@@ -69,10 +69,10 @@ commands, each in place of the build
   evaluators, and the files by which it is cited.
 --comparison  FILE  Write a page and a report of functions that «experiments compare» measured.
 --watch  –  Build again and reload the page whenever a file changes (see --serve).
---serve  PORT? [{PORT}]  Serve the pages on 127.0.0.1; 0 is any free port.
+--serve  PORT? [{DEFAULT_PORT}]  Serve the pages on 127.0.0.1; 0 is any free port.
 --new  SLUG,TITLE  Write the files of a new study that measures, builds and passes its tests.
 """
-#: Options that replace the build by another command.  --serve with --watch sets the port.
+#: Options that replace the build by another command.  Together with --watch, --serve sets the port.
 _ACTIONS: Final = (
     "list", "dry_run", "check", "accept", "verify", "verify_against", "artifact", "diff",
     "comparison", "new", "watch", "serve",
@@ -115,8 +115,9 @@ def parse(arguments: Sequence[str]) -> Namespace:
 
 
 def _study(text: str) -> str:
-    """Return the study for its name or the path of its template; raises ``UsageError``."""
-    study = Path(text).name.removesuffix(TEMPLATE) if text.endswith(TEMPLATE) else text
+    """Return the study of a name or a template's path; raise ``UsageError`` if there is none."""
+    is_template = text.endswith(TEMPLATE_ENDING)
+    study = Path(text).name.removesuffix(TEMPLATE_ENDING) if is_template else text
     if study in STUDIES:
         return study
     from difflib import get_close_matches
@@ -127,7 +128,7 @@ def _study(text: str) -> str:
 
 
 def request_of(options: Namespace) -> BuildRequest:
-    """Convert the command line to a request, by default for all studies with records.
+    """Convert the command line to a request for a build.
 
     Raises ``RecordError`` for missing data or records, and ``UsageError`` for a folder that must
     not receive outputs.
@@ -155,10 +156,10 @@ def request_of(options: Namespace) -> BuildRequest:
 
 
 def _requested_studies(named: tuple[str, ...], data: Path) -> tuple[str, ...]:
-    """Return the studies to build: the ``named`` ones, or all with records in ``data``, or all.
+    """Return the ``named`` studies, or else all studies with records in ``data``, or else all.
 
-    Raises ``RecordError`` if ``data`` is no folder.  An empty paper must not replace a full one, so
-    it also raises ``RecordError`` for a study without records in data other than the project's.
+    Raises ``RecordError`` if ``data`` is no folder.  In data other than the project's, also raises
+    ``RecordError`` for a study without records, because an empty paper must not replace a full one.
     """
     is_project_data = data == ROOT / "data"
     if named and is_project_data:
@@ -185,9 +186,9 @@ def named_records(
 ) -> dict[str, tuple[str, ...]]:
     """Map studies to the records that ``texts`` name, as files relative to ``data``.
 
-    A text is a path relative to the current folder or to ``data``, a part of the file name of one
-    record, or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError``,
-    with the name of the ``option``, for a text that fits no record of the ``studies`` or several.
+    A text is a path relative to the current folder or to ``data``, a part of a record's file name,
+    or ``latest`` (the newest record of each of the ``studies``).  Raises ``RecordError``, with the
+    name of the ``option``, if no record of the ``studies`` fits a text, or several records fit.
     """
     records: dict[str, list[str]] = {}
     for text in texts:
@@ -214,7 +215,8 @@ def _find_record(option: str, text: str, studies: Sequence[str], data: Path) -> 
     matches = []
     for study in studies:
         for file in _records_of_study(study, data):
-            if data / file == path if path else text in file:
+            is_match = data / file == path if path else text in file
+            if is_match:
                 matches.append(file)
     if len(matches) == 1:
         return matches[0]

@@ -44,7 +44,7 @@ _TIME_LIMIT_S: Final = 60.0
 def artifact(options: Namespace) -> int:
     """Write the artifact of each requested study; print the missing fields of the citation.
 
-    Raises ``UsageError`` with --data or outside a git checkout, ``RenderError`` for a failed build.
+    Raises ``UsageError`` for --data and outside a git checkout, ``RenderError`` for a failed build.
     """
     request = request_of(options)
     if request.data != ROOT / "data":
@@ -56,20 +56,22 @@ def artifact(options: Namespace) -> int:
         commit, reason = unpack_revision("HEAD", ROOT, code)
         if not (code / "build.py").is_file():
             raise UsageError(f"--artifact packs a commit; run it in a git checkout ({reason}).")
-        of_commit = request._replace(data=code / "data", outputs=("html", "pdf"), engine=engine)
         for number, study in enumerate(request.studies):
             announce(f"the artifact of {study}", number / len(request.studies), "")
-            of_study = of_commit._replace(studies=(study,), out=stage / f"out-{study}")
-            if failure := run_build(of_study, code):
+            built = request._replace(
+                studies=(study,), outputs=("html", "pdf"), engine=engine,
+                data=code / "data", out=stage / f"out-{study}",
+            )  # fmt: skip
+            if failure := run_build(built, code):
                 raise RenderError(f"--artifact {study}: the build of HEAD failed: {failure}")
-            contents, missing = _contents(study, of_study)
+            contents, missing_fields = _contents(study, built)
             names = [f"{_FOLDER}/{study}/{name}" for name in contents]
             (stage / _FOLDER / study).mkdir(parents=True)
             for name, content in zip(names, contents.values(), strict=True):
                 (stage / name).write_bytes(content)
             put(stage, request.out, names, names)
             say(f"Wrote {request.out / _FOLDER / study}, of commit {commit[:12]}")
-            print("".join(f"  {line}\n" for line in missing.splitlines()), end="")
+            print("".join(f"  {line}\n" for line in missing_fields.splitlines()), end="")
     return 0
 
 
@@ -83,8 +85,8 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     for top, prefix in ((built.data.parent, ""), (built.out / "html", "published/")):
         for path in filter(Path.is_file, top.rglob("*")):
             parts = path.relative_to(top).parts
-            of_other_study = parts[0] == "data" and parts[1] in other_studies
-            if "__pycache__" not in parts and not of_other_study:
+            is_of_other_study = parts[0] == "data" and parts[1] in other_studies
+            if "__pycache__" not in parts and not is_of_other_study:
                 files[prefix + "/".join(parts)] = path.read_bytes()
     facts, templates = _facts(study, built, files), environment(_FOLDER, escape=False)
     templates.filters |= {"md": markdown, "words": plain_words}
@@ -93,13 +95,13 @@ def _contents(study: str, built: BuildRequest) -> tuple[dict[str, bytes], str]:
     texts: dict[str, str] = {}
     for path in (TEMPLATES / _FOLDER).glob("*.j2"):
         texts[path.stem] = templates.get_template(path.name).render(facts)
-    missing = texts.pop("missing.txt")
+    missing_fields = texts.pop("missing.txt")
     appendix = _NEEDLESS_BACKSLASH.sub("", texts["artifact-appendix.md"])
     texts |= {"artifact-appendix.md": appendix, "artifact-appendix.tex": _in_latex(appendix)}
     contents = {name: text.encode() for name, text in texts.items()}
     top_folder = f"{study}-artifact"
     archive = {f"{top_folder}/{name}": content for name, content in (files | contents).items()}
-    return contents | {f"{top_folder}.tar.gz": gzipped(tar_archive(archive))}, missing
+    return contents | {f"{top_folder}.tar.gz": gzipped(tar_archive(archive))}, missing_fields
 
 
 def _facts(study: str, built: BuildRequest, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def split_name(name: str) -> dict[str, str]:
 
 
 def _in_latex(appendix: str) -> str:
-    """Convert the appendix to LaTeX for ``\\input``; raises ``RenderError``."""
+    """Convert the appendix to LaTeX for ``\\input``; raise ``RenderError`` if pandoc fails."""
     options = ("--from=markdown-auto_identifiers-smart", "--to=latex", "--wrap=preserve")
     command = (pandoc_path(), *options, "--syntax-highlighting=none")
     text = latex_source(appendix)

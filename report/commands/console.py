@@ -1,4 +1,4 @@
-"""Print progress and summary of a build, and the list of studies, to a terminal or a log."""
+"""Print progress and summary of a build, and the list of studies."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from report.commands.arguments import TEMPLATE, request_of
+from report.commands.arguments import TEMPLATE_ENDING, request_of
 from report.engine.build import Summary
 from report.engine.steps import ARTIFACTS, RECORDS, ROOT, SITE, Announce
 from report.evaluation import is_report, study_of
@@ -42,7 +42,7 @@ def clear_line() -> None:
 
 
 def say(text: str) -> None:
-    """Print ``text`` in place of the progress line, at once, even into a pipe."""
+    """Print ``text`` in place of the progress line, without buffering."""
     clear_line()
     print(text, flush=True)
 
@@ -58,7 +58,7 @@ def count_text(number: int, noun: str) -> str:
 
 
 def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterator[str]:
-    """Summarise a build: outputs, records, notes, counts, and the engine of the PDFs.
+    """Yield a build's summary: results of reports, outputs, records, notes, counts, and PDF engine.
 
     With ``explain`` the summary lists every record and note.
     """
@@ -90,7 +90,7 @@ def summary_lines(summary: Summary, seconds: float, *, explain: bool) -> Iterato
 
 
 def _outputs(summary: Summary) -> Iterator[str]:
-    """Name the output folder and the page to open, unless the build wrote only hidden files."""
+    """Yield the output folder and the page to open, unless the build wrote only hidden files."""
     request, written = summary.request, set()
     for paths in summary.replaced.values():
         written |= {path.relative_to(request.out).parts[0] for path in paths}
@@ -103,7 +103,7 @@ def _outputs(summary: Summary) -> Iterator[str]:
 
 
 def _records(summary: Summary, *, explain: bool) -> Iterator[str]:
-    """Count used records and notes of each study; with ``explain`` describe each record."""
+    """Yield the counts of each study's used records and notes; with ``explain``, each record."""
     for study in summary.request.studies:
         path = summary.request.out / ARTIFACTS / study / RECORDS
         if study in {failure.study for failure in summary.failed} or not path.exists():
@@ -133,6 +133,6 @@ def list_studies(options: Namespace) -> int:
 
     width = max(map(len, STUDIES))
     for study in STUDIES:
-        front = front_of(ROOT / "templates" / "papers" / f"{study}{TEMPLATE}")
+        front = front_of(ROOT / "templates" / "papers" / f"{study}{TEMPLATE_ENDING}")
         print(f"{study:{width}}  {front.get('title', '')}")
     return 0

@@ -19,7 +19,7 @@ _FILES: Final = {
     "tests/test_SLUG.py": "test.py.txt",
 }
 #: Commands that the author of a new study runs next.
-NEXT: Final = (
+NEXT_COMMANDS: Final = (
     "python -m experiments run SLUG --quick",
     "python build.py SLUG",
     "python -m pytest tests/test_SLUG.py",
@@ -28,7 +28,7 @@ NEXT: Final = (
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST_SLUG: Final = 40
 #: Names of other folders of the data or the site.
-_RESERVED: Final = (SITE, "assets", "expected", "reported")
+_RESERVED_NAMES: Final = (SITE, "assets", "expected", "reported")
 #: A title on one line, without digits and without characters of markup.
 _TITLE: Final = re.compile(r"[^\W\d_][^\\\"{}<@`$^~\[\]\d]{0,71}")
 
@@ -37,7 +37,7 @@ def new(options: Namespace) -> int:
     """Write the files of a study, print their paths and the next commands."""
     slug, title = options.new
     print(*map(short_path, new_study(slug, title)), "", "Next:", sep="\n")
-    for command in NEXT:
+    for command in NEXT_COMMANDS:
         print(f"  {command.replace('SLUG', slug)}")
     return 0
 
@@ -53,7 +53,7 @@ def new_study(slug: str, title: str, *, root: Path = ROOT) -> list[Path]:
             f"{slug!r} cannot be the name of a study; use a word such as layer_width: at most "
             f"{_LONGEST_SLUG} small letters and digits, joined by single underscores."
         )
-    if (root / "experiments" / slug).exists() or slug in _RESERVED or iskeyword(slug):
+    if (root / "experiments" / slug).exists() or slug in _RESERVED_NAMES or iskeyword(slug):
         raise StudyError(f"{slug!r} has another meaning in this project; choose another name.")
     if not (_TITLE.fullmatch(title.strip()) and title.isprintable()):
         raise StudyError(

@@ -21,7 +21,7 @@ from pathlib import Path
 from socketserver import ThreadingTCPServer
 from typing import Any, Final
 
-from report.commands.arguments import PORT, request_of
+from report.commands.arguments import DEFAULT_PORT, request_of
 from report.commands.console import say
 from report.commands.verify import SOURCES, run_build
 from report.core.errors import OutputError, RidgepointError
@@ -31,9 +31,9 @@ from report.engine.steps import ROOT
 
 HOST: Final = "127.0.0.1"
 #: Address of the last build's state; no page has this address.
-NEWS: Final = "/-/news"
+NEWS_ADDRESS: Final = "/-/news"
 #: Address of the script that reloads a page after a build; no page has this address.
-SCRIPT: Final = "/-/reload.js"
+SCRIPT_ADDRESS: Final = "/-/reload.js"
 
 _SCRIPT_FILE: Final = ROOT / "templates" / "serve" / "reload.js"
 #: Names of this machine, with or without a port.
@@ -48,24 +48,24 @@ class Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Send the head of the response; return a stream with the body, or None."""
-        # Refuse other host names, since foreign pages could read the site by DNS rebinding.
+        # Other host names get an error, since a foreign page could read the site by DNS rebinding.
         if not all(map(_LOCAL_HOST.fullmatch, self.headers.get_all("Host", []))):
             return self.send_error(403, f"This server answers to {HOST} and localhost only")
         return (self._send_live() if self.server.live else None) or super().send_head()
 
     def _send_live(self) -> BytesIO | None:
-        """Answer ``NEWS``, ``SCRIPT`` or a page, which gets the script; else return None."""
-        # Read the digest before the page, so that the page is never older than the digest.
+        """Answer a request for state, script, or a page (with the script); else return None."""
+        # The digest is read before the page, so that the page is never older than the digest.
         build, page = self.server.build_digest(), Path(self.translate_path(self.path))
         if self.path.endswith("/"):
             page /= "index.html"
-        if self.path == NEWS:
+        if self.path == NEWS_ADDRESS:
             news = {"build": build, "failure": self.server.failure}
             body, name = json.dumps(news).encode(), "news.json"
-        elif self.path == SCRIPT:
-            body, name = _SCRIPT_FILE.read_bytes(), SCRIPT
+        elif self.path == SCRIPT_ADDRESS:
+            body, name = _SCRIPT_FILE.read_bytes(), SCRIPT_ADDRESS
         elif page.suffix == ".html" and page.is_file():
-            script = f'<script src="{SCRIPT}" data-build="{build}"></script>\n'
+            script = f'<script src="{SCRIPT_ADDRESS}" data-build="{build}"></script>\n'
             body, name = page.read_bytes() + script.encode(), page.name
         else:
             return None
@@ -80,9 +80,10 @@ class Handler(SimpleHTTPRequestHandler):
         return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
 
     def translate_path(self, path: str) -> str:
-        """Return the path for an address.
+        """Return the path of the file for an address.
 
-        Hidden files and files outside the site, also through links, get a path that does not exist.
+        For a hidden file, and for a file outside the site (even if a link in the site leads there),
+        return a path that does not exist.
         """
         site, target = Path(self.directory).resolve(), super().translate_path(path)
         page = Path(target, "index.html") if target.endswith("/") else Path(target)
@@ -160,7 +161,7 @@ def watch(options: Namespace) -> int:
     ``RidgepointError`` if the port cannot be used.
     """
     request = request_of(options)
-    out, port = request.out, PORT if options.serve is None else options.serve
+    out, port = request.out, DEFAULT_PORT if options.serve is None else options.serve
     exit_on_signals = leave_on_signals(partial(out.glob, f"{SCRATCH}*"))
     with exit_on_signals, Server(out, port, live=True) as server:
         threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
@@ -177,8 +178,8 @@ def watch(options: Namespace) -> int:
 def file_changes(*paths: Path) -> Iterator[object]:
     """Yield the changes below ``paths`` once no more follow, and an empty set while there are none.
 
-    Changes during a build are yielded after it.  Raises ``RidgepointError`` if the system cannot
-    watch so many files.
+    Changes during a build are yielded after the build.  Raises ``RidgepointError`` if the system
+    cannot watch so many files.
     """
     from watchfiles import watch as watch_files
 

@@ -1,7 +1,7 @@
 """Compare every byte of two builds (``--verify``), or of a build and a published site.
 
-``--verify`` builds twice from nothing in different environments.  ``--verify-against`` rebuilds the
-files in a site's manifest, and prints why each differing file differs.
+``--verify`` builds twice into empty folders, in different environments.  ``--verify-against``
+rebuilds the files in a site's manifest, and prints why each differing file differs.
 """
 
 import json
@@ -35,12 +35,12 @@ BUILDS_FOLDER: Final = "verify"
 SOURCES: Final = ("build.py", "report", "figures", "templates")
 #: A line of a manifest: digest and file.
 _MANIFEST_LINE: Final = re.compile(r"([0-9a-f]{64}) [ *](.+)")
-#: File of a paper's numbers on the site.
-_VALUES: Final = "values.json"
+#: Name of the file with a paper's numbers on the site.
+_VALUES_FILE: Final = "values.json"
 #: Reason for a difference in a paper whose numbers and records are equal.
 ONLY_BYTES: Final = "only its bytes (text, fonts or versions of programs)"
-#: Name → folder, umask and variables of two environments; papers must not depend on these.  The
-#: first environment turns off UTF-8, which Python would use in the locale C.
+#: Name → folder, umask and variables of two environments; papers must not depend on any of them.
+#: The first environment turns off UTF-8, which Python would use in the locale C.
 ENVIRONMENTS: Final[dict[str, tuple[str, int, dict[str, str]]]] = {
     "first": ("first", 0o022, {
         "TZ": "UTC0", "LC_ALL": "C", "PYTHONHASHSEED": "0", "PYTHONUTF8": "0",
@@ -170,7 +170,7 @@ def read_digests(manifest: Path) -> dict[str, str]:
 
 def papers_of(digests: Mapping[str, str]) -> set[str]:
     """Return the names of the papers of a site, from the files in its manifest."""
-    return {name.partition("/")[0] for name in digests if name.endswith(f"/{_VALUES}")}
+    return {name.partition("/")[0] for name in digests if name.endswith(f"/{_VALUES_FILE}")}
 
 
 def compare(
@@ -178,15 +178,15 @@ def compare(
 ) -> dict[str, str]:
     """Map each compared file to the reason for its difference; "" for an equal file.
 
-    ``published`` and ``own`` map the files of two sites to their digests; ``folder`` and ``site``
-    contain the files.  If the published numbers are missing in ``folder``, the reason says so.
-    Pages about all papers are compared only if both sites have the same papers.
+    ``published`` and ``own`` map the files of two sites to digests; the files are in ``folder`` and
+    ``site``.  If the published numbers are missing in ``folder``, the reason says so.  Pages about
+    all papers are compared only if both sites have the same papers.
     """
     differing, papers = {name for name, _ in published.items() ^ own.items()}, papers_of(own)
     reason_by_paper: dict[str, str] = {}
     for paper in sorted(papers):
         reason_by_paper[paper] = _paper_difference(paper, differing, folder, site)
-    # Pages about all papers differ for the first serious reason of any paper.
+    # If the numbers or records of a paper differ, pages about all papers get that reason.
     serious = [reason for reason in reason_by_paper.values() if reason != ONLY_BYTES]
     reason_of_other_pages = serious[0] if serious else ONLY_BYTES
     reasons: dict[str, str] = {}
@@ -202,7 +202,7 @@ def _paper_difference(paper: str, differing: Collection[str], folder: Path, site
     """Describe why files of one paper differ: records, numbers, or only bytes."""
     if any(name.startswith(f"{paper}/records/") for name in differing):
         return "its records"
-    name, moved = f"{paper}/{_VALUES}", list[str]()
+    name, changed_numbers = f"{paper}/{_VALUES_FILE}", list[str]()
     if name in differing:
         try:
             published = _numbers(json.loads((folder / name).read_bytes()))
@@ -212,8 +212,10 @@ def _paper_difference(paper: str, differing: Collection[str], folder: Path, site
         for place in sorted(published.keys() | own.keys()):
             before, now = published.get(place), own.get(place)
             if before is None or now is None or not math.isclose(before, now, rel_tol=TOLERANCE):
-                moved.append(f"{place} {before} → {now}")
-    return f"its numbers ({', '.join(first_few(moved))})" if moved else ONLY_BYTES
+                changed_numbers.append(f"{place} {before} → {now}")
+    if not changed_numbers:
+        return ONLY_BYTES
+    return f"its numbers ({', '.join(first_few(changed_numbers))})"
 
 
 def _numbers(content: Any, path: str = "") -> dict[str, float]:

@@ -1,8 +1,8 @@
-"""Do the work of the steps: one function per kind of step.
+"""Do the work of the steps: one function per kind of step, which gives the function its name.
 
 Each function reads the outputs of earlier steps from the stage, a folder laid out like ``out/``,
 and writes its outputs to the stage.  It may return notices for the user.  NumPy, matplotlib and
-modules that need them are imported by the functions that use them, since they load slowly.
+the modules that import them load slowly, so only the functions that use them import them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from report.paper.findings import Findings
 
 #: File endings of pictures that authors put beside their template.
-_PICTURES: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
+_PICTURE_ENDINGS: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
 #: Level of compressing the samples; level 2 saves a sixth of the bytes in twice the time.
 _COMPRESSION_LEVEL: Final = 1
 
@@ -50,7 +50,7 @@ _COMPRESSION_LEVEL: Final = 1
 class StepTask(NamedTuple):
     """One step to run; ``stage`` is a folder with its inputs and outputs, laid out like ``out/``.
 
-    ``inputs`` are the settings, and the digests of the files that the step depends on.
+    ``inputs`` maps names of settings, and of files on which the step depends, to value or digest.
     """
 
     id: str
@@ -77,7 +77,7 @@ class StepTask(NamedTuple):
 def study(task: StepTask) -> tuple[str, ...]:
     """Choose the records, compute the study, and write its results and downloads of its data.
 
-    The setting ``use`` names the records of --use.
+    The setting ``use`` names the records that the user chose by --use.
     """
     from report.core.records.coverage import covered_cases
     from report.core.records.frames import write_samples
@@ -140,7 +140,7 @@ def figures(task: StepTask) -> None:
     """Draw the figures of the study for print and for the page, and write their data.
 
     A figure is taken from the previous build if neither its description nor the code that draws
-    it has changed.
+    the figure has changed.
     """
     folder = task.source / "figures"
     earlier = task._replace(stage=task.stage / steps.PREVIOUS_BUILD)
@@ -165,7 +165,7 @@ def figures(task: StepTask) -> None:
 def _figure_digest(drawing: Drawing, inputs: Mapping[str, str]) -> str:
     """Return a digest of everything that the files of a figure depend on."""
     used = {name: digest for name, digest in inputs.items() if not name.startswith("out/")}
-    # Each kind of panel has a module of its name.
+    # A kind of panel is drawn by the module of its name, such as figures/roofline.py.
     for unused_kind in {*Panel.__subclasses__()}.difference(map(type, drawing.panels)):
         used.pop(f"figures/{unused_kind.__name__.lower()}.py", None)
     return sha256(pickled(drawing) + json.dumps(used, sort_keys=True).encode()).hexdigest()
@@ -196,7 +196,7 @@ def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
 def document(task: StepTask) -> tuple[str, ...]:
     """Write the document, and convert it with pandoc to the ``formats`` of the settings.
 
-    The setting ``style`` is a print style that replaces the paper's.
+    The setting ``style`` is a print style that replaces the style of the paper.
     """
     folder, formats = task.artifacts(), task.inputs["formats"].split()
     values, findings = write_source(task)
@@ -238,7 +238,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     origin = read_json(task.artifacts() / steps.ORIGIN)
     computed = read_pickle(task.artifacts() / steps.FINDINGS)
     coverage = read_pickle(task.artifacts() / steps.COVERAGE)
-    commit = task.inputs.get("commit", "")  # a setting of reports only
+    commit = task.inputs.get("commit", "")  # only reports have this setting
     manuscript = render_document(study, task.data, task.papers, computed, origin, coverage, commit)
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
@@ -252,12 +252,12 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         path.with_suffix(".csv").write_text(to_csv(table), "utf-8")
     for path in sorted((task.papers / study).glob("*")):
         # A link could publish any file of the machine.
-        if path.suffix in _PICTURES and path.is_file() and not path.is_symlink():
+        if path.suffix in _PICTURE_ENDINGS and path.is_file() and not path.is_symlink():
             (folder / "pictures").mkdir(exist_ok=True)
             shutil.copyfile(path, folder / "pictures" / path.name)
     values = {
         **findings.as_json(study, tuple(origin["records"])),
-        # Only a build with --use has the field "asked".
+        # The field "asked" lists the records of --use; without --use, the file has no such field.
         **{name: part for name, part in origin.items() if part or name != "asked"},
         "title": paper.front["title"],
         "abstract": " ".join(str(paper.front.get("abstract", "")).split()),
@@ -271,7 +271,7 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
 
 
 def copy_bibliography(data: Path, folder: Path) -> None:
-    """Copy the bibliography beside the manuscript; raises ``RecordError`` if it is invalid."""
+    """Copy the bibliography beside the manuscript; raise ``RecordError`` if it is invalid."""
     path = shared_file("references.bib", data)
     content = read_file(path, "data/references.bib", "restore it with git", path.parent)
     check_bibliography(content, "data/references.bib")
@@ -280,7 +280,7 @@ def copy_bibliography(data: Path, folder: Path) -> None:
 
 
 def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield (name, content) of files in place of the figures; pandoc reads the size of SVGs."""
+    """Yield (name, content) of files in place of the figures; pandoc reads only sizes of SVGs."""
     for figure in findings.figures.values():
         width, height = inches(figure.drawing)
         yield f"figures/{figure.name}.svg", f'<svg width="{width:g}in" height="{height:g}in">'
@@ -342,7 +342,10 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and an archive of the LaTeX source (with the bibliography if LaTeX made it)."""
+    """Make the PDF, and an archive of the LaTeX source; return notes of the program that printed.
+
+    If LaTeX makes the PDF, the archive contains the bibliography that LaTeX made.
+    """
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
     bibliography, notes = b"", tuple[str, ...]()
     if task.inputs["engine"] == "latex":
@@ -368,7 +371,7 @@ def docx(task: StepTask) -> None:
 
 
 def quarto(task: StepTask) -> None:
-    """Write the Quarto project of the ``studies`` in the settings."""
+    """Write the Quarto project of the studies that the setting ``studies`` names."""
     sources = {study: task.stage / "qmd" / study for study in task.inputs["studies"].split()}
     entries = {study: read_json(task.artifacts(study) / steps.LIST_ENTRY) for study in sources}
     write_project(sources, task.stage / "quarto", entries)
@@ -380,7 +383,7 @@ def quarto_site(task: StepTask) -> tuple[str, ...]:
 
 
 def index(task: StepTask) -> None:
-    """Write the pages over the ``studies`` of the settings; the setting ``papers`` names PDFs."""
+    """Write the pages about all ``studies`` (a setting); ``papers`` names studies with a PDF."""
     papers = [_site_paper(task, study) for study in task.inputs["studies"].split()]
     write_site(papers, task.stage / "html", read_settings(task.data))
 

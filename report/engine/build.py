@@ -1,4 +1,4 @@
-"""Run the stale steps of a build; with nothing to do, import as little as ``plan`` does."""
+"""Run the stale steps of a build; if there are none, import no more than ``plan`` imports."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from report.engine.steps import SITE, Announce, BuildRequest, Failure
 class Summary(NamedTuple):
     """The result of a build: ``stale`` steps with their reasons, and ``notices`` for the user.
 
-    ``engine_note`` describes the engine of the PDFs, ``replaced`` lists the folders and files of
-    each study that were written.
+    ``engine_note`` describes the engine of the PDFs.  ``replaced`` maps a study to the folders and
+    files that were written.
     """
 
     request: BuildRequest
@@ -30,7 +30,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
     """Run the stale steps of ``request``.
 
     Raises ``RidgepointError`` only for problems that stop every study, such as a missing engine or
-    a folder that cannot be written; the summary lists the studies that failed.
+    a folder that cannot be written.  Studies that fail alone are in the summary's ``failed``.
     """
     current = plan(request)
     stale = current.stale()

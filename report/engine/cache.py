@@ -2,9 +2,9 @@
 
 ``out/manifest.json`` lists the digests of each step's inputs and outputs.  A step is stale if its
 inputs differ from the manifest.  The manifest also tells readers where a file comes from.  It
-depends on data and code alone, so that two builds write the same bytes.  ``out/.index.json`` holds
-facts of this machine, such as the times of files; without this index a build reads every file
-again, with the same result.  A damaged file counts as missing.
+depends on data and code alone, so that two builds write the same bytes.  ``out/.index.json``
+contains facts of this machine, such as the times of files.  Without this index, a build reads every
+file again and has the same result.  A damaged manifest or index counts as missing.
 """
 
 import json
@@ -24,8 +24,8 @@ INDEX: Final = ".index.json"
 SCRATCH: Final = ".scratch-"
 #: Increased when the meaning of the manifest changes; a manifest of another version is ignored.
 VERSION: Final = 6
-#: Digests of files younger than this are not stored: such a file may change again without a new
-#: time stamp, since systems round clocks to milliseconds, and old file systems to two seconds.
+#: Digests of files younger than this (ns) are not stored: such a file may change again without a
+#: new time stamp, because systems round times to milliseconds, old file systems to two seconds.
 _CLOCK_STEP_NS: Final = 2_000_000_000
 #: Errors of reading damaged content.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
@@ -42,10 +42,10 @@ _TEX_PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 class StepEntry(NamedTuple):
     """The inputs and outputs of a step that was run.
 
-    ``inputs`` maps names to digests of files (data, templates and code as named in the project,
-    outputs of other steps below ``out/``), to versions of packages, and to settings.  Of
-    ``editions.yaml`` it contains the lines that concern the study.  ``outputs`` maps files,
-    relative to ``out/``, to their digests.
+    ``inputs`` maps files to digests, packages to versions, and settings to values.  Files are data,
+    templates and code as named in the project, and outputs of other steps below ``out/``.  In place
+    of the digest of ``editions.yaml``, there are the lines that concern the study.  ``outputs``
+    maps files, relative to ``out/``, to digests.
     """
 
     inputs: Mapping[str, str]
@@ -71,7 +71,7 @@ class Index:
         with suppress(*_DAMAGE):
             self.files, self.tex = dict(content["files"]), dict(content["tex"])
         #: True if this index differs from its file.
-        self.changed = False
+        self.is_changed = False
 
     @property
     def missing_latex(self) -> str:
@@ -79,13 +79,13 @@ class Index:
         return str(self.tex.get("lacking", ""))
 
     def digest(self, path: str) -> str | None:
-        """Return the SHA-256 of the file at an absolute path, as ``file_digest``."""
+        """Return what ``file_digest`` returns for an absolute path, from the index if possible."""
         if path not in self._digests:
             self._digests[path] = self._digest_of_file(path)
         return self._digests[path]
 
     def forget(self, path: str) -> None:
-        """Forget the digest of ``path``, since the file was written."""
+        """Forget the digest of ``path``, for example because the file was written."""
         self._digests.pop(path, None)
 
     def _digest_of_file(self, path: str) -> str | None:
@@ -97,7 +97,7 @@ class Index:
             return str(before[4])
         self.files.pop(path, None)
         now, digest = time.time_ns(), file_digest(path)
-        self.changed = True
+        self.is_changed = True
         if digest is not None and now - max(status[1:3]) > _CLOCK_STEP_NS:
             self.files[path] = [*status, digest]
         return digest
@@ -106,9 +106,9 @@ class Index:
         """Set ``tex`` to the present state of TeX.
 
         ``version`` identifies all parts that a paper depends on; ``lacking`` lists missing parts
-        and how to install them.  Asking TeX takes longer than the rest of a build with nothing to
-        do, so an earlier answer is used again if the status of three kinds of files is the same:
-        the programs on the PATH, TeX's lists of its files, and the styles.
+        and how to install them.  Asking TeX takes longer than the rest of a build without stale
+        steps.  So an earlier answer is used again if the status of three kinds of files is the
+        same: the programs on the PATH, TeX's lists of its files, and the styles.
         """
         path = os.environ.get("PATH", "").split(os.pathsep)
         programs = [os.path.join(folder, name) for folder in path for name in _TEX_PROGRAMS]
@@ -119,19 +119,19 @@ class Index:
 
         from report.render.latex import latex_lacks, tex_files, tex_version
 
-        lacking, version = latex_lacks(), "none"
+        missing_parts, version = latex_lacks(), "none"
         files, styles = tex_files()
-        if not lacking:
+        if not missing_parts:
             parts = (tex_version(), *(file_digest(path) or "none" for path in styles))
             version = sha256("\n".join(parts).encode()).hexdigest()
             files = [*files, *styles]
         status = {file: _status(file) for file in (*programs, *files)}
-        self.tex = {"version": version, "lacking": lacking, "files": files, "status": status}
-        self.changed = True
+        self.tex = {"version": version, "lacking": missing_parts, "files": files, "status": status}
+        self.is_changed = True
 
     def save(self) -> None:
-        """Write the entries of files that exist, if any changed and ``out`` is writable."""
-        if self.changed:
+        """Write the entries of existing files, if the index has changed and ``out`` is writable."""
+        if self.is_changed:
             files = {path: entry for path, entry in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
                 _write_json(INDEX, {"files": files, "tex": self.tex}, self._out)
@@ -148,7 +148,7 @@ def _status(path: str) -> list[int]:
 
 def file_digest(path: str) -> str | None:
     """Return the SHA-256 of a file in hexadecimal; None if it is no file or cannot be read."""
-    import hashlib  # a build with nothing to do needs no hashes, and the import takes long
+    import hashlib  # a slow import, which a build without stale steps does not need
 
     try:
         if not os.path.isfile(path):
@@ -173,7 +173,7 @@ def read_manifest(out: str) -> dict[str, StepEntry]:
 
 
 def write_manifest(steps: Mapping[str, StepEntry], out: str) -> None:
-    """Replace the manifest in ``out`` in one step; raises ``OSError``."""
+    """Replace the manifest in ``out`` in one step; raise ``OSError`` if this fails."""
     entries = {id: entry._asdict() for id, entry in steps.items()}
     _write_json(MANIFEST, {"version": VERSION, "steps": entries}, out)
 
@@ -191,12 +191,12 @@ def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
             if name.startswith("html/"):
                 digests[name.removeprefix("html/")] = digest
     if digests:
-        with suppress(OSError):  # a full disk
+        with suppress(OSError):  # the disk may be full
             _replace(f"{out}/html/{DIGESTS}", digest_lines(digests).encode(), out)
 
 
 def _read_json(name: str, out: str) -> Any:
-    """Read JSON from ``out/<name>``; None if it cannot be read."""
+    """Read JSON from ``out/<name>``; None if the file is missing or damaged."""
     path = os.path.join(out, name)
     with suppress(OSError, ValueError, RecursionError):
         if os.path.isfile(path):  # opening a pipe would wait for ever
@@ -215,7 +215,7 @@ def _write_json(name: str, content: object, out: str) -> None:
 
 
 def _replace(path: str, content: bytes, out: str) -> None:
-    """Replace a file or a folder by a file in one step; raises ``OSError``."""
+    """Replace a file or a folder by a file in one step; raise ``OSError`` if this fails."""
     scratch = os.path.join(out, f"{SCRATCH}{os.getpid()}-{os.path.basename(path)}")
     with open(scratch, "wb") as stream:
         stream.write(content)
@@ -227,7 +227,7 @@ def _replace(path: str, content: bytes, out: str) -> None:
 def installed_versions() -> dict[str, str]:
     """Map Python and ``PACKAGES`` to their versions; the first copy on ``sys.path`` counts.
 
-    Reading names of folders takes a hundredth of the time of ``importlib.metadata``.
+    This function reads names of folders, a hundred times as fast as ``importlib.metadata``.
     """
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for folder in sys.path:

@@ -20,7 +20,7 @@ from report.engine.steps import ARTIFACTS, Announce
 _LOCK: Final = ".lock"
 #: Folders in which the folder of each study is replaced as a whole.
 _STUDY_FOLDERS: Final = (ARTIFACTS, "qmd", "tex", "html", "artifact")
-#: Folders over all studies, which are replaced as a whole.
+#: Folders with outputs about all studies, which are replaced as a whole.
 _SHARED_FOLDERS: Final = ("quarto", "diff", "verify")
 #: All folders that a build writes into.
 _FOLDERS: Final = (*_STUDY_FOLDERS, *_SHARED_FOLDERS, "pdf", "docx", "values")
@@ -30,10 +30,11 @@ _FOLDERS: Final = (*_STUDY_FOLDERS, *_SHARED_FOLDERS, "pdf", "docx", "values")
 def only_build(out: Path, announce: Announce) -> Iterator[Path]:
     """Lock ``out`` for this build, and provide an empty temporary folder on its file system.
 
-    Announces that it waits for another build.  The system frees the lock however a build ends.
-    Removes temporary files of killed builds, and links in the place of output folders, so that
-    nothing is written elsewhere.  On a signal this process removes its own temporary files and
-    ends.  Raises ``OutputError`` if a file cannot be written, also within the context.
+    While another build holds the lock, this build waits and announces it.  The system frees the
+    lock however a build ends.  Temporary files of killed builds are removed, and so are links in
+    the place of output folders, through which a build would write elsewhere.  On a signal this
+    process removes its own temporary files and ends.  Raises ``OutputError`` if a file cannot be
+    written, also within the context.
     """
     path = out / _LOCK
     try:
@@ -68,7 +69,7 @@ def _remove_scratch(out: Path) -> None:
 
 
 def _acquire(lock: int, announce: Announce) -> None:
-    """Lock the open file; on a file system without locks two builds may run at once."""
+    """Lock the open file; on a file system without locks, return without a lock."""
     with suppress(OSError):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,15 +79,15 @@ def _acquire(lock: int, announce: Announce) -> None:
 
 
 def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
-    """Link the outputs ``names`` of ``out`` into ``stage``; raises ``OutputError``.
+    """Link the outputs ``names`` of ``out`` into ``stage``; raise ``OutputError`` if this fails.
 
-    Links suffice, since no step writes into a finished file.
+    Links suffice, because no step writes into a finished file.
     """
     try:
         for name in names:
             source, target = out / name, stage / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(OSError):  # Some file systems have no links, so files are copied.
+            with suppress(OSError):  # on file systems without links, the file is copied below
                 if not source.is_symlink():
                     os.link(source, target)
                     continue
@@ -97,11 +98,11 @@ def link_outputs(names: Iterable[str], out: Path, stage: Path) -> None:
 
 
 def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) -> list[Path]:
-    """Replace changed folders and files in ``out``, each in one step; return the new ones.
+    """Replace changed folders and files in ``out``, each in one step; return the written paths.
 
     ``changed`` names outputs that differ between ``stage`` and ``out``, or exist in ``out`` alone.
-    ``known`` names the files that builds wrote; all other files stay.  Raises ``OutputError``, also
-    if a user's file stands in the place of a new file.
+    ``known`` names the files that builds wrote; all other files stay.  Raises ``OutputError`` if
+    writing fails, or if a user's file has the name of a new file.
     """
     replaced: list[Path] = []
     try:
@@ -119,7 +120,10 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
 
 
 def put_folder(name: str, out: Path, stage: Path) -> None:
-    """Replace a folder, and give it a manifest; raises ``OSError`` and ``OutputError``."""
+    """Replace the folder ``name`` of ``out`` by the folder in ``stage``, and give it a manifest.
+
+    Files that no build wrote stay in the folder.  Raises ``OSError`` or ``OutputError``.
+    """
     files = dict.fromkeys([f"{name}/{MANIFEST}"], "")
     for path in (stage / name).rglob("*"):
         if path.is_file():
@@ -140,11 +144,11 @@ def _unit_of(name: str) -> str:
 
 
 def install(new: Path, target: Path) -> None:
-    """Move the finished file or folder ``new`` to ``target`` in one step.
+    """Move the finished file or folder ``new`` to ``target``, if possible in one step.
 
-    If one of them is a folder, the old content of ``target`` is moved to ``new`` (or, if the system
-    cannot exchange two paths, in a step of its own to ``new`` + ``.old``).  A link is replaced,
-    never its destination.
+    If one of the two paths is a folder, the paths are exchanged.  On a system that cannot exchange
+    paths, ``target`` is first moved to ``new`` + ``.old``.  A link is replaced, never its
+    destination.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() or (new.is_dir() and os.path.lexists(target)):
@@ -155,14 +159,11 @@ def install(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; return False if the system does not support it.
-
-    Calls renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) or renamex_np(a, b, RENAME_SWAP).
-    """
+    """Exchange two paths in one step; return False if the system does not support it."""
     library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):
-        return bool(library.renamex_np(first, second, 2) == 0)
-    if hasattr(library, "renameat2"):
+        return bool(library.renamex_np(first, second, 2) == 0)  # 2 is RENAME_SWAP
+    if hasattr(library, "renameat2"):  # -100 is AT_FDCWD, 2 is RENAME_EXCHANGE
         return bool(library.renameat2(-100, first, -100, second, 2) == 0)
     return False
 
@@ -170,8 +171,8 @@ def _exchange(one: Path, other: Path) -> bool:
 def _keep_other_files(unit: str, out: Path, stage: Path, known: Collection[str]) -> None:
     """Link all files below ``out / unit`` that are not ``known`` into ``stage``.
 
-    ``stage / unit`` will replace ``out / unit``.  Symbolic links with the name of a new file are
-    dropped, since their destinations stay.
+    ``stage / unit`` will replace ``out / unit``.  A symbolic link with the name of a new file is
+    dropped.  Raises ``OutputError`` if another file has the name of a new file.
     """
     top = out / unit
     for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:

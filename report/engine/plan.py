@@ -1,7 +1,7 @@
 """Plan a build: which steps are stale, and why.
 
-Every build imports this module, even a build with nothing to do.  So the module imports little and
-uses named tuples: importing ``dataclasses`` takes as long as comparing all files.
+Every build imports this module, even a build without stale steps.  So the module imports little,
+and uses named tuples, because importing ``dataclasses`` takes as long as comparing all files.
 """
 
 import os
@@ -33,7 +33,7 @@ _SHARED_DATA = ("devices.yaml", EDITIONS, "references.bib", "site.yaml", OPERATO
 _IGNORED: Final = (".", "__pycache__")
 #: The names of all papers and of all replication reports.
 _DOCUMENTS: Final = (*STUDIES, *(f"{study}{REPORT_SUFFIX}" for study in STUDIES))
-#: Setting or program → its name in reasons; packages keep their names.
+#: Setting or program → its name in the reasons why a step is stale; packages keep their names.
 _NAMES_IN_REASONS: Final = {
     "use": "the records of --use",
     "data": "the data folder",
@@ -48,7 +48,7 @@ _NAMES_IN_REASONS: Final = {
     "to": "the program by which Quarto prints",
     "python": "Python",
 }
-#: Name of a temporary manifest entry: the new files of a study until all of them are in place.
+#: Name of a temporary manifest entry that lists a study's new files until all are in place.
 PLACING: Final = "placing"
 
 
@@ -77,9 +77,9 @@ def choose_engine(engine: Engine, missing_latex: str) -> tuple[Engine, str]:
 class BuildPlan:
     """The steps of a ``request``, their present inputs, and the outputs of earlier builds.
 
-    ``files`` are the sorted names of all input files.  ``index`` holds their digests and the state
-    of LaTeX.  ``built`` has the manifest's entry of every step that was run.  ``engine_note`` tells
-    the user which engine makes the PDFs.
+    ``files`` are the sorted names of all input files.  ``index`` contains their digests and the
+    state of LaTeX.  ``built`` maps each step that was run to its entry in the manifest.
+    ``engine_note`` tells the user which engine makes the PDFs.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BuildPlan:
         """Yield names in the project and paths of all templates, code and data."""
         data, project_data = str(self.request.data), str(ROOT / "data")
         folders = {name: f"{self.root}/{name}" for name in ("report", "figures", "templates")}
-        folders["templates/papers"] = str(self.request.papers)  # perhaps not the project's
+        folders["templates/papers"] = str(self.request.papers)  # may be another folder
         for study in map(study_of, self.request.studies):
             folders[f"data/{study}"] = f"{data}/{study}"
             # A report on other data also reads the paper's own records.
@@ -144,8 +144,8 @@ class BuildPlan:
     def study_steps(self, study: str) -> list[BuildStep]:
         """List the steps of ``study`` in the order of their dependencies.
 
-        A document keeps the formats of the previous build, so that building pages and PDFs in turns
-        converts nothing twice.
+        A document is also converted to the formats of the previous build.  So a user who builds
+        pages and PDFs in turns does not convert a document twice.
         """
         request, outputs = self.request, self.request.outputs
         formats = []
@@ -175,7 +175,7 @@ class BuildPlan:
         return [make_step(study, kind, [study], self.files, own) for kind, own in settings.items()]
 
     def shared_steps(self, rebuilt: Collection[str] = ()) -> list[BuildStep]:
-        """List the steps over all complete studies, also those that were built before.
+        """List the steps about all complete studies, including studies built before this build.
 
         The outputs of ``rebuilt`` studies are not compared, since they are about to be replaced.
         """
@@ -196,7 +196,7 @@ class BuildPlan:
         return steps
 
     def _is_complete(self, study: str, rebuilt: Collection[str]) -> bool:
-        """Return True if every output of ``study`` that the site's steps read exists unaltered."""
+        """Return whether every output of ``study`` that the site's steps read exists unaltered."""
         for kind in READ_BY_SITE:
             entry = self.built.get(f"{study}/{kind}")
             if entry is None or (study not in rebuilt and any(self.altered_outputs(entry))):
@@ -204,12 +204,12 @@ class BuildPlan:
         return True
 
     def _has_format(self, study: str, name: str) -> bool:
-        """Return True if the document of ``study`` was converted to this format."""
+        """Return whether the document of ``study`` was converted to the format ``name``."""
         entry = self.built.get(f"{study}/document")
         return entry is not None and name in entry.inputs["formats"].split()
 
     def _has_pdf(self, study: str) -> bool:
-        """Return True if the PDF of ``study`` exists beside its page."""
+        """Return whether the PDF of ``study`` exists beside its page."""
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def inputs(self, step: BuildStep, built: Mapping[str, StepEntry]) -> dict[str, str]:
@@ -228,14 +228,14 @@ class BuildPlan:
         return {**inputs, **self._versions, **step.settings}
 
     def reasons(self, step: BuildStep, inputs: Mapping[str, str]) -> str:
-        """Explain why a step has to run with these inputs; empty if it is fresh."""
+        """Explain why a step has to run with these inputs; "" if its outputs are up to date."""
         before = self.built.get(step.id)
         if before is None:
             return "not built yet"
         return "; ".join((*changes(before.inputs, inputs), *self.altered_outputs(before)))
 
     def altered_outputs(self, entry: StepEntry) -> Iterator[str]:
-        """Describe the outputs of a step that are missing or differ from those that it wrote."""
+        """Describe the outputs of a step that are missing, or that changed after the step."""
         for name, digest in entry.outputs.items():
             present = self.index.digest(self.output(name))
             if present != digest:
@@ -250,9 +250,9 @@ class BuildPlan:
         return obsolete
 
     def stale(self) -> dict[str, str]:
-        """Find the steps that have to run, each with its reason, without running any.
+        """Map each step that has to run to the reason; run no step.
 
-        Steps that read a stale step are listed too, although it may write the same bytes again.
+        Steps that read a stale step are included, although it may write the same bytes again.
         """
         reasons = {}
         for id in self.obsolete():
@@ -260,16 +260,16 @@ class BuildPlan:
         studies = self.request.studies
         steps = [step for study in studies for step in self.study_steps(study)]
         for step in (*steps, *self.shared_steps(studies)):
-            read = [id for id, _ in step.reads if id in reasons or id not in self.built]
-            if read:
-                reasons[step.id] = f"reads {', '.join(read)}"
+            stale_inputs = [id for id, _ in step.reads if id in reasons or id not in self.built]
+            if stale_inputs:
+                reasons[step.id] = f"reads {', '.join(stale_inputs)}"
             elif reason := self.reasons(step, self.inputs(step, self.built)):
                 reasons[step.id] = reason
         return reasons
 
 
 def files_below(folder: str) -> list[str]:
-    """List the files below ``folder``, relative to it and sorted; leave out hidden files."""
+    """List the files below ``folder``, relative to it and sorted, without ``_IGNORED`` files."""
     paths: list[str] = []
     for path, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(_IGNORED)]
@@ -279,7 +279,7 @@ def files_below(folder: str) -> list[str]:
 
 
 def lines_of_edition(path: str, study: str) -> str:
-    """Return all lines of editions.yaml but those of other studies; "" if it cannot be read."""
+    """Return editions.yaml without the lines of other studies; "" if it cannot be read."""
     # A digest would be shorter, but importing ``hashlib`` takes longer than comparing the lines.
     lines, key = "", ""
     with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -317,6 +317,7 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
 
 
 def _with_commas(value: str | None) -> str:
+    """Separate the words of a setting by commas; return "none" for no setting."""
     return ", ".join((value or "none").replace(",", "").split())
 
 

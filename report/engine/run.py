@@ -35,7 +35,7 @@ _KILLED: Final = (
 )
 #: Forked processes start at once, but only on Linux do all libraries survive a fork.
 _START: Final = "fork" if sys.platform == "linux" else "spawn"
-#: Kind of step → slow modules, which are imported before the step runs.
+#: Kind of step → modules that the step uses and that load slowly.
 _MODULES_BY_KIND: Final = {
     "study": ("report.evaluation.gather", "report.core.records.frames"),
     "figures": ("figures.render",),
@@ -54,7 +54,7 @@ class FailedStepError(Exception):
 def run(
     plan: BuildPlan, stale: Mapping[str, str], stage: Path, announce: Announce
 ) -> tuple[dict[str, Sequence[Path]], list[Failure]]:
-    """Build the studies of the plan, then the pages over all studies.
+    """Build the studies of the plan, then the pages about all studies.
 
     ``stale`` are all stale steps.  ``stage`` is an empty folder on the file system of the outputs.
     Returns the replaced paths of each study, and failures.  Raises ``OutputError`` if a file of the
@@ -71,7 +71,7 @@ def run(
         with futures.ThreadPoolExecutor(len(studies)) as threads:
             results = threads.map(builder.build, studies, map(plan.study_steps, studies))
             outcomes = dict(zip(studies, results, strict=True))
-        # Papers of deleted studies are built without steps, which removes their outputs.
+        # A deleted study is built as a paper without steps, which removes its outputs.
         for name in {id.partition("/")[0] for id in plan.obsolete()} - {*studies, SITE}:
             outcome = builder.build(name, ())
             if isinstance(outcome, Failure):
@@ -169,7 +169,7 @@ class _Builder(NamedTuple):
                 unchanged = (name for name in outputs if digests[name] and name not in changed)
                 link_outputs(unchanged, out, whole)
             if added := {name: new[name] for name in new.keys() - before.keys()}:
-                # If the build is killed now, the next one knows that these are no user's files.
+                # If the build is killed now, the next build knows that these files are outputs.
                 self._record(plan.built | {placing: StepEntry({}, added)})
             # In a folder that no build has used, files with the names of outputs are the user's.
             replaced = put(whole, out, changed, outputs if plan.index.folder_used else before)
@@ -201,7 +201,7 @@ def _outputs(entries: Iterable[StepEntry]) -> dict[str, str]:
 
 
 def run_step(task: actions.StepTask) -> StepEntry:
-    """Run a step in this process; raises ``FailedStepError`` for any error.
+    """Run a step in this process; raise ``FailedStepError`` for any error.
 
     The stage also contains outputs of earlier steps, which the step's inputs name ``out/…``.
     """
@@ -247,22 +247,23 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[futures.E
     """Provide worker processes whose temporary files lie in ``stage``; end them at exit.
 
     All workers are forked before this process starts a thread, since a lock that is held while
-    forking stays locked in the copy.  Modules that several ``stale`` steps need are imported first.
-    Those of a single later step are imported by the other workers while the first step runs.
+    forking stays locked in the copy.  If processes are forked, this process first imports the slow
+    modules that several ``stale`` steps need.  Idle workers import the slow modules of other steps,
+    while the first step, of the kind ``study``, runs.
     """
-    kinds = Counter(step.partition("/")[2] for step in stale)  # of ``study/kind``
-    shared, later = list[str](), list[str]()
+    kinds = Counter(step.partition("/")[2] for step in stale)  # a step is named study/kind
+    shared_modules, other_modules = list[str](), list[str]()
     for kind, modules in _MODULES_BY_KIND.items():
         if kinds[kind] > 1 and _START == "fork":
-            shared += modules
+            shared_modules += modules
         elif kinds[kind] and kind != "study":
-            later += modules
-    _import(shared)
+            other_modules += modules
+    _import(shared_modules)
     pool = futures.ProcessPoolExecutor(jobs, get_context(_START), _start_worker, (stage,))
     try:
         pool.submit(os.getpid)  # starts a process
         for _ in range(1, jobs):
-            pool.submit(_import, later)
+            pool.submit(_import, other_modules)
         yield pool
     finally:
         # If one worker is killed while another starts, shutting the pool down waits for ever.

@@ -1,9 +1,9 @@
-"""The steps of a build, for every study and over all studies, and the request for a build.
+"""The steps of a build, about one study or about all studies, and the request for a build.
 
 ====================  =======================================================================
 ``<study>/study``     the choice of records, values, tables, claims, and a description of every
                       figure; the chosen records, and all of their samples as a table
-``<study>/figures``   the figures in all of their formats
+``<study>/figures``   the figures in all formats
 ``<study>/document``  the document with tables and bibliography, its conversion to each format by
                       pandoc, and its entry for lists of studies; independent of the drawings
 ``<study>/editions``  the page and the LaTeX source, with figures and downloads
@@ -12,13 +12,13 @@
 ``<study>/docx``      the paper as a Word document
 ``site/quarto``       the Quarto project of all studies
 ``site/quarto_site``  the website that Quarto renders from its project
-``site/index``        the pages over all studies: their list, the claims, and the search
+``site/index``        the pages about all studies: their list, the claims, and the search
 ====================  =======================================================================
 
 Input files are named as in the project (``data/…``, ``templates/…``, ``report/…``), even if --data
 names another folder.  Outputs are named relative to ``out/``, where each document (a paper or a
 replication report) has folders of its name.  A step depends on all code that the import contracts
-let it import, so that a change of one study's module rebuilds one paper.
+allow it to import.  So a change of one study's module rebuilds only the paper of this study.
 """
 
 from bisect import bisect_left
@@ -42,7 +42,7 @@ Announce: TypeAlias = Callable[[str, float, str], None]
 ARTIFACTS: Final = ".steps"
 #: The records behind a paper, its devices, and the attributions of imported records.
 ORIGIN: Final = "origin.json"
-#: The cases of all records measured here: a paper may call none of them unmeasured.
+#: The cases of all own records; the paper must not call one of these cases unmeasured.
 COVERAGE: Final = "coverage.pickle"
 #: The values, tables, figures and claims that the step ``study`` computed.
 FINDINGS: Final = "findings.pickle"
@@ -62,7 +62,7 @@ DRAWINGS: Final = "drawings.pickle"
 FIGURE_DIGESTS: Final = "drawn.json"
 #: The folder, in the stage of the step ``figures``, with the figures of the previous build.
 PREVIOUS_BUILD: Final = "before"
-#: Name of the panel of the key figure that represents a paper in lists.
+#: Name of a drawing: the panel of the key figure that lists of papers show.
 CARD: Final = "card"
 #: The place in the code and the series that the page shows when a reader opens a figure.
 FIGURE_DETAILS: Final = "opened.json"
@@ -73,7 +73,7 @@ PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
 TYPST: Final = "paper.typ"
 WORD: Final = "paper.json"
-#: Stands in place of a study's name in the steps over all studies.
+#: Stands in place of a study's name in the steps about all studies.
 SITE: Final = "site"
 #: Stands in file names for the study of a step.
 _STUDY: Final = "STUDY"
@@ -142,7 +142,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "editions": ("index.html",),
     },
 }
-#: The kinds of steps whose outputs the steps over all studies read.
+#: The kinds of steps whose outputs the steps about all studies read.
 READ_BY_SITE: Final = tuple({**_READS["quarto"], **_READS["index"]})
 
 
@@ -150,8 +150,8 @@ class BuildRequest(NamedTuple):
     """The studies and formats to build, and the folders to read and write.
 
     ``studies`` are papers, or replication reports.  ``use`` maps a study to record files, relative
-    to ``data``; each replaces the default record of its device.  ``style`` replaces the print style
-    of the papers.
+    to ``data``; each of these records replaces the default record of its device.  ``style``
+    replaces the print style of the papers.
     """
 
     studies: tuple[str, ...]
@@ -166,7 +166,7 @@ class BuildRequest(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A study (or ``site``) that was not built, the reason in one sentence, and the traceback."""
+    """A study (or ``site``) that was not built: the reason in one sentence, and the traceback."""
 
     study: str
     sentence: str
@@ -177,8 +177,9 @@ class BuildStep(NamedTuple):
     """One step and its dependencies.
 
     ``id`` is the study (or ``site``), a slash, and the name of the step's function in ``actions``.
-    ``files`` are input files.  ``reads`` pairs the id of another step with prefixes or suffixes of
-    the outputs to read.  ``settings`` are the function's other inputs.
+    ``files`` are input files.  ``reads`` has pairs: the id of another step, and prefixes or
+    suffixes of those outputs of this step that are read.  ``settings`` are the function's other
+    inputs.
     """
 
     id: str
@@ -198,14 +199,17 @@ def commit_of_program() -> str:
 
 
 def paper_files(study: str) -> tuple[str, str]:
-    """Return the places of a study's PDF: in the folder of all PDFs, and beside its page."""
+    """Return both paths of a study's PDF: in the folder of all PDFs, and beside its page."""
     return f"pdf/{study}.pdf", f"html/{study}/{study}.pdf"
 
 
 def make_step(
     name: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
 ) -> BuildStep:
-    """Describe the step ``name/kind`` over ``studies``; ``files`` are all sorted input files."""
+    """Describe the step ``name/kind`` that reads outputs of ``studies``.
+
+    ``files`` are the sorted names of all input files of the project.
+    """
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:

@@ -1,4 +1,4 @@
-"""Render the document of a paper or report; read or compute the results of a paper."""
+"""Render the document of a paper or report, and read or compute the results of a paper."""
 
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -34,7 +34,7 @@ def render_document(
     coverage: Sequence[CoveredCase] | None = None,
     commit: str = "",
 ) -> Manuscript:
-    """Render the document of a paper or of a report; raises ``TemplateError``.
+    """Render the document of a paper or of a report; raise ``TemplateError`` for a fault.
 
     ``coverage`` lists the measured cases of the study; a paper on the project's data must not call
     one of them unmeasured.  A report prints the ``commit`` of the program (``commit_of_program``).
@@ -63,9 +63,9 @@ def render_document(
 class PaperResults(NamedTuple):
     """The results of a paper for the present data.
 
-    ``content`` has the fields of ``out/values/<study>.json``, ``records`` describes every record of
-    the study, used or not, ``source`` tells a reader where the results were read, and ``samples``
-    reads the samples of the used records.
+    ``content`` has the fields of ``out/values/<study>.json``.  ``records`` describes every record
+    of the study, used or not.  ``source`` tells a reader where the results come from.  ``samples``
+    is a function that reads the samples of the used records.
     """
 
     findings: Findings

@@ -1,4 +1,4 @@
-"""Evaluation of a study: read and choose its records, and compute its results.
+"""Evaluate a study: read and choose its records, and compute its results.
 
 ``gather`` computes the results of a paper, ``replicate`` those of a replication report.
 """
@@ -10,7 +10,7 @@ REPORT_SUFFIX: Final = "-replication"
 
 
 def is_report(name: str) -> bool:
-    """Return True for the name of a replication report, False for the name of a paper."""
+    """Return whether ``name`` is the name of a replication report, not of a paper."""
     return name.endswith(REPORT_SUFFIX)
 
 

@@ -7,7 +7,7 @@ One bad file must not stop a paper.  A record is left out, with a notice, if it 
 was edited, if its cases or rates are impossible, or if the study's code fails on it.
 
 An empty paper must not replace a full paper.  So a bad record is an error if ``editions.yaml`` or
-``--use`` names it, or if no good record of the study is left, or of a machine with a role.
+``--use`` names it, or if the study, or a machine with a role, has no good record.
 """
 
 import os
@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from traceback import extract_tb
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from report.core.errors import RecordError, RidgepointError, StudyCodeError, StudyError
 from report.core.missing import Missing
@@ -51,7 +51,7 @@ from report.studies import STUDIES, attachments_of, find_study
 _NO_EDITION: Final = Edition({})
 #: Root of the project.
 _ROOT: Final = PROJECT_DATA.parent
-#: Folder of this package, with the folder ``studies``.
+#: Folder of the package ``report``, with the folder ``studies``.
 _REPORT: Final = _ROOT / "report"
 #: The remedy for a study that fails with every record.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
@@ -64,7 +64,7 @@ _Item = TypeVar("_Item", bound=store.StoredRecord[Any])
 class StudyData:
     """All data of a study, before records are chosen.
 
-    ``measured``: its readable records.  ``imported``: its readable records of other authors.
+    ``measured``: own readable records.  ``imported``: readable records of other authors.
     ``refused``: file of a bad record → reason.  ``inputs``: all data except records.
     """
 
@@ -78,16 +78,17 @@ class StudyData:
 class Chosen:
     """The inputs of a paper, and the use of every record of its study.
 
-    ``notices`` describe faults of records, ``listing`` how each record is used.  They were chosen
-    among the ``usable`` records of ``study_data``.  ``origin`` is printed in the paper:
+    ``notices`` describe faults of records, and ``listing`` describes how each record is used.  The
+    records were chosen among the ``usable`` records of ``study_data``.  ``origin`` has facts that
+    the paper prints:
 
     - ``records``, ``reported``: files, relative to the data directory;
     - ``devices``: names of the machines;
     - ``measured``: date of the edition or of a newer run, None if both are unknown;
     - ``altered``: edited records that are used, with their faults;
-    - ``asked``: records of ``--use``;
+    - ``asked``: records that the user chose by ``--use``;
     - ``imported``: attributions of other authors' measurements;
-    - ``byline``: only if the records are not those of the edition.
+    - ``byline``: a subtitle, only if the records are not those of the edition.
     """
 
     inputs: Inputs
@@ -99,7 +100,7 @@ class Chosen:
 
     @property
     def files(self) -> tuple[store.Stored | store.StoredImport, ...]:
-        """All used records, one per file; a run that was measured in parts (shards) has several."""
+        """All used records, one per file; a run that was measured in shards has several files."""
         records: list[store.Stored | store.StoredImport] = []
         for stored in self.inputs.records:
             for run in stored.runs:
@@ -110,7 +111,7 @@ class Chosen:
 def compute_usable(
     study: str, data: Path, requested: Sequence[str] = ()
 ) -> tuple[Chosen, Findings]:
-    """Choose the inputs of a study and compute it, leaving out records with which it fails.
+    """Choose the inputs of a study and compute the study without records that make it fail.
 
     Raises ``RecordError`` as ``choose_records`` does, and ``StudyError`` if no record is at fault.
     """
@@ -129,14 +130,14 @@ def compute_usable(
 
 
 class _SeveralRecordsError(StudyError):
-    """Error of a study that used several records, of which any may be to blame."""
+    """Error of a study that used several records, any of which may be at fault."""
 
 
 def _faulty_records(study: str, inputs: Inputs, error: StudyError) -> dict[str, str]:
-    """Find the records that cause an error of ``compute``; map each to the reason.
+    """Map each record that causes an error of ``compute`` to the reason.
 
-    If several records may be to blame, the study is computed from each record alone.  If the study
-    fails with every record, no record is to blame.
+    If several records may be at fault, the study is computed from each record alone.  If the study
+    fails with every record, no record is at fault.
     """
     file_in_error = str(error).partition(": ")[0].removeprefix("data/")
     if file_in_error in inputs.files:
@@ -163,9 +164,9 @@ def _faulty_records(study: str, inputs: Inputs, error: StudyError) -> dict[str, 
 def compute(study: str, inputs: Inputs) -> Findings:
     """Compute ``study`` from its inputs.
 
-    Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError``.  It
-    names the line if only code can be at fault, else the first input file and how many more there
-    are: code that computes with numbers does not know which file they came from.
+    Errors that name a file of data are raised unchanged.  Other errors become a ``StudyError``.  If
+    only code can be at fault, it names the line.  Otherwise it names the first input file and the
+    number of other files, because code does not know from which file a number came.
     """
     try:
         return find_study(study)(inputs)
@@ -188,7 +189,7 @@ def compute(study: str, inputs: Inputs) -> Findings:
 
 
 def _last_line(error: Exception, *folders: Path) -> str:
-    """Return file:line of the traceback's last line in the first folder that has any, or ""."""
+    """Return file:line of the traceback's last line in the first folder with a line, or ""."""
     places = [(Path(frame.filename), frame.lineno) for frame in extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         places.append((Path(error.filename), error.lineno))
@@ -231,7 +232,7 @@ def choose_records(
     - ``editions``: study → its machines or records; by default those of ``editions.yaml``.
     - ``study_data``: data that were read before; by default they are read now.
 
-    Raises ``RecordError`` if a record of the edition or ``--use`` is bad or unknown or cannot be
+    Raises ``RecordError`` if a record of the edition or of ``--use`` is bad, unknown or cannot be
     pooled, if the machine of a role has no record, or if no good record can replace a bad record.
     """
     given_edition = (read_editions(data, STUDIES) if editions is None else editions).get(study)
@@ -243,10 +244,10 @@ def choose_records(
         imported = _without_bad(study_data.imported, f"{study}/{IMPORTED}", bad, _NO_EDITION)
         choices = choices_of(usable, given_edition, requested)
         owners = (*(choice.primary for choice in choices), *imported)
-        attachments, unreadable, missing = _read_attachments(study, owners, data)
-        if not unreadable:
+        attachments = _read_attachments(study, owners, data)
+        if not attachments.unreadable:
             break
-        bad |= unreadable
+        bad |= attachments.unreadable
     altered: dict[str, str] = {}
     for item in (*study_data.measured, *study_data.imported):
         if item.edited:
@@ -260,7 +261,7 @@ def choose_records(
     inputs = replace(
         study_data.inputs,
         records=tuple(replace(choice.primary, others=choice.used[1:]) for choice in choices),
-        attachments=attachments,
+        attachments=attachments.contents,
         imported=imported,
         roles={role: choice.primary.file for role, choice in choice_by_role.items()},
     )
@@ -269,7 +270,8 @@ def choose_records(
     without_edition = given_edition is None and data != PROJECT_DATA
     if editions is None and (requested or without_edition):  # the authors did not choose them
         origin["byline"] = "Built with records that are not those of the paper's edition"
-    notices = [*left_out.values(), *altered.values(), *missing, *store.stray_files(study, data)]
+    notices = [*left_out.values(), *altered.values(), *attachments.notices]
+    notices += store.stray_files(study, data)
     records = listing(usable, choices, imported)
     records += (unusable(file, reason) for file, reason in left_out.items())
     return Chosen(inputs, origin, tuple(notices), tuple(records), usable, study_data)
@@ -285,31 +287,44 @@ def _without_bad(
     """Return the records of ``folder`` that are not ``bad``.
 
     Edited records are included only if the edition or ``--use`` (``requested``) names them, or if
-    all are edited.  Raises ``RecordError`` for a bad record that is named or cannot be replaced.
+    all records are edited.  Raises ``RecordError`` for a bad record that the edition or ``--use``
+    names, or that no other record can replace.
     """
     named_files = {*edition.files, *requested}
     good = [item for item in items if item.file not in bad]
     machines = {machine for machine in edition.roles.values() if isinstance(machine, str)}
-    absent_machines = machines - {item.record.environment.key for item in good}
+    missing_machines = machines - {item.record.environment.key for item in good}
     for file, reason in bad.items():
         # File names consist of time, machine key and hash.  The whole key is compared, since one
         # key may be the beginning of another.
         key = file.partition("-")[2].rpartition("-")[0]
-        is_needed = file in named_files or key in absent_machines or not good
+        is_needed = file in named_files or key in missing_machines or not good
         if is_needed and file.rpartition("/")[0] == folder:
             raise RecordError(reason)
     usable = [item for item in good if not item.edited or item.file in named_files]
     return tuple(usable or good)
 
 
+class _Attachments(NamedTuple):
+    """Attachments of records.
+
+    ``contents``: record file → name of the attachment → content.  ``unreadable``: record file with
+    an unreadable attachment → reason.  ``notices`` are about missing attachments.
+    """
+
+    contents: dict[str, dict[str, bytes | Missing]]
+    unreadable: dict[str, str]
+    notices: list[str]
+
+
 def _read_attachments(
     study: str, owners: Iterable[store.StoredRecord[Any]], data: Path
-) -> tuple[dict[str, dict[str, bytes | Missing]], dict[str, str], list[str]]:
-    """Read the attachments that a study needs of records.
+) -> _Attachments:
+    """Read those attachments of the records ``owners`` that a study needs.
 
-    Logs of counters, which every shard of a run may have, are joined; if one is missing, so is the
-    joined log.  Any other attachment belongs to one case, and so to one shard.  Returns record file
-    → name → content, file with an unreadable attachment → reason, and notices of missing ones.
+    Logs of counters, which every shard of a run may have, are joined.  If any of them is missing,
+    the joined log counts as missing.  Any other attachment belongs to one case, and so to one
+    shard.
     """
     attachments: dict[str, dict[str, bytes | Missing]] = {}
     unreadable, notices = dict[str, str](), list[str]()
@@ -333,11 +348,11 @@ def _read_attachments(
                     "lacks values from there; put the folder of the record's name beside it, or "
                     "restore it with git."
                 )
-    return attachments, unreadable, notices
+    return _Attachments(attachments, unreadable, notices)
 
 
 def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any]:
-    """Describe the chosen records for the paper, see ``Chosen``."""
+    """Describe the chosen records by the fields of ``Chosen.origin``."""
     days, requested = [edition.date or ""], list[str]()
     for choice in choices:
         for run in choice.used:
@@ -354,7 +369,7 @@ def _origin(inputs: Inputs, choices: Choices, edition: Edition) -> dict[str, Any
 
 
 def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
-    """Add notices of bimodal times, and of times that differ between runs of one machine."""
+    """Add notices about bimodal times, and about times that differ between runs of one machine."""
     bimodal, apart = list[str](), list[str]()
     for stored in chosen.inputs.records:
         if count := sum(any(gates.bimodal_times(case)) for case in stored.record.cases):
@@ -407,7 +422,7 @@ def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
 
 
 def _choice_by_role(choices: Choices, edition: Edition | None) -> dict[Role, Choice]:
-    """Map the roles, in the order of the edition, to the records of their machines."""
+    """Map each role to its machine's records, in the order of the edition, then of ``ROLES``."""
     by_role: dict[Role, Choice] = {}
     for role in (*(edition.roles if edition else ()), *ROLES):
         for choice in choices:

@@ -27,9 +27,9 @@ from report.studies import module_of
 def compute_output(name: str, data: Path, requested: Sequence[str] = ()) -> tuple[Chosen, Findings]:
     """Choose the records of a paper, or of a replication report, and compute its findings.
 
-    ``name`` is the name of a study for its paper, with ``-replication`` for its report.  A report
+    ``name`` is the name of the study, followed by ``-replication`` for a report.  A report
     describes the ``requested`` records, by default one record of each machine in ``data``.  Raises
-    ``RidgepointError`` if a requested record, or all records, cannot be used.
+    ``RidgepointError`` if a requested record, or no record at all, can be used.
     """
     if not is_report(name):
         return gather.compute_usable(name, data, requested)
@@ -69,11 +69,11 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
     Returns {} if no record is usable, else a dictionary:
 
     - ``machines``: labels of the machines;
-    - ``claims``: title of each claim, and one letter per machine (``replicas.AGREEMENTS``; empty if
-      the machine lacks the claim);
-    - ``line``: the outcomes of the claims on machines that the paper does not describe, in words,
-      with "Replicated" if at least half of the claims are supported or refuted on some of them; and
-      the number of records that measure other cases.
+    - ``claims``: title of each claim, and a letter of ``replicas.AGREEMENTS`` per machine, empty if
+      the claim was not evaluated on the machine;
+    - ``line``: words on the machines that the paper does not describe: the outcomes of the claims,
+      with "Replicated" if at least half of the claims are supported or refuted on one of these
+      machines, and the number of records that measure other cases.
     """
     try:
         chosen = choose_for_report(study, data, study_data=paper.study_data)
@@ -107,9 +107,9 @@ def atlas_of(study: str, data: Path, paper: Chosen, findings: Findings) -> dict[
 def choose_for_report(
     study: str, data: Path, requested: Sequence[str] = (), study_data: StudyData | None = None
 ) -> Chosen:
-    """Choose only the ``requested`` records, by default one of each machine; ignore the edition.
+    """Choose only the ``requested`` records, by default one per machine; ignore the edition.
 
-    ``study_data`` are data that were read before; by default they are read now.
+    ``study_data`` are data that were read before; by default this function reads them.
     """
     study_data = study_data or gather.read_study_data(study, data)
     files = [item.file for item in study_data.measured if item.file not in requested]
@@ -139,7 +139,7 @@ def replicas_of(
 ) -> tuple[list[Replica], dict[str, str]]:
     """Evaluate the study on each record alone.
 
-    Also returns the records on which the study's code fails, as file → reason.  ``claims_only``
+    Also returns, as file → reason, the records on which the study's code fails.  ``claims_only``
     omits figures, tables and values.
     """
     declared: Study[Any] = import_module(module_of(study)).study
@@ -153,7 +153,7 @@ def replicas_of(
             conditions = declared.compared.run(stored, name).conditions
             label = name.replace(threads, f", {conditions}") if conditions else name
             replicas.append(Replica(stored, label, findings))
-        except Exception as error:  # so that one bad record stops no other
+        except Exception as error:  # one bad record must not stop the evaluation of other records
             reason = reason_of(error)
             if stored.file not in reason.partition(": ")[0]:
                 reason = f"data/{stored.file}: {reason}"
@@ -164,8 +164,8 @@ def replicas_of(
 def distinct_labels(records: Sequence[Stored]) -> list[str]:
     """Label each record's device, such as ``Intel Xeon (model 85), 4 threads, record 1a2b3c``.
 
-    The model number is added if processors of different models share a name.  The digest in the
-    record's name is added if only the device's key tells two labels apart (see ``device_labels``).
+    The model number is added if processors of different models have the same name.  If two devices
+    still have the same label (see ``device_labels``), the digest in the record's name is added.
     """
     environments = [stored.record.environment for stored in records]
     distinct: list[str] = []
