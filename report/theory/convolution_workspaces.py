@@ -204,6 +204,7 @@ def _on_avx512(layer: Convolution, channels_last: bool, conditions: Conditions) 
         copies.append(_input_reorder(layer, block))
         copies.append(_weight_reorder(layer, block, block, _FREED_BEFORE_OUTPUT))
     output = output_bytes(layer)
+    # The copies are freed before the output is allocated: the larger of them is live at the peak.
     if sum(term.amount for term in copies) < output:
         return Workspace((blocked,))
     pending = Term(PENDING_OUTPUT, -output, "−output while it is not live", "order of the layers")

@@ -81,7 +81,7 @@ def peak(captured: CapturedNetwork, batch: int, conditions: Conditions) -> Peak:
     workspaces = _workspaces(captured, batch, conditions)
     totals = _live_bytes(captured, batch, workspaces)
     highest = totals.index(max(totals))
-    at_peak = workspaces[captured.first_equal[highest]]
+    at_peak = workspaces[captured.first_with_signature[highest]]
     terms = tuple(_terms(captured, captured.sizes(batch), highest, at_peak))
     return Peak(terms, complete=all(workspace.complete for workspace in workspaces.values()))
 
@@ -96,7 +96,7 @@ def _workspaces(
     captured: CapturedNetwork, batch: int, conditions: Conditions
 ) -> dict[int, Workspace]:
     """Map the index of the first operator of every signature to the operator's workspace."""
-    workspaces = dict.fromkeys(captured.first_equal, NO_WORKSPACE)
+    workspaces = dict.fromkeys(captured.first_with_signature, NO_WORKSPACE)
     for number in _with_workspace(captured):
         workspaces[number] = workspace(captured.operator(number, batch), conditions)
     return workspaces
@@ -105,7 +105,7 @@ def _workspaces(
 @lru_cache(maxsize=128)
 def _with_workspace(captured: CapturedNetwork) -> tuple[int, ...]:
     """Return the indices of operators that may have a workspace, one per signature."""
-    first = dict.fromkeys(captured.first_equal)
+    first = dict.fromkeys(captured.first_with_signature)
     return tuple(n for n in first if not has_no_workspace(captured.network.operators[n]))
 
 
@@ -115,7 +115,8 @@ def _live_bytes(
     """Return the live bytes at every operator, including the operator's workspace."""
     amounts = {number: workspace.amount for number, workspace in workspaces.items()}
     totals = []
-    for first, (fixed, per_image) in zip(captured.first_equal, captured.live_bytes, strict=True):
+    firsts = captured.first_with_signature
+    for first, (fixed, per_image) in zip(firsts, captured.live_bytes, strict=True):
         totals.append(fixed + per_image * batch + amounts[first])
     return totals
 
@@ -132,10 +133,10 @@ def _terms(
         alive.difference_update(operator.freed)
     operator = operators[-1]
     casts, indices = _cast_categories(network), _index_storages(operators)
-    ordinary = alive - casts.keys() - indices
-    read = captured.reads[number] & ordinary
+    ordinary = alive - casts.keys() - indices  # neither casts nor pooling indices
+    read = captured.read_storages[number] & ordinary
     written = {tensor.storage for tensor in operator.writes} & ordinary
-    later = frozenset[int]().union(*captured.reads[number + 1 :]) & ordinary
+    later = frozenset[int]().union(*captured.read_storages[number + 1 :]) & ordinary
     # Name, storages, formula and evidence of each term, in order.  PENDING_OUTPUT is a term of the
     # workspace, for an output that is not yet allocated; this line determines its place.
     groups: tuple[tuple[str, Set[int], str, str], ...] = (

@@ -74,7 +74,7 @@ class CapturedNetwork:
         return frozenset(tensor.storage for tensor in (*tensors, *self.network.state))
 
     @cached_property
-    def _growth(self) -> tuple[tuple[int, int], ...]:
+    def _storage_sizes(self) -> tuple[tuple[int, int], ...]:
         """Bytes of every storage, as (fixed bytes, bytes per image)."""
         growth = []
         for storage, size in enumerate(self.network.storages):
@@ -85,7 +85,7 @@ class CapturedNetwork:
     @lru_cache(maxsize=64)  # noqa: B019  # networks live as long as the process
     def sizes(self, batch: int) -> tuple[int, ...]:
         """Return the bytes of every storage at a batch."""
-        return tuple([fixed + per_image * batch for fixed, per_image in self._growth])
+        return tuple([fixed + per_image * batch for fixed, per_image in self._storage_sizes])
 
     @cached_property
     def live_bytes(self) -> tuple[tuple[int, int], ...]:
@@ -94,29 +94,31 @@ class CapturedNetwork:
         at_one, at_two = (bytes_by_category(self.network, self.sizes(batch)) for batch in (1, 2))
         for alive_at_one, alive_at_two in zip(at_one, at_two, strict=True):
             one, two = sum(alive_at_one.values()), sum(alive_at_two.values())
+            # Live bytes grow linearly with the batch, so two batches determine both parts.
             parts.append((2 * one - two, two - one))
         return tuple(parts)
 
     @cached_property
     def multiply_adds_per_image(self) -> int:
         """Multiply-adds of the forward pass per image."""
-        forward = (o for o in self.network.operators if o.phase == "forward")
+        operators = self.network.operators
+        forward = (operator for operator in operators if operator.phase == "forward")
         return sum(map(multiply_adds, forward)) // CAPTURED_BATCH
 
     @cached_property
-    def first_equal(self) -> tuple[int, ...]:
+    def first_with_signature(self) -> tuple[int, ...]:
         """Index of the first operator with the same signature, for every operator."""
         first: dict[object, int] = {}
         operators = enumerate(self.network.operators)
         return tuple(first.setdefault(signature(item), number) for number, item in operators)
 
     @cached_property
-    def reads(self) -> tuple[frozenset[int], ...]:
-        """Storages read by every operator."""
-        reads = []
+    def read_storages(self) -> tuple[frozenset[int], ...]:
+        """Storages that every operator reads."""
+        storages = []
         for operator in self.network.operators:
-            reads.append(frozenset(tensor.storage for tensor in operator.read_tensors))
-        return tuple(reads)
+            storages.append(frozenset(tensor.storage for tensor in operator.read_tensors))
+        return tuple(storages)
 
     @lru_cache(maxsize=2**14)  # noqa: B019  # networks live as long as the process
     def operator(self, number: int, batch: int) -> Operator:
