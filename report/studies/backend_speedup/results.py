@@ -63,11 +63,11 @@ def growth_to(run: Run, size: Size) -> Quantity:
 
 
 def idle_share(run: Run, short: Size = SMALL_SIZE) -> Quantity:
-    """Return a lower bound of the share of CuPy's iteration in which the GPU idles.
+    """Return a lower bound of the GPU's idle share of CuPy's iteration at the size ``short``.
 
-    ``short`` is the iteration's size.  At the source's size the GPU computes longer, by at least
-    the additional time of the matrix products.  If the iteration does not become longer by as much,
-    the GPU must have idled for the difference in the short iteration.
+    At the source's size the GPU computes longer, by at least the additional time of the matrix
+    products.  The part of this time by which the iteration is not longer fits into idle time of the
+    short iteration.
     """
     cases = product((PRODUCT_TIME, "time"), (SOURCE_SIZE, short))
     times = [run.medians(*case, "cupy") for case in cases]

@@ -88,10 +88,7 @@ def _shapes(paper: Paper) -> dict[str, Quantity]:
         "source_kept": paper.printed("size_increase"),
         "kernels": exact_number("kernels", "1", count("profiled_kernels"), paper.file),
         "shown_batch": exact_number("batch", "1", subject.TIMED_BATCH),
-        **{
-            id: exact_number(id, "1", paper.reported.count(id), paper.file)
-            for id in source.TILE_IDS
-        },
+        **{id: exact_number(id, "1", count(id), paper.file) for id in source.TILE_IDS},
         "audited": exact_number("audited numbers", "1", len(paper.audit()), paper.file),
         "differing": exact_number("differing", "1", differing_count, paper.file),
     }

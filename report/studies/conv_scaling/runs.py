@@ -165,7 +165,7 @@ class Run(any_study.Run):
 
 
 class Calls:
-    """The calls of a case; before them its processes may free a tensor, or set a threshold."""
+    """The calls of a case, whose processes may first free tensors or blocks, or set a threshold."""
 
     def __init__(self, run: Run, factors: any_study.CaseFactors) -> None:
         self.run, self.factors = run, factors
