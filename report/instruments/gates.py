@@ -6,14 +6,12 @@ and papers all use these checks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from itertools import chain, pairwise
 from statistics import median
 from typing import Final, TypeAlias
 
 import msgspec
 
-from report.core.records.layers import Layer
 from report.core.records.record import (
     Case,
     Ceiling,
@@ -25,7 +23,7 @@ from report.core.records.record import (
     Round,
     last_cache_bytes,
 )
-from report.theory.work import Macs, flops, forward_macs
+from report.theory.work import flops, forward_macs
 
 #: If the ratio of two medians of processes is larger, the machine was in two states.
 BIMODAL_RATIO: Final = 1.25
@@ -348,10 +346,4 @@ def forward_rate(case: Case) -> float:
     times = case.samples("time") if case.status == "ok" and is_float32 else ()
     if not times or min(times) <= 0:
         return 0.0
-    return flops(_forward_macs(case.layers)) / min(times)
-
-
-@lru_cache(maxsize=2**10)
-def _forward_macs(layers: tuple[Layer, ...]) -> Macs:
-    """Return ``forward_macs``; cached, since cases and records of a study share layers."""
-    return forward_macs(layers)
+    return flops(forward_macs(case.layers)) / min(times)

@@ -17,6 +17,7 @@ K the kernel, S the stride, P the padding, D the dilation, G the groups.
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import starmap
 from typing import Final, Literal, NewType, TypeAlias, get_args
 
@@ -208,6 +209,7 @@ def flops(macs: Macs) -> Flops:
     return Flops(2 * macs)
 
 
+@lru_cache(maxsize=2**14)  # records and cases share layers
 def macs(layer: Layer, pass_: LayerPass = "forward") -> Macs:
     """Return the multiply-adds of one pass of a convolution or linear layer; 0 for other layers.
 

@@ -62,6 +62,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
     stream.write(csv_of([(*columns, *_SERIES_COLUMNS)]))
     for case_columns, case in _cases(stored):
         case_cells = csv_of([[case_columns.get(name) for name in columns]]).removesuffix("\n")
+        lines: list[str] = []  # written together, since each call of ``write`` takes long
         series_of_case: list[tuple[int | str, Policy | None, SeriesByQuantity]]
         series_of_case = [("", None, case.series)]
         for round_ in case.rounds:
@@ -72,7 +73,8 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
                     continue
                 unit = QUANTITIES[quantity].unit
                 numbers = msgspec.json.encode(samples).decode()[1:-1].replace(",", " ")
-                stream.write(f"{case_cells},{process},{policy or ''},{quantity},{unit},{numbers}\n")
+                lines.append(f"{case_cells},{process},{policy or ''},{quantity},{unit},{numbers}\n")
+        stream.write("".join(lines))
 
 
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:
