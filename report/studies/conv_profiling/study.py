@@ -17,15 +17,9 @@ from report.paper.tables import Table
 from report.quantity.expression import Quantity, Statement, exact_number, missing_number
 from report.quantity.operations import largest, smallest
 from report.quantity.verdicts import verdict_of
-from report.studies.conv_profiling import figures, results, source, subject, theory
+from report.studies.conv_profiling import figures, results, runs, source, subject, theory
 from report.studies.conv_profiling.results import Paper, mean_ratio, select_calls, sums_are_exact
-from report.studies.conv_profiling.runs import (
-    LIMITED_TO_AVX2,
-    NATIVE,
-    UNDER_VALGRIND,
-    ProfiledCall,
-    Run,
-)
+from report.studies.conv_profiling.runs import NATIVE, ProfiledCall, Run
 from report.studies.conv_profiling.subject import check_subject
 from report.theory import terms
 
@@ -272,9 +266,10 @@ def changed_as_predicted(paper: Paper) -> Iterator[Statement]:
 @cpus.claim("Valgrind runs the code of a CPU limited to AVX2, and in no call that of a wider one")
 def valgrind_as_limited(paper: Paper) -> Iterator[Statement]:
     if paper.second:
-        limited = paper.second.calls_with_same_code(paper.inputs, LIMITED_TO_AVX2, UNDER_VALGRIND)
-        yield (paper.second.calls_with_same_code(paper.inputs) - limited).exactly(0)
-        yield paper.second.calls_with_same_code(paper.inputs, NATIVE, UNDER_VALGRIND).exactly(0)
+        count_same = partial(paper.second.calls_with_same_code, paper.inputs)
+        limited_count = count_same(runs.LIMITED_TO_AVX2, runs.UNDER_VALGRIND)
+        yield (count_same() - limited_count).exactly(0)
+        yield count_same(NATIVE, runs.UNDER_VALGRIND).exactly(0)
 
 
 @timed.claim(

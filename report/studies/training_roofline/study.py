@@ -28,12 +28,7 @@ from report.quantity.evaluation import to_digits
 from report.quantity.expression import Quantity, Statement, exact_number
 from report.quantity.operations import largest, range_over
 from report.studies.training_roofline import figures, results, subject, theory
-from report.studies.training_roofline.results import (
-    AVERAGED,
-    efficiency_ratio,
-    share_of_peak,
-    share_of_roofs,
-)
+from report.studies.training_roofline.results import efficiency_ratio, share_of_peak, share_of_roofs
 from report.studies.training_roofline.runs import Run
 from report.studies.training_roofline.source import CLOCKS, GPUS, LAPTOP, T4, Source, audit
 from report.studies.training_roofline.subject import MARGIN, MOBILENET, NETWORKS, RESNET18, RESNET50
@@ -142,7 +137,7 @@ def _measured(source: Source) -> dict[str, Quantity]:
     return dict(zip(names, results.collapsed_steps(source), strict=True)) | {
         "peak_factor": range_over(*(printed_peak / source.peak(LAPTOP, clock) for clock in CLOCKS)),
         "run_factor": to_digits(results.collapsed_run_factor(source), 2),
-        "paradox_kept": efficiency_ratio(source, *AVERAGED, with_collapsed_run=True),
+        "paradox_kept": efficiency_ratio(source, *results.AVERAGED, with_collapsed_run=True),
         "small_at_roofs": small_ratio / share_of_roofs(source, T4, RESNET18),
         "heavy_by_roofs": to_digits(heavy_ratio * subject.T4_CLOCK / lowest_t4_clock, 2),
         "heavy_by_arithmetic": to_digits(heavy_ratio / share_of_peak(source, T4, RESNET18), 2),
@@ -290,14 +285,14 @@ def inflated(source: Source) -> Iterator[Statement]:
 )
 def clock_decides(source: Source) -> Iterator[Statement]:
     # The ratio rises with the laptop's clock, so the lowest and the highest clock are sufficient.
-    yield efficiency_ratio(source, *AVERAGED, clocks=["low"]) < 1
-    yield efficiency_ratio(source, *AVERAGED, clocks=["high"]) > 1
+    yield efficiency_ratio(source, *results.AVERAGED, clocks=["low"]) < 1
+    yield efficiency_ratio(source, *results.AVERAGED, clocks=["high"]) > 1
     for speed in get_args(results.Speed):
         yield efficiency_ratio(source, RESNET50, clocks=["low"], speed=speed) < 1 - MARGIN
         yield efficiency_ratio(source, RESNET50, clocks=["high"], speed=speed) > 1 + MARGIN
         options: dict[str, Any] = {"clocks": ["low"], "with_collapsed_run": True, "speed": speed}
         ratio_with_run = partial(efficiency_ratio, source, **options)
-        yield ratio_with_run(*AVERAGED) > 1 + MARGIN
+        yield ratio_with_run(*results.AVERAGED) > 1 + MARGIN
         yield ratio_with_run(RESNET50) > 1
 
 
@@ -306,8 +301,8 @@ def clock_decides(source: Source) -> Iterator[Statement]:
     "of efficiencies by less than a tenth, and in that of throughputs at no rated clock"
 )
 def mean_ties(source: Source) -> Iterator[Statement]:
-    yield efficiency_ratio(source, *AVERAGED, clocks=["low"]) > 1 - MARGIN
-    yield efficiency_ratio(source, *AVERAGED, clocks=["low"], speed="throughput") > 1
+    yield efficiency_ratio(source, *results.AVERAGED, clocks=["low"]) > 1 - MARGIN
+    yield efficiency_ratio(source, *results.AVERAGED, clocks=["low"], speed="throughput") > 1
 
 
 @source.claim(
@@ -377,7 +372,7 @@ def leaders(source: Source) -> Iterator[Mapping[str, Content]]:
 
 @source.table()
 def gaps(source: Source) -> Iterator[Mapping[str, Content]]:
-    for network in AVERAGED:
+    for network in results.AVERAGED:
         t4_cases, laptop_cases = (source.cases_of(gpu, network) for gpu in (T4, LAPTOP))
         for t4, laptop in zip(t4_cases, laptop_cases, strict=True):
             gaps = {"T4 (%)": to_digits(t4.gap, 2), "Laptop (%)": to_digits(laptop.gap, 2)}

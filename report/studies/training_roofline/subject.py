@@ -55,10 +55,7 @@ class Step(NamedTuple):
 def check_subject(stored: Stored) -> None:
     """Raise ``StudyError`` for a missing factor or a level that is not allowed."""
     older: dict[str, AllowedLevels] = {**dict.fromkeys(_STUDIED_LEVELS, str)}
-    required = {
-        **dict.fromkeys(("training", "profile"), _STEP_FACTORS),
-        "loading": _LOADING_FACTORS,
-    }
+    required = {"training": _STEP_FACTORS, "profile": _STEP_FACTORS, "loading": _LOADING_FACTORS}
     check_factors(stored, required, {**older, "layout": get_args(Layout)})
 
 
