@@ -42,10 +42,11 @@
 
   document.querySelectorAll("main table").forEach(table => {
     const head = table.tHead?.rows.length === 1 ? table.tHead.rows[0] : null;
-    const names = head ? [...head.cells].map(text) : [];
     // On a phone the rows of the pages over all studies, of the list of a paper's numbers, and of
-    // claims become cards, whose cells need their names.
-    if (names[0] === "Claim" || head && table.matches(".overview table, #sec-provenance table")) {
+    // tables with a text in each third row become cards, whose cells need their names.
+    const texts = table.querySelectorAll("tbody tr:has(.long)").length;
+    if (head && (table.matches(".overview table, #sec-provenance table") || 3 * texts >= table.tBodies[0].rows.length)) {
+      const names = [...head.cells].map(text);
       for (const row of table.tBodies[0].rows) {
         [...row.cells].forEach((cell, column) => { cell.dataset.label = names[column]; });
       }
