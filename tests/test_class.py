@@ -27,7 +27,7 @@ def machine(study: str, number: int) -> Record:
         slower_record(study, 1 + number / 100),
         started=f"2026-12-01T{number // 60:02}:{number % 60:02}:00Z",
         finished="2026-12-31T00:00:00Z",
-        environment=factory.environment(name.replace(" ", "-"), name=name),
+        environment=factory.environment(name.replace(" ", "-"), name=name, threads=1),
         attachments=(),
     )
 
