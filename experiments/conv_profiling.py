@@ -179,7 +179,7 @@ def is_timed(factors: Factors) -> bool:
     return factors["subject"] == "timed"
 
 
-def counts_operations(factors: Factors) -> bool:
+def counts_work(factors: Factors) -> bool:
     """Return whether the executed work of a case is counted."""
     return not is_timed(factors)
 
@@ -285,7 +285,7 @@ STUDY: Final = study.Experiment(
         quick=msgspec.structs.replace(study.QUICK, maximum_samples=30),
         ceilings="none",
         timed_under=timed_under,
-        counts_operations=counts_operations,
+        counts_work=counts_work,
         memory=memory,
         times=times,
         files=files,

@@ -317,7 +317,7 @@ def timed_under(factors: Factors) -> study.Policies:
     return "every" if factors["pass"] == "forward" else "none"
 
 
-def counts_operations(factors: Factors) -> bool:
+def counts_work(factors: Factors) -> bool:
     """Return whether the executed work is counted, as for the layer at some batch sizes."""
     return factors["subject"] == "layer" and factors["batch"] in _COUNTED_BATCHES
 
@@ -353,7 +353,7 @@ STUDY: Final = study.Experiment(
         full=msgspec.structs.replace(study.FULL, processes=_PROCESSES),
         quick=_QUICK,
         timed_under=timed_under,
-        counts_operations=counts_operations,
+        counts_work=counts_work,
         memory=memory,
         times=times,
     ),

@@ -318,7 +318,7 @@ STUDY: Final = study.Experiment(
         ),
         quick=msgspec.structs.replace(study.QUICK, minimum_samples=3, warmup_calls=1),
         timed_under=timed_under,
-        counts_operations=False,
+        counts_work=False,
         memory=memory,
         times=times,
     ),

@@ -245,7 +245,7 @@ _FULL_ON_GPU: Final = msgspec.structs.replace(
 _PLAN: Final = study.Plan(
     full=_FULL,
     quick=msgspec.structs.replace(study.QUICK, minimum_samples=3, maximum_samples=10),
-    counts_operations=False,
+    counts_work=False,
     memory=memory,
     times=times,
     # Every optimizer imports torch's compiler.

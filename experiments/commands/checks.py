@@ -92,10 +92,7 @@ def _machine_checks() -> Iterator[CheckResult]:
 
 
 def processors(usable: int, cores: int | None, total: int, quota: float | None) -> CheckResult:
-    """Check the ``usable`` of all logical processors; ``quota`` is the container's, if any.
-
-    ``cores`` is the number of physical cores, None if unknown.
-    """
+    """Check the usable logical processors; ``cores`` are physical, ``quota`` is the container's."""
     text = f"{usable} of {total} processors may be used; a run takes {usable} threads by default"
     if quota is not None and quota < usable:
         threads = max(1, int(quota))

@@ -47,10 +47,7 @@ class Submission:
 
 
 def collect(options: Namespace) -> int:
-    """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0.
-
-    Raises ``RecordError`` if the folders have no file to check, or the target is a link.
-    """
+    """Copy the usable records and print a line per file; return 1 if a file is unusable, else 0."""
     submissions = [*chain.from_iterable(map(_submissions, options.folders))]
     if not submissions:
         raise RecordError(f"{options.folders[0]}: contains no record; name another folder.")

@@ -284,11 +284,8 @@ def _interpolated(
     if not known:
         return CaseTimes(size, _PROFILE_S, (1 + WARMUP_SHARE) * protocol.case_budget_s)
     sizes, memory_s, process_s = zip(*known, strict=True)
-    return CaseTimes(
-        size,
-        memory_s=float(np.interp(size, sizes, memory_s)),
-        process_s=float(np.interp(size, sizes, process_s)),
-    )
+    interpolated = [float(np.interp(size, sizes, times)) for times in (memory_s, process_s)]
+    return CaseTimes(size, *interpolated)
 
 
 def _seconds_of_processes(

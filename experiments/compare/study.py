@@ -69,10 +69,7 @@ functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 
 
 def compare(options: Namespace) -> int:
-    """Compare functions and print verdicts; return 1 if a function failed, else 0.
-
-    With ``--dry-run``, only print a forecast and return 0.
-    """
+    """Print verdicts, or with --dry-run a forecast; return 1 if a function failed, else 0."""
     request = request_of(options)
     observer = Observer(debug=options.debug)
     if note := pin_to_one_kind_of_core():
@@ -135,10 +132,8 @@ def request_of(options: Namespace) -> Request:
         levels[name] = (level,)
         if level is not False:
             words += [f"--{name}"] if level is True else [f"--{name}", str(level)]
-    common_options = {}  # options that are fields of the request
-    for name, value in vars(options).items():
-        if name in Request.__dataclass_fields__:
-            common_options[name] = value
+    fields = Request.__dataclass_fields__
+    common_options = {name: value for name, value in vars(options).items() if name in fields}
     return Request(
         study=RECORD_NAME,
         levels=levels,
@@ -214,11 +209,6 @@ STUDY: Final = Experiment(
     name=RECORD_NAME,
     question="Which function is faster, and by how much?",
     plan=Plan(
-        full=_FULL,
-        quick=_QUICK,
-        counts_operations=False,
-        times=_times,
-        files=files_of,
-        imports=_imports,
+        full=_FULL, quick=_QUICK, counts_work=False, times=_times, files=files_of, imports=_imports
     ),
 )

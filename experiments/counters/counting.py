@@ -85,7 +85,7 @@ def select(
     counts_by_case = earlier_counts(study.name, records, torch) if device == "cpu" else {}
     uncounted = []  # multiply-adds and number of each case
     for index, factors in cases.items():
-        if not study.counts_operations(factors):
+        if not study.counts_work(factors):
             continue
         with suppress(Exception):
             key = (frozenset(factors.items()), layers_of_case(study, factors))

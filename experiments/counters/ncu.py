@@ -118,9 +118,8 @@ def _metric_plan(program: str, compute_capability: str) -> MetricPlan:
 def _profile(options: Sequence[str], task: Task) -> list[Count]:
     """Profile the cases of ``task`` in one process; return the counts of at least the first case.
 
-    If the process ends early, the running case gets a reason for its missing counts, and later
-    cases are omitted.  Raises ``RecordError`` if ncu printed no table, and ``MeasurementError`` if
-    its table has no ranges.
+    If the process ends early, the running case gets the reason, and later cases are omitted.
+    Raises ``RecordError`` or ``MeasurementError`` for a table that is missing or has no ranges.
     """
     finished: dict[int, Count] = {}
 

@@ -277,11 +277,9 @@ def _repeated_copies(threads: int, working_set: int) -> Iterator[Program]:
 
         call = partial(np.copyto, targets[0], sources[0]) if threads == 1 else copy_all
         size = f"{block_bytes // _FLOAT_BYTES} elements a thread"
-        all_blocks = 2 * block_bytes * threads
-        work = all_blocks * copies
-        yield Program(
-            call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=all_blocks
-        )
+        total = 2 * block_bytes * threads
+        work = total * copies
+        yield Program(call, "copy", "numpy.copyto", size, work, work_unit="B", working_set=total)
 
 
 #: Number of pages that a call maps.
@@ -300,10 +298,7 @@ def _map_pages() -> Any:
 
 
 def page_problem(faults: Sequence[int]) -> str | None:
-    """Explain why calls do not time page mapping; None for about one page fault per page.
-
-    ``faults`` has the number of page faults of each call.
-    """
+    """Explain why calls with these ``faults`` time more than page mapping; None if they do not."""
     typical = statistics.median(faults)
     if _PAGES <= typical <= _MAX_FAULTS_PER_PAGE * _PAGES:
         return None

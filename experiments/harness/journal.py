@@ -32,14 +32,10 @@ class _Line(
 class Header(
     Head, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="run"
 ):
-    """First line: the head of the record as known when the run begins, and options of the run.
-
-    ``pairs`` is the smallest number of pairs of processes that compare memory policies, one process
-    per policy; 0 stands for the plan's number.
-    """
+    """First line: the head of the record as known when the run begins, and options of the run."""
 
     counters: CounterChoice = "none"
-    pairs: int = 0
+    pairs: int = 0  # smallest number of processes per compared policy; 0: the plan's number
 
     @property
     def factors(self) -> tuple[Factors, ...]:
@@ -119,10 +115,7 @@ class Journal:
         self.damaged_lines = 0
 
     def __enter__(self) -> Self:
-        """Open or create the file and lock it.
-
-        Raises ``MeasurementError`` if another run uses the file, or if the disk is full.
-        """
+        """Open (or create) and lock the file; raise ``MeasurementError`` if another run uses it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not self.path.exists()
         self._stream = self.path.open("xb" if is_new else "ab", buffering=0)

@@ -36,10 +36,7 @@ def build_subject(study: Experiment, factors: Factors, device: str) -> Subject:
 
 
 def layers_of_case(study: Experiment, factors: Factors) -> tuple[Layer, ...]:
-    """List a case's layers by ``plan.layers``, or else by a run on the meta device.
-
-    Returns () for a study without a subject, and for a case with a layer of an unknown kind.
-    """
+    """List a case's layers by the plan or a run on the meta device; () if a kind is unknown."""
     if study.plan.layers is not None:
         return study.plan.layers(factors)
     if study.subject is None:

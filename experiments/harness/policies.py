@@ -4,12 +4,10 @@ By default glibc returns large blocks to the system as soon as they are freed, a
 a network causes a page fault for each page again.  For a convolution on a processor, these faults
 take two to three times as long as the call itself.  With ``retained`` glibc keeps freed memory;
 ``jemalloc`` is another allocator that keeps freed memory.  Page faults are recorded with every
-time, and show whether the settings work.
-
-glibc maps a block separately if its size is above the mapping threshold.  It returns the free top
-of its heap if the top is larger than the trimming threshold.  ``mmap_threshold`` and
-``trim_threshold`` raise one of these thresholds; ``thresholds`` raises both.  ``traced`` is the
-default policy plus a library (``policies.c``) that records allocated and freed blocks.
+time, and show whether the settings work.  glibc maps a block separately if it is larger than the
+mapping threshold, and returns the free top of the heap if that is larger than the trimming
+threshold.  ``mmap_threshold`` and ``trim_threshold`` raise one threshold, ``thresholds`` raises
+both.  ``traced`` adds to the default a library (``policies.c``) that records blocks.
 """
 
 import atexit

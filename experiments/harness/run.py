@@ -75,8 +75,8 @@ def run(request: Request, observer: Observer) -> tuple[Record, Path]:
             rounds.measure(study, session, journal, observer)
             after = measure_ceilings(study, session, "after", observer.note)
             journal.header = processor.with_throttling(journal.header, throttle_count)
-            count_failure = counting.count(study, session, journal, observer)
-            return _write_record(study, journal, after, count_failure, datetime.now(UTC))
+            no_counts = counting.count(study, session, journal, observer)
+            return _write_record(study, journal, after, no_counts, datetime.now(UTC))
         except (KeyboardInterrupt, RidgepointError):
             observer.note(_describe_unfinished(request, journal))
             raise
@@ -196,11 +196,7 @@ def _describe_unfinished(request: Request, journal: Journal) -> str:
 def _measure_cases(
     study: Experiment, session: Session, journal: Journal, observer: Observer
 ) -> None:
-    """Measure memory, layers and files of the cases that the journal lacks.
-
-    Raises ``MeasurementError`` if two cases write different files of one name; any other failure of
-    a case is its result.
-    """
+    """Measure memory, layers and files of the cases that the journal lacks."""
     cases, shard = journal.header.factors, journal.header.shard
     waiting = {}
     for index, factors in enumerate(cases):
@@ -231,23 +227,19 @@ def _measure_cases(
 
 
 def _write_record(
-    study: Experiment,
-    journal: Journal,
-    after: Ceilings,
-    count_failure: str | None,
-    finished: datetime,
+    study: Experiment, journal: Journal, after: Ceilings, no_counts: str | None, finished: datetime
 ) -> tuple[Record, Path]:
     """Write the record of a run and remove its journal; return the record with its path.
 
-    ``after`` are the ceilings (peak rates) measured after all cases.  ``count_failure`` is why
-    executed work was not counted, if so.
+    ``after`` are the ceilings (peak rates) measured after all cases.  ``no_counts`` is the reason
+    why executed work was not counted, if so.
     """
     header, before = journal.header, journal.ceilings or Ceilings(reason=ENDED)
     missing = dict(header.environment.missing)
     for moment, measured in (("before", before), ("after", after)):
         if measured.reason is not None:
             missing[f"ceilings.{moment}"] = measured.reason
-    missing |= counting.missing_reasons(study, journal, count_failure) | journal.file_errors
+    missing |= counting.missing_reasons(study, journal, no_counts) | journal.file_errors
     cases, event_file = split_events(
         assemble_case(study, journal, index) for index in range(len(header.cases))
     )

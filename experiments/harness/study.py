@@ -180,7 +180,7 @@ class Plan:
       many pairs of processes as are needed to detect this difference.
     - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
       operations that measure peak rates in a full run; a quick run measures small ones, or none.
-    - ``timed_under``: memory policies under which cases are timed.  ``counts_operations``: whether
+    - ``timed_under``: memory policies under which cases are timed.  ``counts_work``: whether
       the executed work of cases is counted.  ``imports``: modules that a process imports before its
       first case (cases with the same imports share a process).  All three are either constants
       or functions of the case.
@@ -197,7 +197,7 @@ class Plan:
     quick: Protocol = QUICK
     ceilings: CeilingSize = "large"
     timed_under: Policies | Callable[[Factors], Policies] = "every"
-    counts_operations: bool | Callable[[Factors], bool] = True
+    counts_work: bool | Callable[[Factors], bool] = True
     memory: Callable[[Factors, Session], SeriesByQuantity] | None = None
     times: Callable[[Factors, Session], SeriesByQuantity] | None = None
     layers: Callable[[Factors], tuple[Layer, ...]] | None = None
@@ -248,9 +248,9 @@ class Experiment:
             processes[policy] = max(processes[policy], pairs)
         return processes
 
-    def counts_operations(self, factors: Factors) -> bool:
+    def counts_work(self, factors: Factors) -> bool:
         """Return whether the executed work of a case is counted."""
-        choice = self.plan.counts_operations
+        choice = self.plan.counts_work
         return choice(factors) if callable(choice) else choice
 
     def imports(self, factors: Factors, session: Session) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ state, so that no case finds memory or cached results of another case; a crash e
 On a GPU, whose driver does not survive a fork, and on systems other than Linux, the cases run one
 after the other in the worker itself.
 
-Under lackey, valgrind's tool that counts operations, a case's process forks a child after its first
-call and another child after its second call; both end at once.  A child inherits the counts of its
-parent, and lackey writes them into the child's own log when the child ends.  So the two logs differ
-by one warm call.
+Under lackey, valgrind's tool that counts operations, a case's process forks a child after each of
+two calls.  A child inherits the counts of its parent and ends at once, upon which lackey writes the
+counts into the child's own log.  So the two logs differ by one warm call.
 
 Under ncu (NVIDIA Nsight Compute), started with ``--profile-from-start off``, kernels between
 ``cudaProfilerStart`` and ``cudaProfilerStop`` are profiled in all threads.  An NVTX start/end
@@ -61,9 +60,7 @@ PROFILED_CALLS: Final = 2
 #: Row of lackey's table for float32: loads, stores and arithmetic operations (the group).
 _FLOAT32_ROW: Final = re.compile(r"^==\d+== +F32 +[\d,]+ +[\d,]+ +([\d,]+)\n", re.MULTILINE)
 #: Size of the allocation that failed, in torch's error messages.
-_FAILED_SIZE: Final = re.compile(
-    r"tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))", re.IGNORECASE
-)
+_ALLOCATION: Final = re.compile(r"(?i)tried to allocate ([\d.,]+ ?(?:bytes|[KMGT]?i?B))")
 #: Quantities that a worker measures; valgrind's lackey and NVIDIA's profiler ncu count operations.
 WorkerRole: TypeAlias = Literal["memory", "time", "ceilings", "lackey", "ncu"]
 #: Number of a case in the run, and its factors.
@@ -177,7 +174,7 @@ def classify(error: Exception) -> Failure:
     if isinstance(error, UnavailableError):
         return Failure("unavailable", first_line(str(error)))
     if is_out_of_memory(error):
-        size = _FAILED_SIZE.search(str(error))
+        size = _ALLOCATION.search(str(error))
         more = f" when {size[1].replace('bytes', 'B')} more were asked for" if size else ""
         return Failure("out_of_memory", f"Memory ran out{more}.")
     return Failure("failed", f"{type(error).__name__}: {first_line(str(error))}")
@@ -300,11 +297,7 @@ def _count(folder: Path, study: Experiment, task: Task, index: int, factors: Fac
 
 
 def _float32_operations(folder: Path) -> int:
-    """Return this process's float32 operations so far; raise ``MeasurementError`` without a count.
-
-    Lackey prints a process's count when the process ends.  So a forked child, which inherits the
-    count, ends at once, and the count is read from its log.
-    """
+    """Return this process's count so far, from the log of a child that inherits it and ends."""
     child = fork(lambda: None)
     os.waitpid(child, 0)
     row = _FLOAT32_ROW.search((folder / f"{child}.log").read_text(errors="replace"))

@@ -45,10 +45,7 @@ _READER_ERRORS: Final = (
 
 
 def import_files(options: argparse.Namespace) -> int:
-    """Import all files; return the exit code 0.
-
-    Raises ``RecordError``, and imports no file, if a file cannot be read or was imported already.
-    """
+    """Import all files or, if one causes an error, none; return the exit code 0."""
     user_facts = parse_named_values("--set", options.set)
     user_facts |= {"device": options.device} if options.device else {}
     records = []

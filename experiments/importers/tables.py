@@ -87,10 +87,7 @@ _DEVICE_BY_KIND: Final[dict[str, Literal["cpu", "cuda"]]] = {"cpu": "cpu", "gpu"
 
 
 def read_tidy(source: ImportSource) -> Imported:
-    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu).
-
-    Raises ``RecordError`` for a damaged table, unknown units, or a fact that the user leaves out.
-    """
+    """Read a tidy table; the user states instrument, device and kind of device (cpu or gpu)."""
     header, rows = source.table()
     columns = {name: _column(source, name) for name in header}
     if duplicate := repeated([column.quantity for column in _measured(columns)]):
@@ -188,11 +185,7 @@ _MISSING: Final = {
 
 
 def read_timm(source: ImportSource) -> Imported:
-    """Read timm's table; the user states the conditions that the file's name does not state.
-
-    Raises ``RecordError`` for a table that is damaged or contradicts itself, the file's name or the
-    user, and for a missing condition.
-    """
+    """Read timm's table; the user states the conditions that the file's name does not state."""
     header, _ = source.table()
     kind, *other_kinds = (name for name in _DIRECTIONS if f"{name}_step_time" in header)
     if other_kinds:
@@ -254,10 +247,9 @@ def _rows(source: ImportSource, columns: _Columns) -> Iterator[_TableRow]:
 
 
 def _checked_case(source: ImportSource, case: Case) -> Case:
-    """Return the case, as unavailable unless it has a batch size, a time and a rate.
+    """Return the case, with the status unavailable unless it has a batch size, a time and a rate.
 
-    Raises ``RecordError`` if two rows describe the case, or if its batch size differs by more than
-    10 % from its time multiplied by its rate.
+    Raises ``RecordError`` if two rows describe the case, or if batch, time and rate contradict.
     """
     network, batch = case.factors["network"], case.factors.get("batch")
     times, rates = case.samples("mean_time"), case.samples("image_rate")

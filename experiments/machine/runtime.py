@@ -40,10 +40,7 @@ def cores_available() -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """Return ``threads``, by default one per usable processor.
-
-    Raises ``UsageError`` for more threads than processors, or fewer than 1.
-    """
+    """Return ``threads`` (default: all usable processors); raise ``UsageError`` if impossible."""
     cores = cores_available()
     if threads is not None and not 1 <= threads <= cores:
         raise UsageError(f"--threads {threads} is not possible; give 1 to {cores}.")

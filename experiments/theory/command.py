@@ -96,10 +96,7 @@ def theory(options: argparse.Namespace) -> int:
 
 
 def _theory_by_name(options: argparse.Namespace, device: str) -> CaptureAt:
-    """Return the function that captures the named network, with a disk cache.
-
-    The function imports the network only if the capture is not in the cache.
-    """
+    """Return a function that captures the named network, or reads the capture from a disk cache."""
     allocator = allocator_options(device, options.allocator)
     policy_options = {name: getattr(options, name) for name in _POLICY_OPTIONS}
     policy = CapturePolicy(**policy_options)

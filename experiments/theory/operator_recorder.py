@@ -233,10 +233,8 @@ class Recorder(TorchDispatchMode):
         self.history: tuple[Operator, ...] = ()
         #: Index of an operator → FLOPs by torch's own counter.
         self.flops: dict[int, int] = {}
-        #: Number of operators in the forward pass.
-        self.forward_count = 0
-        #: Largest allowed ``forward_count``.
-        self.forward_limit = sys.maxsize
+        #: Number of operators in the forward pass, and its limit.
+        self.forward_count, self.forward_limit = 0, sys.maxsize
         #: Batch size, which no sequence axis of a module may have (0: no check).
         self.batch = 0
         self._step = step

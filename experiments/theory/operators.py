@@ -126,10 +126,7 @@ def capture(
 def _record_step(
     step: "ReplayedStep", inputs: Sequence[Input], probe: Sequence[Input], device: torch.device
 ) -> tuple[Recorder, Recorder]:
-    """Run a forward pass on ``probe``, then a step, on fake tensors.
-
-    Returns the recorders of the step and of the pass on ``probe``.
-    """
+    """Run a pass on ``probe``, then a step; return the recorders of the step and of the pass."""
     mode, module = FakeMode(), step.module
     recorder, probe_recorder, third_recorder = Recorder(step), Recorder(step), Recorder(step)
     try:
@@ -223,10 +220,7 @@ def _gpu_operators() -> AbstractContextManager[object]:
 
 
 def _apply_checkpoints(module: nn.Module, names: Sequence[str]) -> None:
-    """Let the backward pass recompute the activations of these modules.
-
-    Raises ``MeasurementError`` for a name that no module has.
-    """
+    """Let the backward pass recompute activations of the modules ``names``."""
     members = dict(module.named_modules())
     for name in names:
         if name not in members or not name:
@@ -405,10 +399,7 @@ def _loss(result: object) -> torch.Tensor:
 
 
 def write_networks() -> None:
-    """Write captures of the papers' networks to the files that papers read.
-
-    Raises ``MeasurementError`` if a network's operators do not grow in proportion to the batch.
-    """
+    """Write captures of the papers' networks to the files that papers read."""
     layouts: tuple[Layout, ...] = get_args(Layout)
     unchanged_variants = []
     for layout in layouts:

@@ -158,8 +158,7 @@ def write(folder: Path, drawings: Mapping[str, Drawing]) -> None:
 def drawings(result: Theory | BatchSearch, limit_name: str) -> dict[str, Drawing]:
     """Return drawings by name.
 
-    For a theory these are the memory at each operator and, if peak rates (a roof) are known, a
-    roofline; for ``BatchSearch``, the peak memory against the batch size.
+    A theory has its memory at each operator and, if the peak rates (roof) are known, a roofline.
     """
     if isinstance(result, BatchSearch):
         return {"fits": _draw_peaks(result, limit_name)}

@@ -213,9 +213,9 @@ def _paper_difference(paper: str, differing: Collection[str], folder: Path, site
             before, now = published.get(place), own.get(place)
             if before is None or now is None or not math.isclose(before, now, rel_tol=TOLERANCE):
                 changed_numbers.append(f"{place} {before} → {now}")
-    if not changed_numbers:
-        return ONLY_BYTES
-    return f"its numbers ({', '.join(first_few(changed_numbers))})"
+    return (
+        f"its numbers ({', '.join(first_few(changed_numbers))})" if changed_numbers else ONLY_BYTES
+    )
 
 
 def _numbers(content: Any, path: str = "") -> dict[str, float]:

@@ -330,7 +330,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
     scripts = {"details": script_of("details", details)}
     (page / "figures").mkdir(exist_ok=True)
     for name, figure in read_json(folder / steps.FIGURE_DETAILS).items():
-        if name == steps.CARD:  # shown by the list of papers alone
+        if name == steps.CARD:  # only the list of papers shows this drawing
             card = f"figures/{name}.svg"
             shutil.copyfile(task.source / card, page / card)
         else:
@@ -342,10 +342,7 @@ def _write_page(task: StepTask, paper: PaperSource) -> None:
 
 
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and an archive of the LaTeX source; return notes of the program that printed.
-
-    If LaTeX makes the PDF, the archive contains the bibliography that LaTeX made.
-    """
+    """Make the PDF, and an archive of the LaTeX source (with LaTeX's bibliography, if any)."""
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
     bibliography, notes = b"", tuple[str, ...]()
     if task.inputs["engine"] == "latex":

@@ -120,10 +120,7 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
 
 
 def put_folder(name: str, out: Path, stage: Path) -> None:
-    """Replace the folder ``name`` of ``out`` by the folder in ``stage``, and give it a manifest.
-
-    Files that no build wrote stay in the folder.  Raises ``OSError`` or ``OutputError``.
-    """
+    """Replace a folder of ``out``, with a manifest; raise ``OSError`` or ``OutputError``."""
     files = dict.fromkeys([f"{name}/{MANIFEST}"], "")
     for path in (stage / name).rglob("*"):
         if path.is_file():
@@ -158,9 +155,9 @@ def install(new: Path, target: Path) -> None:
     new.replace(target)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(new: Path, target: Path) -> bool:
     """Exchange two paths in one step; return False if the system does not support it."""
-    library, first, second = ctypes.CDLL(None), os.fsencode(one), os.fsencode(other)
+    library, first, second = ctypes.CDLL(None), os.fsencode(new), os.fsencode(target)
     if sys.platform == "darwin" and hasattr(library, "renamex_np"):
         return bool(library.renamex_np(first, second, 2) == 0)  # 2 is RENAME_SWAP
     if hasattr(library, "renameat2"):  # -100 is AT_FDCWD, 2 is RENAME_EXCHANGE

@@ -206,10 +206,7 @@ def paper_files(study: str) -> tuple[str, str]:
 def make_step(
     name: str, kind: str, studies: Sequence[str], files: Sequence[str], settings: Mapping[str, str]
 ) -> BuildStep:
-    """Describe the step ``name/kind`` that reads outputs of ``studies``.
-
-    ``files`` are the sorted names of all input files of the project.
-    """
+    """Describe the step ``name/kind`` about ``studies``; ``files`` are all input files, sorted."""
     inputs: dict[str, None] = {}
     reads: list[tuple[str, tuple[str, ...]]] = []
     for study in studies:

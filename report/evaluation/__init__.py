@@ -1,6 +1,6 @@
 """Evaluate a study: read and choose its records, and compute its results.
 
-``gather`` computes the results of a paper, ``replicate`` those of a replication report.
+``gather`` computes the results of a paper, ``replicate`` the results of a replication report.
 """
 
 from typing import Final

@@ -88,7 +88,7 @@ class Chosen:
     - ``altered``: edited records that are used, with their faults;
     - ``asked``: records that the user chose by ``--use``;
     - ``imported``: attributions of other authors' measurements;
-    - ``byline``: a subtitle, only if the records are not those of the edition.
+    - ``byline``: a subtitle, only if the edition does not list the records.
     """
 
     inputs: Inputs
@@ -229,7 +229,7 @@ def choose_records(
 
     - ``requested``: records of ``--use``, relative to ``data``.
     - ``refused``: records to omit, with the reasons.
-    - ``editions``: study → its machines or records; by default those of ``editions.yaml``.
+    - ``editions``: study → its machines or records; by default read from ``editions.yaml``.
     - ``study_data``: data that were read before; by default they are read now.
 
     Raises ``RecordError`` if a record of the edition or of ``--use`` is bad, unknown or cannot be
@@ -306,14 +306,10 @@ def _without_bad(
 
 
 class _Attachments(NamedTuple):
-    """Attachments of records.
+    """Attachments of records, and notices about missing attachments."""
 
-    ``contents``: record file → name of the attachment → content.  ``unreadable``: record file with
-    an unreadable attachment → reason.  ``notices`` are about missing attachments.
-    """
-
-    contents: dict[str, dict[str, bytes | Missing]]
-    unreadable: dict[str, str]
+    contents: dict[str, dict[str, bytes | Missing]]  # record file → name → content
+    unreadable: dict[str, str]  # record file → reason
     notices: list[str]
 
 

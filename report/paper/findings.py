@@ -27,14 +27,12 @@ if TYPE_CHECKING:
 class Inputs:
     """Data that a study may read.
 
-    - ``records``: own records, one per device, newest first;
-    - ``reported``: published numbers, read from ``reported_file``;
-    - ``devices``: properties of known devices;
-    - ``attachments``: record file → name of an attached file → its content, or why it is missing;
-    - ``imported``: records that others measured;
-    - ``networks``: function that reads the captured operators of timm's CNNs;
-    - ``table``: function that reads a table beside the records, by file name and row type;
-    - ``roles``: role in the paper, such as ``cpu`` or ``gpu`` → record file.
+    ``records``: own records, one per device, newest first.  ``reported``: published numbers, read
+    from ``reported_file``.  ``devices``: properties of known devices.  ``attachments``: record file
+    → name of an attached file → content, or why it is missing.  ``imported``: records that others
+    measured.  ``networks``: function that reads the captured operators of timm's CNNs.  ``table``:
+    function that reads a table beside the records, by file name and row type.  ``roles``: role in
+    the paper, such as ``cpu`` → record file.
     """
 
     records: tuple[Stored, ...]

@@ -130,10 +130,7 @@ class MarkedText(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Fault of a template: ``why``, and its place.
-
-    The place is a ``line``, or else a typed ``number`` with the words ``around`` the number.
-    """
+    """Fault of a template; its place is a ``line``, or a ``number`` with the text ``around`` it."""
 
     why: str
     around: str = ""

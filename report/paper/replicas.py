@@ -165,10 +165,9 @@ class Row:
 
     @property
     def combined_claim(self) -> Claim:
-        """The claim with the common verdict of the machines that decide it.
+        """The claim with the common verdict of the machines that decide it (of all, if none does).
 
-        The verdict is ``undecided`` if these machines disagree; if none decides the claim, it is
-        the common verdict of all machines, or ``undecided``.
+        If these machines disagree, the verdict is ``undecided``.
         """
         first, *others = self.claims.values()
         if not others:
@@ -194,10 +193,7 @@ def _letter(claim: Claim, paper: Claim) -> str:
 
 
 def compare(replicas: Iterable[Replica], paper: Findings) -> dict[str, Row]:
-    """Compare the claims of all machines with the paper's claims; return rows by id of the claim.
-
-    The rows are in the order of ``_ORDER_OF_CLAIMS``, so contrary claims come first.
-    """
+    """Compare machines' claims with the paper's; return rows by id, in ``_ORDER_OF_CLAIMS``."""
     claims, busy = dict[str, dict[str, Claim]](), list[str]()
     for replica in replicas:
         busy += [replica.label] if replica.is_busy else []

@@ -364,26 +364,28 @@ def _verdict(claim: Claim, measured: str) -> str:
     return measured if repeated else f"{claim.verdict}: {measured}".rstrip(": ")
 
 
-def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
+def _of_one(original: Original, replica: Replica, rows: Iterable[Row]) -> _Contents:
     """Return the contents of a report on one machine.
 
     These are the key figure, the description of the machines, and the tables of the paper with the
     numbers of this machine.
     """
     # The paper's first machine of the same kind, CPU or GPU.
-    paper = next((machine for machine in original.machines if machine.about == one.about), one)
-    figures, beside = _key_figure_beside_paper(one, paper)
-    by_heading = {"This machine": one}
+    paper = next(
+        (machine for machine in original.machines if machine.about == replica.about), replica
+    )
+    figures, beside = _key_figure_beside_paper(replica, paper)
+    by_heading = {"This machine": replica}
     for machine in original.machines:
         is_compared = machine is paper or any(machine.is_read_by(row.paper) for row in rows)
-        if is_compared and machine.stored.file != one.stored.file:
+        if is_compared and machine.stored.file != replica.stored.file:
             by_heading[f"The paper's {machine.label}"] = machine
     table = setup([Run(machine.stored, heading) for heading, machine in by_heading.items()])
     omitted = ("Processes planned", "Samples a case")
     table_rows = [cells for cells in table.rows if cells[0] not in omitted]
     table_rows.append(("Record", *(_records(original, m) for m in by_heading.values())))
     tables, tables_of_paper = [replace(table, rows=tuple(table_rows))], {}
-    for own in one.findings.tables.values():
+    for own in replica.findings.tables.values():
         name = own.id.removeprefix("tbl-")
         # The report has tables of its own with some of the paper's ids.
         tables.append(replace(own, id=f"tbl-paper-{name}"))
@@ -394,7 +396,7 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
         vectors.append(f"{capability} on {machine.label}")
     facts = {
         "single": True,
-        "where": one.label,
+        "where": replica.label,
         "beside": beside,
         "vectors": vectors,
         "tables_of_paper": tables_of_paper,
@@ -403,20 +405,24 @@ def _of_one(original: Original, one: Replica, rows: Iterable[Row]) -> _Contents:
 
 
 def _key_figure_beside_paper(
-    one: Replica, paper: Replica
+    replica: Replica, paper: Replica
 ) -> tuple[dict[str, Drawing], dict[str, str]]:
     """Draw the key figure in two columns: this machine left, and the paper's machine right.
 
     Returns the drawing by id, and its facts: the name of the figure and the title on the right.
     Both are empty without a key figure; the title is empty if the right column is left out.
     """
-    figure = one.findings.shown_figure
+    figure = replica.findings.shown_figure
     if figure is None:
         return {}, {}
     drawing, title = figure.drawing, ""
-    columns, rows = {one.label: drawing.panels}, len(drawing.panels)
+    columns, rows = {replica.label: drawing.panels}, len(drawing.panels)
     of_paper = paper.findings.figures.get(figure.id)
-    if of_paper and paper.stored.file != one.stored.file and len(of_paper.drawing.panels) == rows:
+    if (
+        of_paper
+        and paper.stored.file != replica.stored.file
+        and len(of_paper.drawing.panels) == rows
+    ):
         title = f"{paper.label}, paper"
         columns[title] = of_paper.drawing.panels
     panels: list[Panel] = []

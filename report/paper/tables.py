@@ -230,9 +230,7 @@ def to_markdown(table: Table, caption: str) -> str:
     ]
     for row in table.texts():
         rows.append([markdown(text) + (f"^{letter}^" if letter else "") for text, letter in row])
-    notes = []
-    for letter, text in table.note_texts():
-        notes.append((f"^{letter}^ " if letter else "") + markdown(text))
+    notes = [(f"^{mark}^ " if mark else "") + markdown(text) for mark, text in table.note_texts()]
     lines = [f"::: {{#{table.id}{' .wide' if table.wide else ''}}}"]
     lines += [f"| {' | '.join(cells)} |" for cells in rows]
     lines += [""]

@@ -87,8 +87,8 @@ class Page:
     measured: Sequence[CoveredCase] | None
     unsupported: list[str] = field(default_factory=list)
     marked_texts: list[MarkedText] = field(default_factory=list)
-    #: Alternative texts, and texts that are printed only with other data; their numbers are checked
-    #: like those of the body.
+    #: Alternative texts, and texts that are printed only with other data.  Their numbers are
+    #: checked as in the body.
     outside_body: list[str] = field(default_factory=list)
     #: Texts that expressions printed without a mark, with their lines in the template.
     typed_texts: list[tuple[str, int]] = field(default_factory=list)
@@ -140,9 +140,8 @@ class Page:
 
     def plain(self, text: str) -> str:
         """Return a text as words on one line, without anchors, links of values, and escapes."""
-        unlinked = MARK_PATTERN.sub(
-            lambda mark: marked_text(mark[0], self.marked_texts).shown, ANCHOR.sub("", text)
-        )
+        texts, unanchored = self.marked_texts, ANCHOR.sub("", text)
+        unlinked = MARK_PATTERN.sub(lambda mark: marked_text(mark[0], texts).shown, unanchored)
         return " ".join(re.sub(r"\\(.)", r"\1", unlinked).split())
 
     def claim(self, id: str) -> Claim:
@@ -212,10 +211,7 @@ class PaperTags(Extension):
     def _figure(
         self, line: int, id: str, caller: Callable[[], str], alt_: Callable[[], str] = str
     ) -> str:
-        """Return the Markdown of a figure with its caption and alternative text.
-
-        Raises ``TemplateRuntimeError`` without an alternative text.
-        """
+        """Return the Markdown of a figure with its caption and its required alternative text."""
         page, caption, described = self._page, caller(), alt_()
         alt = page.plain(described)
         if not alt:

@@ -55,5 +55,5 @@ def layers(factors: Factors) -> tuple[Linear]:
 
 PLAN = replace(TINY.plan, layers=layers)
 ON_CPU = replace(TINY, subject=subject, plan=PLAN)
-PLAN_ON_GPU = replace(PLAN, counts_operations=lambda factors: int(factors["size"]) < 4)
+PLAN_ON_GPU = replace(PLAN, counts_work=lambda factors: int(factors["size"]) < 4)
 STUDY = replace(ON_CPU, on_gpu=replace(ON_CPU, subject=subject_on_gpu, plan=PLAN_ON_GPU))
