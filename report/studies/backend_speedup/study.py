@@ -135,8 +135,8 @@ def threads(run: Run) -> Quantity:
 
 _faults = partial(Run.measured, quantity="page_faults", library="numpy")
 _smallest_time = partial(Run.measured, quantity="time", size=SMALL_SIZE, library="cupy")
-first_run.values(faults=partial(_faults, size=SOURCE_SIZE))
 gpu.values("percent", idle=results.idle_share)
+first_run.values(faults=partial(_faults, size=SOURCE_SIZE))
 gpu.values(  # speed-ups over NumPy on the GPU's host ("here")
     here=partial(results.gain, library="cupy"),
     here_torch=partial(results.gain, library="torch_cuda"),
