@@ -21,7 +21,7 @@ from report.engine.steps import ROOT
 from report.evaluation.gather import compute, compute_usable
 from report.paper.findings import Findings, Inputs
 from report.paper.manuscript import Manuscript
-from report.paper.pins import moves, pins_of
+from report.paper.pins import changed_items, pins_of
 from report.studies import STUDIES
 from tests import degraded
 from tests.papers import assert_whole, render_paper, verdicts
@@ -113,7 +113,7 @@ def test_numbers_equal_the_pins(study: str) -> None:
     new, pinned = pins_of(content, record_names(chosen.origin)), read_pins(study, ROOT / "data")
     assert pinned, f"pin its numbers: python build.py {study} --accept"
     assert new.records == pinned.records and new.audits == pinned.audits
-    assert [move.sentence for move in moves(pinned, new)] == []
+    assert [item.sentence for item in changed_items(pinned, new)] == []
 
 
 @every_measured_study
