@@ -135,8 +135,7 @@ def _instability_of_case(case: Case) -> str | None:
 def case_results(case: Case) -> dict[str, str]:
     """Format the results of a case by column, for the memory policy ``retained`` if measured.
 
-    The median and its interval are computed from the medians of processes; for a single process,
-    the median is that of the calls.
+    Median and interval are computed from processes' medians, for a single process from its calls.
     """
     columns = ("median time", "95 % interval", "measured by", "peak memory", "outcome")
     results = dict.fromkeys(columns, "–")

@@ -4,7 +4,7 @@ A sweep is a run that is divided into parts, the shards.  A head is a shard's re
 measurements.  A tag identifies a sweep by study, cases, number of shards, and options.
 
 The comment of a SLURM job consists of the tag of its sweep and the numbers of the shards in its
-array.  So the queue shows the shards on any login node, also where SLURM keeps no accounts.
+array.  So the queue shows the shards on any login node, even where SLURM keeps no accounts.
 """
 
 import shlex

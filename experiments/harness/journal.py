@@ -59,7 +59,7 @@ class CaseResult(_Line, frozen=True, kw_only=True, tag="finish"):
     case: int
     outcome: Case
     files: tuple[CaseFile, ...] = ()
-    file_error: str | None = msgspec.field(default=None, name="unfiled")
+    file_error: str | None = msgspec.field(default=None, name="unfiled")  # the name in journals
 
 
 class RoundResult(_Line, frozen=True, kw_only=True, tag="round"):
@@ -86,7 +86,7 @@ class Ready(_Line, frozen=True, tag="ready"):
     """Message of a worker that has imported all modules and begins to measure."""
 
 
-#: A worker's final message about a case, also about a case that could not be measured.
+#: A worker's final message about a case, even if the case could not be measured.
 Result: TypeAlias = CaseResult | RoundResult | Count
 #: Any line of a journal after the header.
 Entry: TypeAlias = Ceilings | Result

@@ -23,7 +23,7 @@ class Observer:
     """Progress on the standard error; on a terminal, each line overwrites the last line.
 
     The finished share weights the steps of the run by their expected times.  Without a terminal, a
-    line is printed every ten seconds, also while a long case is measured.
+    line is printed every ten seconds, even while a long case is measured.
     """
 
     def __init__(self, *, debug: bool = False) -> None:
@@ -56,7 +56,7 @@ class Observer:
 
     def begin(self, text: str, step: Stage = "memory") -> None:
         """Begin a step of the run, which ``text`` describes to the user."""
-        if not self._expected:  # the printed share is then that of the step
+        if not self._expected:  # the printed share is then the share of the step
             self._start = time.monotonic()
         total = sum(self._expected.values())
         if total:

@@ -84,9 +84,8 @@ class Factor:
         raise UsageError(f"--set {self.name}: {text!r} is not possible; possible are {possible}.")
 
 
-#: Default settings of a full run.  The minimum and maximum of six processes bound a median with a
-#: confidence of 96.9 %; those of eight processes, with 99.2 %, which suffices for a joint statement
-#: on six medians.
+#: Default settings of a full run.  Minimum and maximum of six processes bound a median with 96.9 %
+#: confidence.  For eight processes it is 99.2 %, enough for a joint statement on six medians.
 FULL: Final = Protocol(
     plan="full",
     seed=SEED,
@@ -179,7 +178,7 @@ class Plan:
     - ``margin``: smallest relative difference that matters to these claims.  A full run measures as
       many pairs of processes as are needed to detect this difference.
     - ``full`` and ``quick``: settings of both kinds of run.  ``ceilings`` is the size of the
-      operations that measure peak rates in a full run; a quick run measures small ones, or none.
+      operations that measure peak rates in a full run; ``large`` becomes ``small`` in a quick run.
     - ``timed_under``: memory policies under which cases are timed.  ``counts_work``: whether
       the executed work of cases is counted.  ``imports``: modules that a process imports before its
       first case (cases with the same imports share a process).  All three are either constants

@@ -127,7 +127,7 @@ def work(task: Task, send: Send, folder: Path) -> None:
 def _attempt(
     study: Experiment, task: Task, function: CaseFunction, send: Send, case: NumberedCase
 ) -> None:
-    """Measure a case by ``function`` and send the result, also if the case raises an exception."""
+    """Measure a case by ``function`` and send the result, even if the case raises an exception."""
     start, failure = time.monotonic(), None
     try:
         send(function(study, task, *case))

@@ -140,7 +140,7 @@ def _opened_files() -> set[str]:
 
 
 def _files_read() -> set[str]:
-    """Return the sources of imported modules, and the other files read, that affect captures."""
+    """Return the imported modules' sources, and further files read, that affect captures."""
     paths = set(_opened_files())
     for module in tuple(sys.modules.values()):
         path = getattr(module, "__dict__", {}).get("__file__")

@@ -90,7 +90,7 @@ class Input:
 def inputs_at_batch(inputs: Sequence[Input], batch: int | None) -> Sequence[Input]:
     """Return the inputs with ``batch`` as batch size; None leaves the inputs unchanged.
 
-    The old batch size is that of the first input with one; batch axes of other extents stay.
+    The old batch size is the first input's that has a batch axis; axes of other extents stay.
     """
     if batch is None:
         return inputs

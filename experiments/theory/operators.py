@@ -94,7 +94,7 @@ def capture(
     Raises ``MeasurementError`` if the network cannot be built, is quantised, lacks a module of
     ``policy.checkpoint``, needs the values of tensors, cannot run on these inputs, calls many more
     operators than on the probe, calls other operators in the third pass, or computes in other
-    threads; also for autocast on a GPU that is not there.
+    threads.  Also raises it for autocast on a GPU that is missing.
     """
     gpu = allocator is not None
     device = _fake_device(gpu, policy)
@@ -167,10 +167,7 @@ def _record_step(
 
 
 def _refuse_changes(second: Sequence[Operator], third: Sequence[Operator]) -> None:
-    """Raise ``MeasurementError`` if operators change between calls.
-
-    ``second`` are the operators of the captured step, ``third`` those of one more forward pass.
-    """
+    """Raise ``MeasurementError`` if a third forward pass calls other operators than the second."""
     forward = [operator for operator in second if operator.phase == "forward"]
     # A step has several forward passes if it accumulates the gradients of several batches.
     passes = max(1, round(len(forward) / max(1, len(third))))
@@ -304,7 +301,7 @@ class ReplayedStep:
     gradient: torch.Tensor | None = None
 
     def record_forward(self, tensors: Sequence[torch.Tensor], recorder: Recorder) -> None:
-        """Record a forward pass alone."""
+        """Record a forward pass without a step."""
         recorder.begin(tensors)
         with recorder:
             self.forward(tensors)
@@ -373,7 +370,7 @@ class ReplayedStep:
             inspect.unwrap(type(self.optimizer).step)(self.optimizer)
 
     def _differentiate(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Run both passes; the backward pass begins with a gradient of ones, which runs share."""
+        """Run both passes; all runs begin the backward pass with the same gradient (all ones)."""
         for tensor in tensors:
             tensor.grad = None
             tensor.requires_grad_(tensor.is_floating_point())

@@ -64,6 +64,7 @@ def only_build(out: Path, announce: Announce) -> Iterator[Path]:
 
 
 def _remove_scratch(out: Path) -> None:
+    """Remove all temporary files of ``out``."""
     for path in out.glob(f"{SCRATCH}*"):
         remove(path)
 
@@ -107,13 +108,14 @@ def put(stage: Path, out: Path, changed: Iterable[str], known: Collection[str]) 
     replaced: list[Path] = []
     try:
         stage.mkdir(parents=True, exist_ok=True)
-        for unit in sorted({_unit_of(name) for name in changed}):
-            _keep_other_files(unit, out, stage, known)
-            if (stage / unit).exists():
-                install(stage / unit, out / unit)
-                replaced.append(out / unit)
-            elif os.path.lexists(out / unit):
-                (out / unit).replace(Path(tempfile.mkdtemp(dir=stage)) / "gone")
+        for replaced_name in sorted({_replaced_name(name) for name in changed}):
+            target = out / replaced_name
+            _keep_other_files(replaced_name, out, stage, known)
+            if (stage / replaced_name).exists():
+                install(stage / replaced_name, target)
+                replaced.append(target)
+            elif os.path.lexists(target):  # no step makes the output any more
+                target.replace(Path(tempfile.mkdtemp(dir=stage)) / "gone")
     except OSError as error:
         raise unwritable(error) from error
     return replaced
@@ -132,7 +134,7 @@ def put_folder(name: str, out: Path, stage: Path) -> None:
     put(stage, out, [*files, *known], known)
 
 
-def _unit_of(name: str) -> str:
+def _replaced_name(name: str) -> str:
     """Return the folder that is replaced as a whole with an output, or the output itself."""
     parts = name.split("/")
     if parts[0] in _STUDY_FOLDERS and len(parts) > 2:
@@ -165,13 +167,13 @@ def _exchange(new: Path, target: Path) -> bool:
     return False
 
 
-def _keep_other_files(unit: str, out: Path, stage: Path, known: Collection[str]) -> None:
-    """Link all files below ``out / unit`` that are not ``known`` into ``stage``.
+def _keep_other_files(output: str, out: Path, stage: Path, known: Collection[str]) -> None:
+    """Link all files below ``out / output`` that are not ``known`` into ``stage``.
 
-    ``stage / unit`` will replace ``out / unit``.  A symbolic link with the name of a new file is
-    dropped.  Raises ``OutputError`` if another file has the name of a new file.
+    ``stage / output`` will replace ``out / output``.  A symbolic link with the name of a new file
+    is dropped.  Raises ``OutputError`` if another file has the name of a new file.
     """
-    top = out / unit
+    top = out / output
     for source in top.rglob("*") if top.is_dir() and not top.is_symlink() else [top]:
         name, is_link = source.relative_to(out).as_posix(), source.is_symlink()
         if name in known or not (is_link or source.is_file()):

@@ -273,6 +273,7 @@ def _workers(jobs: int, stage: Path, stale: Iterable[str]) -> Iterator[futures.E
 
 
 def _import(modules: Iterable[str]) -> None:
+    """Import modules by name, so that later imports take no time."""
     for module in modules:
         import_module(module)
 

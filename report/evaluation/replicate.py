@@ -109,7 +109,7 @@ def choose_for_report(
 ) -> Chosen:
     """Choose only the ``requested`` records, by default one per machine; ignore the edition.
 
-    ``study_data`` are data that were read before; by default this function reads them.
+    ``study_data`` are data that were read before; by default this function reads the data.
     """
     study_data = study_data or gather.read_study_data(study, data)
     files = [item.file for item in study_data.measured if item.file not in requested]

@@ -1,4 +1,4 @@
-"""Render findings and template of a paper to the manuscript (``.qmd``), behind all formats."""
+"""Render a paper's findings and template to a manuscript (``.qmd``), the source of all formats."""
 
 from __future__ import annotations
 

@@ -270,12 +270,9 @@ def _reads_differently(
         is_free_before = _FREE_BEFORE_IN_FORMULA.search(before)
         return not (is_free_before and _FREE_AFTER_IN_FORMULA.match(after.lstrip("}")))
     if mark.value_id or re.match(r"[-−+.]?\d", _ascii_digits(mark.text[:2])):
-        last_character = before.rstrip()[-1:]
-        after_digit = (
-            MARK_PATTERN.match(last_character)
-            and marked_text(last_character, marked_texts).reads_as_number
-        )
-        if after_digit or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
+        last = before.rstrip()[-1:]
+        follows = MARK_PATTERN.match(last) and marked_text(last, marked_texts).reads_as_number
+        if follows or _CHANGING_BEFORE.search(before) or not _FREE_BEFORE.search(before):
             return True
     if not mark.reads_as_number:
         return False
