@@ -24,9 +24,9 @@ class Request:
     """Options of the command line; None stands for the default.
 
     ``records`` is the folder of records, ``images`` the folder of the user's own data set.
-    ``label`` is the user's name of this machine; ``wait_quiet`` is the time to wait for a quiet
-    machine (min).  ``shard`` is (i, n) for the i-th of n parts of a run, from 1; with
-    ``if_missing`` a measured shard is not measured again, and an unfinished shard is resumed.
+    ``settings`` are texts of --set.  ``label`` is the user's name of this machine.  ``wait_quiet``
+    is the time to wait for a quiet machine (min).  ``shard`` is (i, n) for the i-th of n parts;
+    with ``if_missing`` a measured shard is not measured again, and an unfinished shard is resumed.
     ``pairs`` is the smallest number of processes under each memory policy that a paper's claims
     compare (default: the plan's number).  ``changes`` replace fields of the plan's protocol,
     ``levels`` replace levels of the study.  ``words`` replace ``run STUDY`` at the beginning of the

@@ -64,7 +64,10 @@ class ImportSource:
         return header, [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
     def resolve_condition(self, name: str, by_file: str | None = None) -> str:
-        """Return a condition of file or user; raise ``RecordError`` without one or on conflict."""
+        """Return a condition that the user or the file (``by_file``) states.
+
+        Raises ``RecordError`` if neither states it, or if they contradict each other.
+        """
         by_user = self.user_facts.get(name)
         option = "--device " if name == "device" else f"--set {name}="
         if by_file and by_user and by_file != by_user:

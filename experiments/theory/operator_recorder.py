@@ -485,7 +485,7 @@ def _operator_name(func: Any) -> str:
 
 
 def module_names(module: nn.Module) -> dict[nn.Module, str]:
-    """Return every module with its name; a shared module's name joins up to three of its names."""
+    """Map every module to its name; a shared module's name joins up to three of its names."""
     names: dict[nn.Module, list[str]] = {}
     for name, member in module.named_modules(remove_duplicate=False):
         names.setdefault(member, []).append(name)

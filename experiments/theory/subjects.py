@@ -1,7 +1,6 @@
 """Capture the operators that a measured case or a user's function calls, with their tensors.
 
-Records of most studies describe layers instead.  Operators serve studies whose layers have no
-description.
+Records of most studies describe layers instead; studies without described layers need operators.
 """
 
 import sys
