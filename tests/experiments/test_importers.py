@@ -210,7 +210,7 @@ TRACE, TIMELINE_FACTS = trace_of(KERNEL), (*GPU, *PROFILE)
     ("ncu.csv", b"==ERROR== ERR_NVGPUCTRPERM - The user\n", GPU, "ERR_NVGPUCTRPERM"),
     ("trace.json", trace_of(), PROFILE, "found no kernel"),
     ("trace.json", trace_of({**KERNEL, "dur": 0}), PROFILE, "a kernel took 0 µs"),
-    ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "times below"),
+    ("trace.json", TRACE.replace(b"6.88", b"1e999999999"), PROFILE, "Number out of range"),
     ("trace.json", trace_of(ON_GPU_0, ON_GPU_1), PROFILE, "work of the GPUs 0, 1; import"),
     ("trace.json", trace_of(KERNEL, gpus=("one", "other")), PROFILE, "2 kinds of GPU"),
     ("timeline.json", b"[[5, 2, 512, 9]]", TIMELINE_FACTS, "from 0 to 7, found 9"),
