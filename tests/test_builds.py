@@ -51,7 +51,7 @@ def toggle_other_typst(project: Path) -> None:
 
 
 #: Steps that follow the steps ``study`` and ``figures``.
-AFTER_STUDY: Final = ("document", "editions", "pdf", "site/quarto")
+AFTER_STUDY: Final = ("document", "page", "pdf", "site/quarto")
 #: Edited part → function that applies or reverts the edit, and the steps that must run afterwards.
 EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "value in a record": (toggle_double_times, ("study", "figures", *AFTER_STUDY)),
@@ -63,16 +63,16 @@ EDITS: Final[dict[str, tuple[Change, tuple[str, ...]]]] = {
     "drawing function": (
         exchange_text("figures/scaling.py", "axes.set_xlabel(",
                       "axes.set_title('x'); axes.set_xlabel("),
-        ("figures", "editions", "pdf", "site/quarto")),
+        ("figures", "page", "pdf", "site/quarto")),
     "comment in a helper": (
         exchange_text("report/core/text/format.py", "\nfrom ", "\n# a comment\nfrom "),
         ("study", *AFTER_STUDY)),
     "page": (
         exchange_text("templates/html/page.html", "<main", '<main data-new="1"'),
-        ("document", "editions")),
+        ("document", "page")),
     "LaTeX style": (
         exchange_text("templates/latex/ridgepoint.sty", "\n", "\n% a comment\n"),
-        ("document", "editions", "pdf")),
+        ("document", "pdf")),
     "filter": (exchange_text("templates/filter/html.lua", "\n", "\n-- a comment\n"), ("document",)),
     "package": (toggle_other_typst, ("study", "figures", *AFTER_STUDY)),
 }  # fmt: skip

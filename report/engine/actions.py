@@ -34,7 +34,7 @@ from report.render.pandoc import convert
 from report.render.quarto import render_paper, render_site, write_project, write_settings
 from report.render.shell import read_settings, script_of
 from report.render.site import SitePaper, first_sentence, plain_entry, write_site
-from report.render.source import PaperSource, in_style, read_source
+from report.render.source import in_style, read_source
 from report.render.typst import render_typst, typst_format
 
 if TYPE_CHECKING:
@@ -289,14 +289,36 @@ def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:
             yield f"figures/{figure.name}.csv", ""
 
 
-def editions(task: StepTask) -> None:
-    """Write the page and the LaTeX source around the texts that pandoc converted."""
-    folder, paper = task.artifacts(), read_source(task.source, task.study)
-    if (folder / steps.LATEX).exists():
-        text = (folder / steps.LATEX).read_text("utf-8")
-        write_latex(paper, task.stage / "tex" / task.study, text)
-    if "page" in task.inputs["formats"].split():
-        _write_page(task, paper)
+def page(task: StepTask) -> None:
+    """Write the page, its downloads, and scripts with the details of values and figures.
+
+    Does nothing if the ``formats`` of the settings have no page.
+    """
+    if "page" not in task.inputs["formats"].split():
+        return
+    target, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
+    target.mkdir(parents=True)
+    if (tables := task.source / "tables").is_dir():  # a report of no machine has none
+        shutil.copytree(tables, target / "tables", ignore=shutil.ignore_patterns("*.tex"))
+    shutil.copyfile(task.source / values, target / values)
+    if (folder / steps.SAMPLES).exists():
+        shutil.copyfile(folder / steps.SAMPLES, target / steps.SAMPLES)
+        shutil.copytree(folder / steps.RECORDS_FOLDER, target / steps.RECORDS_FOLDER)
+    details = read_json(folder / steps.VALUE_DETAILS)
+    del details["machines"]
+    scripts = {"details": script_of("details", details)}
+    (target / "figures").mkdir(exist_ok=True)
+    for name, figure in read_json(folder / steps.FIGURE_DETAILS).items():
+        if name == steps.CARD:  # only the list of papers shows this drawing
+            card = f"figures/{name}.svg"
+            shutil.copyfile(task.source / card, target / card)
+        else:
+            scripts[f"figures/{name}"] = script_of("figure", figure)
+    for name, script in scripts.items():
+        (target / f"{name}.js").write_text(script, "utf-8", newline="\n")
+    publication = _publication(task, read_json(task.source / values))
+    paper, text = read_source(task.source, task.study), (folder / steps.PAGE).read_text("utf-8")
+    write_page(paper, target, publication, text)
 
 
 def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
@@ -315,35 +337,10 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
     )
 
 
-def _write_page(task: StepTask, paper: PaperSource) -> None:
-    """Write the page, its downloads, and scripts with the details of values and figures."""
-    page, folder, values = task.stage / "html" / task.study, task.artifacts(), "values.json"
-    page.mkdir(parents=True)
-    if (tables := task.source / "tables").is_dir():  # a report of no machine has none
-        shutil.copytree(tables, page / "tables", ignore=shutil.ignore_patterns("*.tex"))
-    shutil.copyfile(task.source / values, page / values)
-    if (folder / steps.SAMPLES).exists():
-        shutil.copyfile(folder / steps.SAMPLES, page / steps.SAMPLES)
-        shutil.copytree(folder / steps.RECORDS_FOLDER, page / steps.RECORDS_FOLDER)
-    details = read_json(folder / steps.VALUE_DETAILS)
-    del details["machines"]
-    scripts = {"details": script_of("details", details)}
-    (page / "figures").mkdir(exist_ok=True)
-    for name, figure in read_json(folder / steps.FIGURE_DETAILS).items():
-        if name == steps.CARD:  # only the list of papers shows this drawing
-            card = f"figures/{name}.svg"
-            shutil.copyfile(task.source / card, page / card)
-        else:
-            scripts[f"figures/{name}"] = script_of("figure", figure)
-    for name, script in scripts.items():
-        (page / f"{name}.js").write_text(script, "utf-8", newline="\n")
-    publication = _publication(task, read_json(task.source / values))
-    write_page(paper, page, publication, (folder / steps.PAGE).read_text("utf-8"))
-
-
 def pdf(task: StepTask) -> tuple[str, ...]:
-    """Make the PDF, and an archive of the LaTeX source (with LaTeX's bibliography, if any)."""
+    """Make the PDF, and the LaTeX source with its archive (with LaTeX's bibliography, if any)."""
     tex, paper = task.stage / "tex" / task.study, read_source(task.source, task.study)
+    write_latex(paper, tex, (task.artifacts() / steps.LATEX).read_text("utf-8"))
     bibliography, notes = b"", tuple[str, ...]()
     if task.inputs["engine"] == "latex":
         content, bibliography, notes = compile_latex(tex, task.study)

@@ -163,7 +163,7 @@ class BuildPlan:
             "study": {"use": ", ".join(request.use.get(study, ()))},
             "figures": {"formats": "word"} if word else {},
             "document": document,
-            "editions": {"formats": " ".join(formats)},
+            "page": {"formats": " ".join(formats)},
         }
         if "pdf" in outputs:
             engine: str = request.engine

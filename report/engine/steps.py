@@ -6,9 +6,9 @@
 ``<study>/figures``   the figures in all formats
 ``<study>/document``  the document with tables and bibliography, its conversion to each format by
                       pandoc, and its entry for lists of studies; independent of the drawings
-``<study>/editions``  the page and the LaTeX source, with figures and downloads
+``<study>/page``      the page, with figures and downloads
 ``<study>/pdf``       the PDF by LaTeX, Typst or Quarto, in ``pdf/`` and beside its page, so that
-                      the page can be published alone; and the LaTeX source in one archive
+                      the page can be published alone; and the LaTeX source with its archive
 ``<study>/docx``      the paper as a Word document
 ``site/quarto``       the Quarto project of all studies
 ``site/quarto_site``  the website that Quarto renders from its project
@@ -112,8 +112,8 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
         "templates/html/head.html.j2", "templates/html/header.html.j2",
         "templates/html/footer.html.j2",
     ),
-    "editions": (*_PRINTING, "templates/latex/", "data/site.yaml"),
-    "pdf": (*_PRINTING, *_TYPST),
+    "page": (*_PRINTING, "data/site.yaml"),
+    "pdf": (*_PRINTING, *_TYPST, "templates/latex/"),
     "docx": (*_PRINTING, "templates/docx/"),
     "quarto": (*_PRINTING, "templates/quarto/"),
     "quarto_site": _PRINTING,
@@ -127,19 +127,19 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "study": {},
     "figures": {"study": (DRAWINGS,)},
     "document": {"study": (ORIGIN, FINDINGS, ATLAS, COVERAGE)},
-    "editions": {
+    "page": {
         "study": (VALUE_DETAILS, SAMPLES, ATLAS, f"{ARTIFACTS}/{_STUDY}/{RECORDS_FOLDER}/"),
         "figures": (".csv", ".pdf", ".svg", FIGURE_DETAILS),
-        "document": ("qmd/", PAGE, LATEX),
+        "document": ("qmd/", PAGE),
     },
-    "pdf": {"figures": (".pdf", ".svg"), "document": ("qmd/", TYPST), "editions": ("tex/",)},
+    "pdf": {"figures": (".pdf", ".svg"), "document": ("qmd/", LATEX, TYPST)},
     "docx": {"figures": ("qmd/",), "document": ("qmd/", WORD)},
     "quarto": {"figures": ("qmd/",), "document": ("qmd/", LIST_ENTRY)},
     "quarto_site": {"quarto": ("quarto/",)},
     "index": {
         "study": (RECORDS, VALUE_DETAILS, ATLAS),
         "document": (LIST_ENTRY, "values/"),
-        "editions": ("index.html",),
+        "page": ("index.html",),
     },
 }
 #: The kinds of steps whose outputs the steps about all studies read.
