@@ -302,7 +302,7 @@ def test_use_applies_to_one_build(project: Path) -> None:
     assert b"records that are not those of the paper" in page.read_bytes()
     assert f"{STUDY}: 1 of 2 records used" in output and quick not in output
     output = run(0, *use, "--explain")
-    assert "Nothing to do" in output and f"data/{quick}: used as cpu, named by --use" in output
+    assert "Nothing to do" in output and f"data/{quick}: used as cpu machine, named by" in output
     assert f"data/{full}: not used, --use names another" in output
     change = f"{STUDY}/study is stale: the records of --use changed from {quick} to none."
     assert change in run(1, "--check")

@@ -170,14 +170,14 @@ NEW = run_in_rounds(3)
 # Runs, days of the pooled runs, and the reason for a run's use by its day.
 @pytest.mark.parametrize(("runs", "used", "reasons"), [
     ((run_in_rounds(1), NEW, run_in_rounds(2)), ["03", "02", "01"], {
-        "03": "used as cpu, the newest full run of its machine, pooled with 2 other runs",
+        "03": "used as cpu machine, the newest full run of its machine, pooled with 2 other runs",
         "01": f"pooled with {NEW.file.partition('/')[2]}",
     }),
     ((with_part(run_in_rounds(1), "code", measuring_code="1" * 64), run_in_rounds(2)), ["02"],
      {"01": "not used, older and measured by other code"}),
     # The run with most attachments represents the pool.
     ((run_in_rounds(1), WITH_COUNTS, NEW), ["02", "03", "01"],
-     {"02": "used as cpu, a full run of its machine that kept more files than newer ones, "
+     {"02": "used as cpu machine, a full run of its machine that kept more files than newer ones, "
       "pooled with 2 other runs"}),
     # A run with other allocated bytes is not pooled.
     ((run_in_rounds(1, held=12288), run_in_rounds(2), NEW), ["03", "02"],
@@ -358,11 +358,11 @@ def test_a_full_run_is_preferred_to_an_incomplete_sweep(tmp_path: Path) -> None:
     reason = "not used, a sweep that lacks 1 of 2 shards beside a full one"
     assert judge(STUDY, first, data) == Judgement(usable=True, used=False, explanation=reason)
     (row,) = (r for r in choose_records(STUDY, data, [first]).listing if r["file"] == first)
-    assert row["why"] == "used as cpu, named by --use, a sweep that lacks 1 of 2 shards"
+    assert row["why"] == "used as cpu machine, named by --use, a sweep that lacks 1 of 2 shards"
     write_record(second_shard, data)
     chosen = choose_records(STUDY, data)
     assert chosen.origin["records"] == [first, second, run] == [item.file for item in chosen.files]
-    reason = "used as cpu, the newest full run of its machine, pooled with 1 other run"
+    reason = "used as cpu machine, the newest full run of its machine, pooled with 1 other run"
     assert judge(STUDY, first, data).explanation == reason
     reason = f"merged with {first.partition('/')[2]}, shard 2 of 2"
     assert judge(STUDY, second, data).explanation == reason

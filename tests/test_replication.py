@@ -166,11 +166,11 @@ def test_claims_of_several_comparisons_name_those_that_fail() -> None:
     ]
     claim = judge("id", [p.near(1, 0.02) for p in pages for _ in range(2)])
     assert (claim.measured, claim.expected) == (
-        "2 of 4 hold, 2 fail: all 4 are 0.9785 (pages at 16) to 1 (pages at 8)",
+        "2 of 4 comparisons hold, 2 fail: all 4 numbers are 0.9785 (pages at 16) to 1 (pages at 8)",
         "0.98 to 1.02",
     )
     undecided = judge("id", [series(1.2 + n) > 1 for n in range(4)])
-    assert undecided.measured.startswith("0 of 4 hold, 4 undecided: all 4 are 1.2")
+    assert undecided.measured.startswith("0 of 4 comparisons hold, 4 undecided: all 4 nu")
     failing = "pages at 16: 0.9785, expected 0.98 to 1.02"
     assert claim.reasons == (f"refuted ({failing}; {failing})",)
     assert claim.files == ("file",) and claim.effect is None
@@ -194,8 +194,8 @@ def test_the_report_of_a_record_counts_its_claims_and_uses_no_other_record(study
     paper, rendered = original(study), set[tuple[str, int]]()
     for replica in replicas(study):
         findings = report(paper, [replica], [])
-        number = r"(\d+) (?:of \d+ claims|by con|same in part|contrary|undecided|not measured)"
-        numbers = re.findall(number, findings.facts["summary"])
+        _, _, counts = findings.facts["summary"].rpartition(f"On {replica.label}: ")
+        numbers = re.findall(r"(?:^|; )(\d+) (?:ha|is|are|was|were)", counts)
         assert sum(map(int, numbers)) == len(findings.claims)
         assert all(claim.about == replica.about for claim in replica.claims.values())
         # A verdict of numbers without a file would not be counted.
@@ -220,25 +220,23 @@ def test_the_report_of_a_record_counts_its_claims_and_uses_no_other_record(study
                 assert render(figure.drawing, salt=figure.id).svg.startswith(b"<?xml")
 
 
-@pytest.mark.parametrize(("verdict", "in_paper", "counts"), [
-    ("supported", "supported", "1 of 1 claims, 0 contrary, 0 undecided, 0 not measured"),
-    ("supported", "refuted", "0 of 1 claims, 1 contrary (It grows), 0 undecided, 0 not measured"),
-    ("undecided", "supported", "0 of 1 claims, 0 contrary, 1 undecided, 0 not measured"),
-    ("not measured", "supported", "0 of 1 claims, 0 contrary, 0 undecided, 1 not measured"),
-    ("refuted", "undecided", "0 of 1 claims, 0 contrary, 0 undecided, 0 not measured, "
-     "1 undecided in the paper"),
+@pytest.mark.parametrize(("verdict", "in_paper", "count"), [
+    ("supported", "supported", "1 has the same verdict as in the paper"),
+    ("supported", "refuted", "1 has the opposite verdict (It grows)"),
+    ("undecided", "supported", "1 is undecided"),
+    ("not measured", "supported", "1 was not measured"),
+    ("refuted", "undecided", "1 is undecided in the paper, but decided here"),
 ])  # fmt: skip
-def test_the_summary_counts_the_claims(verdict: Verdict, in_paper: Verdict, counts: str) -> None:
+def test_the_summary_counts_the_claims(verdict: Verdict, in_paper: Verdict, count: str) -> None:
     """A claim is the same by construction if the paper decides it with the same record."""
     claim = judge("grows", [exact_number("size", "1", 2, xeon().stored.file) > 1])
     claim = replace(claim, title="It grows", about="a CPU", verdict=verdict)
     row = Row(replace(claim, verdict=in_paper, files=("other",)), {xeon().label: claim})
-    about = f" that a record of a CPU tests: same verdict as the paper on {xeon().label}"
-    line = summary([row], [xeon()])
-    assert {*line.replace(about, "").split("; ")} == {*counts.split(", ")}
-    is_decided = verdict in ("supported", "refuted")
+    start = f"1 of the paper's claims is about a CPU. On {xeon().label}: "
+    texts = summary([row], [xeon()]).removeprefix(start).split("; ")
+    assert [text for text in texts if not text.startswith("none ")] == [count]
     line = summary([replace(row, paper=claim)], [xeon()])
-    assert ("; 1 by construction" in line) == is_decided
+    assert ("; 1 is decided in the paper" in line) == (verdict in ("supported", "refuted"))
 
 
 @cache
@@ -251,8 +249,8 @@ def xeon_report() -> tuple[Findings, str]:
 def test_a_report_says_whether_the_paper_uses_its_records() -> None:
     _, text = xeon_report()
     assert "*, tested on a record that the paper uses" in text.partition("subtitle")[0]
-    assert "This is no replication, since the paper uses this record; no main claim of the" in text
-    assert "main* claims, in its title or abstract, a record can test: 4; tested: none." in text
+    assert "This is no replication, since the paper uses this record, and no main claim was" in text
+    assert "claims, stated in its title or abstract, a record of one machine can test 4." in text
     assert "paper's numbers are of AMD EPYC (Zen 3), 1 thread, unless another" in plain(text)
     many = report(original("conv_scaling"), [*original("conv_scaling").machines])
     assert "tested on 11 records that the paper uses" in document_of("conv_scaling", many)
@@ -297,12 +295,11 @@ def test_a_report_compares_each_claim_with_the_papers() -> None:
     slower = "Returning freed memory slows a call by more than a tenth"
     _, agreement, ratio, _ = rows[f"{slower} (expected: above 1.1)"]
     assert agreement == "same" and "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(ratio)
-    cases = "7 cases, batch 8 to 512, 8 processes a case; in the paper supported"
-    assert f" {slower}: here supported: 1.7 [1.2, 2.2] over {cases}: 1.80" in text
+    assert f"![{slower}: 1.7 [1.2, 2.2] here; 1.80 [1.65, 2.09] in the paper on AMD" in text
     untested = findings.facts["untested"]
     pair = "about a pair of runs, which no single record tests"
-    for reason in ("needs --set subject=top at commit ", "needs --set subject=cliff at ", pair):
-        assert any(words.startswith(reason) for words in untested)
+    for reason in ("with --set subject=top at commit ", "with --set subject=cliff at ", pair):
+        assert any(reason in words for words in untested)
     assert not any(title in rows for titles in untested.values() for title in titles)
 
 
@@ -315,8 +312,8 @@ def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
     paper = original("conv_scaling")
     paper = replace(paper, findings=replace(paper.findings, claims={"id": claim}))
     for statement, ending, count in (
-        (disturbed / quiet < 1, ", some cases on a busy machine", " 2 threads (1 on a busy mach"),
-        (disturbed > 0, ", on a busy machine", "1 undecided (1 on a busy machine)"),
+        (disturbed / quiet < 1, ", some cases on a busy machine", "in the paper (1 on a busy mach"),
+        (disturbed > 0, ", on a busy machine", "; 1 is undecided (1 on a busy machine)"),
     ):
         own = judge("id", [statement])
         own = replace(own, title=claim.title, about=claim.about, files=(xeon().stored.file,))
@@ -327,8 +324,8 @@ def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
 
 
 @pytest.mark.parametrize(("id", "plan", "reason"), [
-    ("cliff-predicted", "quick", "needs a full run, without --quick"),
-    ("pages-announced", "quick", "needs --set subject=top"),
+    ("cliff-predicted", "quick", "run without --quick"),
+    ("pages-announced", "quick", "run with --set subject=top"),
     ("cliff-predicted", "full", "the record lacks cases or counts that the claim"),
 ])  # fmt: skip
 def test_the_reason_of_an_unmeasured_claim_fits_the_record(id: str, plan: str, reason: str) -> None:
@@ -476,7 +473,7 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
     assert file.endswith("893e6327.json")
     chosen = replace(chosen, inputs=replace(chosen.inputs, roles=dict(roles)))
     atlas = replicate.atlas_of("training_roofline", ROOT / "data", chosen, findings)
-    line = "Measured on 1 further machine. 0 of 1 claims that a record of a GPU"
+    line = "Measured on 1 further machine. 1 of the paper's claims is about a GPU. On "
     assert atlas["line"].startswith(line)
     letters = set[str]()
     for claim in atlas["claims"]:
@@ -489,7 +486,7 @@ def test_the_atlas_has_every_machine_and_counts_those_that_the_paper_does_not_de
 def test_a_report_and_its_study_may_have_no_records() -> None:
     paper = original("conv_scaling")
     findings = report(paper, [], ["data/a.json: it is cut off."])
-    assert findings.facts["summary"].startswith("0 of 0 claims")
+    assert findings.facts["summary"].startswith("No claim was tested")
     assert "it is cut off" in document_of("conv_scaling", findings)
     new = replace(paper, records={}, machines=[], headline=())
     assert "Replication of" in document_of("conv_scaling", report(new, [xeon()]))
@@ -507,7 +504,7 @@ def test_the_map_of_many_machines_has_a_letter_in_each_cell(study: str) -> None:
     counts = "; ".join(str(row[1]) for row in findings.tables["tbl-claims"].rows)
     assert sum(map(int, re.findall(r"(\d+) [ABPCUND]", counts))) == len(cells)
     if study == "conv_scaling":
-        assert "B: the same by construction" in text
+        assert "B: is decided in the paper from this same record" in text
         assert re.fullmatch(r"\d+ records of \d+ machines", findings.facts["where"])
         # The number of the reason follows the letter.
         reasons = {int(cell[1:]) for cell in cells if cell[1:]}

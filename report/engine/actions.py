@@ -334,6 +334,7 @@ def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
         replicated=read_json(task.artifacts() / steps.ATLAS).get("line", ""),
         # Reports introduce their figures in a section.
         key_figure=values["figure"][2] if values["figure"] and not is_report(task.study) else "",
+        is_report=is_report(task.study),
     )
 
 

@@ -184,8 +184,8 @@ def measured_text(statements: Sequence[Statement]) -> str:
     if count <= _MOST_PRINTED and different and len(counts) == len(ranges) == 1:
         return "; ".join(f"{text} ({name})" for text, name in zip(numbers, names, strict=True))
     if counts["supported"] == count:
-        return _ranges_text(statements) or f"all {count} hold"
-    tally = f"{counts['supported']} of {count} hold"
+        return _ranges_text(statements) or f"all {count} comparisons hold"
+    tally = f"{counts['supported']} of {count} comparisons hold"
     tally += f", {counts['undecided']} undecided" if counts["undecided"] else ""
     tally += f", {counts['refuted']} fail" if counts["refuted"] else ""
     return f"{tally}: {_ranges_text(statements)}".rstrip(": ")
@@ -215,10 +215,10 @@ def _ranges_text(statements: Sequence[Statement]) -> str:
             elif len(names) <= 2 * _MOST_PRINTED:
                 text += f" ({'; '.join(names)})"
         if len(numbers) == len(statements) == 2:
-            text = f"both are {text}"
+            text = f"both numbers are {text}"
         elif len(numbers) > 1:
             all_of = "all " if len(numbers) == len(statements) else ""
-            text = f"{all_of}{len(numbers)} are {text}"
+            text = f"{all_of}{len(numbers)} numbers are {text}"
         texts.append(text if len(groups) == 1 else f"{text}, expected {_range_text(range)}")
     return "; ".join(texts) if len(groups) <= _MOST_PRINTED else ""
 

@@ -65,7 +65,9 @@ def _value_details(
     indexes = [series.setdefault(leaf, len(series)) for leaf in sampled[:_MOST_SERIES]]
     numbers = formula_with_numbers(quantity, texts) if isinstance(quantity, Derived) else ""
     fields = {
-        **{key: as_json[key] for key in ("name", "printed", "reason", "formula", "sources")},
+        **{key: as_json[key] for key in ("name", "printed", "reason", "sources")},
+        # The formula of a measured or counted number would only repeat a name in the program.
+        "formula": value.formula if isinstance(quantity, Derived) else "",
         "numbers": numbers if numbers != value.formula else "",
         "series": indexes,
         "more": len(sampled) - len(indexes),

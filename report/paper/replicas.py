@@ -25,16 +25,18 @@ from report.paper.claims import (
 )
 from report.paper.findings import Findings
 
-#: Letter of an agreement with the paper's verdict → its meaning.
-AGREEMENTS: Final[Mapping[str, str]] = {
-    "A": "same",
-    "C": "contrary",
-    "U": "undecided",
-    "N": "not measured",
-    "D": "undecided in the paper",
-    "P": "same in part",
-    "B": "by construction",
+#: Letter of an agreement with the paper's verdict → its name in tables, and what a sentence says of
+#: such a claim.
+AGREEMENTS: Final[Mapping[str, tuple[str, str]]] = {
+    "A": ("same", "has the same verdict as in the paper"),
+    "C": ("contrary", "has the opposite verdict"),
+    "U": ("undecided", "is undecided"),
+    "N": ("not measured", "was not measured"),
+    "D": ("undecided in the paper", "is undecided in the paper, but decided here"),
+    "P": ("same in part", "has the paper's verdict in the part that was measured"),
+    "B": ("by construction", "is decided in the paper from this same record, so cannot differ"),
 }
+_PLURAL_VERBS: Final[Mapping[str, str]] = {"has": "have", "is": "are", "was": "were"}
 #: Letters of ``AGREEMENTS`` by precedence.  The outcome of a claim on many machines is the first of
 #: these letters that any machine has.
 _OUTCOMES: Final = "CPADUBN"
@@ -175,8 +177,10 @@ class Row:
         counts = Counter(claim.verdict for claim in self.claims.values())
         verdicts = {*counts}.intersection(_DECIDED) or {*counts}
         common = verdicts.pop() if len(verdicts) == 1 else "undecided"
-        words = ", ".join(f"{verdict} on {count}" for verdict, count in sorted(counts.items()))
-        return replace(first, verdict=common, because=words, compared=())
+        texts = []
+        for verdict, count in sorted(counts.items(), key=lambda item: item[0] == "not measured"):
+            texts.append(f"{verdict} on {count} machine{'s' if count > 1 else ''}")
+        return replace(first, verdict=common, because=", ".join(texts), compared=())
 
 
 def _letter(claim: Claim, paper: Claim) -> str:
@@ -219,9 +223,8 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
     for about in dict.fromkeys(replica.about for replica in replicas):
         labels = [replica.label for replica in replicas if replica.about == about]
         rows_of_kind = [row for row in rows if row.paper.about == about]
-        where = "every machine that decides them" if labels[1:] else labels[0]
-        claims = f"of {len(rows_of_kind)} claims that a record of {about} tests"
-        same = f"{claims}: same verdict as the paper on {where}"
+        together = f"{len(labels)} records together, each claim judged by those that decide it"
+        where = together if labels[1:] else labels[0]
         counts = []
         for letter in _ORDER_OF_COUNTS:
             counted = [row for row in rows_of_kind if row.outcome == letter]
@@ -230,10 +233,13 @@ def summary(rows: Collection[Row], replicas: Sequence[Replica]) -> str:
             notes += [f"{len(disturbed)} on a busy machine"] if disturbed else []
             if counted or letter in _ALWAYS_COUNTED:
                 note = f" ({'; '.join(notes)})" if notes else ""
-                text = same if letter == "A" else AGREEMENTS[letter]
-                counts.append(f"{len(counted)} {text}{note}")
-        sentences.append("; ".join(counts))
-    return ". ".join(sentences) or "0 of 0 claims are decided, without a record"
+                verb, words = AGREEMENTS[letter][1].split(" ", 1)
+                verb = _PLURAL_VERBS[verb] if counted[1:] else verb
+                counts.append(f"{len(counted) or 'none'} {verb} {words}{note}")
+        verb = "is" if len(rows_of_kind) == 1 else "are"
+        sentences.append(f"{len(rows_of_kind)} of the paper's claims {verb} about {about}")
+        sentences.append(f"On {where}: {'; '.join(counts)}")
+    return ". ".join(sentences) or "No claim was tested, since no record can be counted"
 
 
 def without_copies(replicas: Iterable[Replica]) -> tuple[list[Replica], dict[str, str]]:

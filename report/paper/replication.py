@@ -115,8 +115,8 @@ def _abstract(
 ) -> dict[str, Any]:
     """Return the facts of title and abstract.
 
-    ``against`` lists reasons why the report is no replication.  ``measured`` has title, result and
-    the paper's result of two claims, of main claims if possible.
+    ``against`` says why the report is no replication.  ``examples`` has at most one claim about one
+    number, a main claim if possible: its title, the numbers here and in the paper, and its range.
     """
     new = [replica for replica in replicas if replica.stored.file not in original.records]
     main = [rows[id] for id in original.headline if id in rows]
@@ -130,14 +130,15 @@ def _abstract(
     if replicas and not new:
         against.append(f"the paper uses {'these records' if replicas[1:] else 'this record'}")
     if replicas and original.headline and not quiet:
-        against.append("no main claim of the paper was tested in full on a quiet machine")
+        against.append("no main claim was tested in full and undisturbed by other programs")
     if replicas and all(replica.is_busy for replica in replicas):
         against.append("other programs disturbed most measurements")
     examples = []
-    for row in sorted(rows.values(), key=lambda row: (row not in main, -len(row.effects))):
-        if (row in main or row.paper.expected) and row.outcome not in "NP":
-            result = _verdict(row.combined_claim, row.measured) + _conditions(row)
-            examples.append((row.paper.title, result, _in_paper(original, row)))
+    for row in sorted(rows.values(), key=lambda row: row not in main):
+        if row.effects and row.paper.expected and row.outcome not in "NP":
+            names = [m.label for m in original.machines if m.is_read_by(row.paper)]
+            paper = f"{row.paper.measured} in the paper on {'; '.join(names) or 'other machines'}"
+            examples.append((row.paper.title, row.measured, paper, row.paper.expected))
     return {
         "paper": original.title,
         "summary": summary(rows.values(), replicas),
@@ -146,15 +147,38 @@ def _abstract(
         "used": str(len(replicas) - len(new) or "none"),
         "owned": any(replica.machine in machines for replica in new),
         "hosts": any(hardware_id(r.stored.record.environment) in hosts for r in new),
-        "against": against,
+        "against": ", and ".join(against),
         "days": sorted({s.record.started[:10] for replica in replicas for s in replica.shards}),
-        "examples": examples[:2],
+        "examples": examples[:1],
+        "verdicts": _verdicts(original, replicas, rows),
         "headline": str(len(original.headline) or ""),
         "main": str(len(main) or "none"),
-        "tested": str(len(tested) or "none"),
         "quiet": str(len(quiet) or "none"),
         "alone": str(len(same_on_one) or ""),
     }
+
+
+def _verdicts(
+    original: Original, replicas: Sequence[Replica], rows: Mapping[str, Row]
+) -> list[tuple[str, bool, str]]:
+    """Return all measured claims, then the other main claims: title, whether main, and verdict."""
+    measured = [id for id, row in rows.items() if row.measured_claims]
+    verdicts = []
+    for id in dict.fromkeys((*measured, *filter(rows.__contains__, original.headline))):
+        row, paper = rows[id], rows[id].paper
+        claim = row.combined_claim
+        words = f"{claim.verdict} here" if len(replicas) == 1 else claim.because
+        words += ", tested only in part" if row.outcome == "P" else ""
+        if row.outcome == "C":
+            words += f": {row.measured}"
+            words += f"; expected is {paper.expected}" if paper.expected else ""
+        if row.outcome in "UN" and len(replicas) == 1:
+            # Later sections print commits and numbers.
+            reason = re.split(r" at commit | \(", _reason(original, replicas[0], row))[0]
+            words += f" ({reason.removeprefix('undecided: ')})"
+        words += "" if paper.verdict == "supported" else f"; in the paper it is {paper.verdict}"
+        verdicts.append((paper.title, id in original.headline, words))
+    return verdicts
 
 
 def _untested(
@@ -223,11 +247,11 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
     runs = [original.records[file] for file in row.paper.files if file in original.records]
     run = max(runs, key=lambda stored: len(_options(stored)), default=None)
     if run and _options(run):
-        return f"needs {_options(run)} at commit {(run.record.code.commit or 'unknown')[:12]}"
+        return f"run with {_options(run)} at commit {(run.record.code.commit or 'unknown')[:12]}"
     if replica.stored.record.protocol.plan == "quick":
-        return "needs a full run, without --quick"
+        return "run without --quick"
     if own_options := _options(replica.stored):
-        return f"measured with {own_options}, which leaves the claim's cases out"
+        return f"the run's options {own_options} leave the claim's cases out"
     reasons = "; ".join(replica.reasons(row.claims[replica.label]))
     return reasons.replace(NO_CASES, "the record lacks cases or counts that the claim needs")
 
@@ -353,7 +377,7 @@ def _in_paper(original: Original, row: Row) -> str:
 def _agreement(row: Row) -> str:
     """Return the agreement of one machine with the paper, or the number of machines per letter."""
     if len(row.claims) == 1:
-        return AGREEMENTS[row.outcome]
+        return AGREEMENTS[row.outcome][0]
     counts = Counter(row.letters.values())
     return ", ".join(f"{counts[letter]} {letter}" for letter in AGREEMENTS if counts[letter])
 
@@ -383,6 +407,8 @@ def _of_one(original: Original, replica: Replica, rows: Iterable[Row]) -> _Conte
     table = setup([Run(machine.stored, heading) for heading, machine in by_heading.items()])
     omitted = ("Processes planned", "Samples a case")
     table_rows = [cells for cells in table.rows if cells[0] not in omitted]
+    environments = [machine.stored.record.environment for machine in by_heading.values()]
+    table_rows.append(("PyTorch's vectors", *(e.torch.cpu_capability for e in environments)))
     table_rows.append(("Record", *(_records(original, m) for m in by_heading.values())))
     tables, tables_of_paper = [replace(table, rows=tuple(table_rows))], {}
     for own in replica.findings.tables.values():
@@ -390,15 +416,10 @@ def _of_one(original: Original, replica: Replica, rows: Iterable[Row]) -> _Conte
         # The report has tables of its own with some of the paper's ids.
         tables.append(replace(own, id=f"tbl-paper-{name}"))
         tables_of_paper[f"tbl-paper-{name}"] = name.replace("-", " ")
-    vectors = []
-    for machine in by_heading.values():
-        capability = machine.stored.record.environment.torch.cpu_capability
-        vectors.append(f"{capability} on {machine.label}")
     facts = {
         "single": True,
         "where": replica.label,
         "beside": beside,
-        "vectors": vectors,
         "tables_of_paper": tables_of_paper,
     }
     return tables, figures, facts
@@ -481,12 +502,12 @@ def _of_many(
     for name in names:
         host = properties(environments[name])
         hosts.append({"Machine": name, **{key: host[key] for key in _HOST_PROPERTIES}})
+    letters = {*chain.from_iterable(row.letters.values() for row in rows)}
     machines_text = f"{machine_count or 'no'} machine{'s' if machine_count > 1 else ''}"
     facts = {
         "single": False,
-        "vectors": [],
         "where": f"{len(replicas)} records of {machines_text}",
-        "letters": [*dict.fromkeys(chain.from_iterable(row.letters.values() for row in rows))],
+        "letters": {key: AGREEMENTS[key][1] for key in AGREEMENTS if key in letters},
         "compared": compared.heading,
         "meaning": compared.meaning,
         "cases": cases,

@@ -56,7 +56,7 @@ class Publication:
     ``measured``: day of the newest record.  ``devices``: measured devices.  ``records``: number of
     records.  ``pdf``, ``samples``: names of files in the folder of the page, None if missing.
     ``replicated``: a line on replications of the paper.  ``key_figure``: id of the figure under the
-    abstract.
+    abstract.  ``is_report``: true for a replication report.
     """
 
     settings: Settings
@@ -67,6 +67,7 @@ class Publication:
     samples: str | None = None
     replicated: str = ""
     key_figure: str = ""
+    is_report: bool = False
 
 
 def page_format(paper: PaperSource, publication: Publication) -> OutputFormat:
@@ -189,7 +190,8 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "bibtex-file": BIBTEX,
     }
     variables = {name: html.escape(content) for name, content in fields.items() if content}
-    content = {"root": "../", "current_page": "", "scripts": PAPER_SCRIPTS}
+    content: dict[str, object] = {"root": "../", "current_page": "", "scripts": PAPER_SCRIPTS}
+    content["reports"] = publication.is_report
     for part in ("head", "header", "footer"):
         text = render_template(f"{part}.html.j2", publication.settings, **content)
         variables[f"site-{part}"] = text

@@ -250,6 +250,7 @@ def write_site(papers: Sequence[SitePaper], target: Path, settings: Settings) ->
         "root": "",
         "scripts": (*SCRIPTS, "numbers.js"),
         "papers": papers,
+        "reports": bool(papers) and all("summary" in paper.values for paper in papers),
         "machines": machines_of(papers),
         "example": max(examples, default=None),  # the number with the most samples
     }

@@ -118,7 +118,7 @@ TEXTS = {
     "atlas.html": ("Replicated on 2", "Slower <1>", '"letter C">C<', "<li>CPU 2</li>"),
     "reported.html": ("0.45", "0.5", "a / b", "1 differing", 'href="reported/sample.json"'),
     "machines.html": (
-        '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "sample</a> 2025-01-02",
+        '2 cores</td><td class="long">CPU <1>', "9 GB/s", ">5<", "</a>, 2025-01-02",
         ">CPU (first run of 2025-01-01)<", ">CPU (first run of 2025-01-02)<",
     ),
     "records.html": (

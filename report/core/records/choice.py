@@ -397,7 +397,7 @@ def _describe_use(choice: Choice) -> str:
         reason = "the newest full run of its machine"
     else:
         reason = "a full run of its machine that kept more files than newer ones"
-    use = f"as {' and '.join(choice.roles)}" if choice.roles else "for comparison"
+    use = f"as {' and '.join(choice.roles)} machine" if choice.roles else "for comparison"
     pooled = ""
     if others:
         pooled = f", pooled with {len(others)} other run{'s' if len(others) > 1 else ''}"
