@@ -258,7 +258,8 @@ def test_a_build_changes_no_file_outside_of_out(project: Path) -> None:
 def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) -> None:
     """Such files stay in folders of a deleted study, and when ``--diff`` replaces its pages.
 
-    The manifest lists outputs of the deleted studies ``gone`` and ``lost``; these are removed.
+    The manifest lists outputs of the deleted studies ``gone`` and ``lost``, and of a step that
+    only an older version had; these are removed.
     """
     out = project / "out"
     foreign = {"html/CNAME": b"example.org"}
@@ -267,10 +268,15 @@ def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) ->
     factory.write_files(out, foreign)
     (out / "quarto/link").symlink_to("nowhere")
     gone_outputs = dict.fromkeys(("html/gone/index.html", "pdf/gone.pdf", "values/gone.json"), "")
-    lost_outputs = {"pdf/lost.pdf": ""}
-    factory.write_files(out, dict.fromkeys([*gone_outputs, *lost_outputs], b""))
-    deleted = {"gone/pdf": StepEntry({}, gone_outputs), "lost/pdf": StepEntry({}, lost_outputs)}
-    cache.write_manifest({**cache.read_manifest(str(out)), **deleted}, str(out))
+    lost_outputs, old_outputs = {"pdf/lost.pdf": ""}, {f"html/{STUDY}/old.svg": ""}
+    removed = (*gone_outputs, *lost_outputs, *old_outputs)
+    factory.write_files(out, dict.fromkeys(removed, b""))
+    obsolete = {
+        "gone/pdf": StepEntry({}, gone_outputs),
+        "lost/pdf": StepEntry({}, lost_outputs),
+        f"{STUDY}/old": StepEntry({}, old_outputs),
+    }
+    cache.write_manifest({**cache.read_manifest(str(out)), **obsolete}, str(out))
     toggle_double_times(project)
     stale = "\ngone is stale: no step makes some of its files"
     assert stale in tiny.build(project, "--check").output
@@ -279,7 +285,7 @@ def test_files_that_no_build_wrote_stay_unchanged(built: Path, project: Path) ->
         assert result.code == 0 and "gone" not in result.output, result.output
     assert (out / "quarto/link").is_symlink()
     assert {name: (out / name).read_bytes() for name in foreign} == foreign
-    assert not [name for name in (*gone_outputs, *lost_outputs) if (out / name).exists()]
+    assert not [name for name in removed if (out / name).exists()]
 
 
 @pytest.mark.parametrize("file", ["quarto", f"pdf/{STUDY}.pdf", "manifest.json", ".lock/notes"])

@@ -23,6 +23,7 @@ from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
 from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
+from report.core.records.strict import may_repeat_a_field
 from report.engine.steps import BuildRequest
 from report.evaluation.gather import choose_records
 from report.evidence.runs import Run
@@ -393,6 +394,9 @@ def test_a_repeated_field_is_refused() -> None:
             continue
         with pytest.raises(RecordError, match=f"found the field {message}"):
             parse(repeated, FILE)
+    assert may_repeat_a_field(rb'{"a\u003a": 1, "a:": 2}')
+    # The text of a field, not an escape.
+    assert not may_repeat_a_field(rb'{"reason": "C:\\u003a", "time": 1}')
 
 
 CASES = (

@@ -14,6 +14,7 @@ from report.core.records import EDITIONS, OPERATORS, SHARED
 from report.engine import cache
 from report.engine.cache import Index, StepEntry
 from report.engine.steps import (
+    KINDS,
     READ_BY_SITE,
     ROOT,
     SITE,
@@ -242,10 +243,14 @@ class BuildPlan:
                 yield f"{name} {'is missing' if present is None else 'was altered'}"
 
     def obsolete(self) -> list[str]:
-        """List entries of the manifest from deleted studies and from builds that were killed."""
+        """List entries of the manifest for which no step exists any more.
+
+        They are of deleted studies, of kinds of steps of other versions, and of killed builds.
+        """
         names, obsolete = (*_DOCUMENTS, SITE), []
         for id in self.built:
-            if id.endswith(PLACING) or id.partition("/")[0] not in names:
+            name, _, kind = id.partition("/")
+            if name not in names or kind not in KINDS:
                 obsolete.append(id)
         return obsolete
 

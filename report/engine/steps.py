@@ -142,6 +142,8 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "page": ("index.html",),
     },
 }
+#: All kinds of steps.
+KINDS: Final = tuple(_READS)
 #: The kinds of steps whose outputs the steps about all studies read.
 READ_BY_SITE: Final = tuple({**_READS["quarto"], **_READS["index"]})
 

@@ -51,10 +51,11 @@ function visibility.only_shown(doc, text, format)
     end
     return has_hidden_spans and decide(span) or nil
   end
-  return doc:walk({
+  local filter = {
     Div = text:find("content%-") and decide or nil,
     Span = (drops_claims or has_hidden_spans) and decide_span or nil,
-  })
+  }
+  return next(filter) and doc:walk(filter) or doc
 end
 
 return visibility

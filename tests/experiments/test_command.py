@@ -22,7 +22,7 @@ from experiments import __main__ as program
 from experiments import registry
 from experiments.__main__ import main
 from experiments.commands import forecast, outcome
-from experiments.harness import processes, rounds
+from experiments.harness import rounds
 from experiments.harness.progress import Observer
 from experiments.harness.request import Request
 from experiments.harness.run import differences
@@ -33,7 +33,6 @@ from report.instruments import case_operators
 from report.instruments.judgement import judge
 from tests import factory
 from tests.experiments.conftest import ROOT, Ask, make_environment, make_header
-from tests.stand_ins import fork_worker
 
 
 def test_listing_studies_imports_no_torch() -> None:
@@ -352,7 +351,6 @@ def test_any_module_has_theory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(registry.STUDIES, "any_module", "any_module")
     monkeypatch.setattr(rounds, "MAX_REPEATS", 0)
-    monkeypatch.setattr(processes, "start_worker", fork_worker)
     monkeypatch.setattr(program, "forecast", lambda request, _: (request, {"memory": 1.0}))
     code, out, _ = ask("run", "any_module", "--quick", "--threads", 1)
     assert code == 0

@@ -39,6 +39,8 @@ _LITERAL: Final = re.compile(
 
 #: A list of numbers, of which most of a record consists; it cannot contain a field.
 _NUMBERS: Final = re.compile(rb"\[[-+0-9.eE, ]{9,}\]")
+#: A colon as an escape; behind an even number of backslashes, ``u003a`` is plain text.
+_ESCAPED_COLON: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u003[aA]")
 #: A step of a path in messages of msgspec: a field, an index, or ``[...]`` for any key of a dict.
 _STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
 #: Messages of msgspec that name a field which is not in the path.
@@ -93,9 +95,11 @@ def may_repeat_a_field(text: bytes) -> bool:
     names that contain such lists may become equal, which causes a false alarm.  A text with escapes
     stays as it is: of two equal names, only the one without escapes would change.
     """
-    if b"\\" not in text:
+    colons = text.count(b":")
+    if b"\\" in text:
+        colons += len(_ESCAPED_COLON.findall(text))
+    else:
         text = _NUMBERS.sub(b"0", text)
-    colons = text.count(b":") + text.lower().count(rb"\u003a")
     return msgspec.json.encode(msgspec.json.decode(text)).count(b":") < colons
 
 

@@ -12,7 +12,7 @@ Words of the paper:
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, Self
 
 import msgspec
@@ -166,7 +166,7 @@ def tile_of(inputs: Inputs, run: Run, call: ProfiledCall) -> Tile | None:
     return None
 
 
-@cache
+@lru_cache(maxsize=256)  # the tables of several records; the logs stay in memory
 def _kernels(content: bytes, case: int, place: str) -> Collection[str]:
     """Return the kernels of a case's first call, by an attachment; () without a trusted log."""
     logs = _unpack_logs(content, place)

@@ -71,16 +71,17 @@ class Run(any_study.Run):
     def limits(self) -> list[tuple[LimitOutcome, SearchResult]]:
         """The outcomes under limits with predictions; outcomes of unchanged networks first."""
 
-        def order(limit: LimitOutcome) -> tuple[bool, int, Layout, int]:
+        def order(row: tuple[LimitOutcome, SearchResult]) -> tuple[bool, int, Layout, int]:
+            limit, _ = row
             return limit.change != "", NETWORKS.index(limit.network), limit.layout, limit.mebibytes
 
         conditions, rows = conditions_of(self.stored.record.environment), []
-        outcomes = filter(None, map(subject.limit_outcome_of, self.stored.record.cases))
-        for limit in sorted(outcomes, key=order):
+        for limit in filter(None, map(subject.limit_outcome_of, self.stored.record.cases)):
             predicted = theory.predict_batch(limit, conditions)
+            # Other networks than the paper's have no stored capture, so that none is predicted.
             if not isinstance(predicted, Missing):
                 rows.append((limit, predicted))
-        return rows
+        return sorted(rows, key=order)
 
     def batch_ratios(self, change: str) -> dict[LimitOutcome, Quantity]:
         """Divide the largest batch with a change by the largest batch without it, per limit."""

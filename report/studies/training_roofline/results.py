@@ -6,7 +6,7 @@ are the rates that peak and bandwidth allow.  The collapsed run is one slow run 
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Final, Literal, TypeAlias
 
 from report.core.missing import Missing
@@ -108,7 +108,7 @@ def ratio_of_roof_shares(source: Source, network: str, speed: Speed) -> Quantity
     return share_of_roofs(source, LAPTOP, network, speed=speed) / t4
 
 
-@cache
+@lru_cache(maxsize=1)
 def lowest_clock_by_roofs(source: Source) -> int:
     """Return the lowest clock (MHz) at which the T4's roofs allow its efficiency on ResNet-18."""
 
