@@ -72,7 +72,7 @@
     if (value.reason) add("Missing", value.reason);
     if (value.interval) add(value.n ? "Interval" : "Range", value.interval);
     if (value.n) add("Samples", String(value.n));
-    if (!value.reason) add("Formula", value.formula ?? "none, since the number was measured, counted or given");
+    if (!value.reason) add("Formula", value.formula ?? "none: the program of the study measured, counted or computed this number");
     // Where parts were measured in the same processes, the number is the median of their results.
     if (value.numbers) add("In numbers", value.numbers, value.n ? " (each part in its median; the number is the median over processes)" : "");
     const sources = value.sources ?? [];
