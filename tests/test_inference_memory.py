@@ -17,6 +17,7 @@ from report.core.missing import Missing
 from report.engine.steps import ROOT
 from report.paper.findings import Inputs
 from report.studies.inference_memory import subject, theory
+from report.studies.inference_memory.runs import Run
 from report.studies.inference_memory.subject import Baseline, OperatorBytes, TableLimit
 from report.theory.conditions import Conditions
 from tests import papers
@@ -98,6 +99,17 @@ def test_the_supplement_names_the_networks_compared_in_order() -> None:
     assert re.findall(r"`(.+?)`", section) == [name.partition(":")[2] for name in compared]
     avx512_limits = inputs.table(subject.AVX512_TABLES.limits, TableLimit)
     assert [*dict.fromkeys(row.network for row in avx512_limits)] == compared[1::3]
+
+
+def test_limits_of_networks_without_a_capture_are_left_out() -> None:
+    for stored in committed_inputs(STUDY).records:
+        limited = [case for case in stored.record.cases if subject.limit_outcome_of(case)]
+        if limited:
+            break
+    other = msgspec.structs.replace(limited[0], factors={**limited[0].factors, "network": "other"})
+    record = msgspec.structs.replace(stored.record, cases=(other, *limited[:2]))
+    outcomes = [outcome for outcome, _ in Run(replace(stored, record=record), label="CPU").limits]
+    assert {outcome.network for outcome in outcomes} <= {*subject.NETWORKS} and len(outcomes) == 2
 
 
 # ``predicted``: batches of the count, of the line through 2 and 4 images, of the line through 8 and
