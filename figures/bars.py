@@ -20,7 +20,7 @@ _LEGEND_COLUMNS: Final = 3
 def draw(panel: Bars, axes: Axes) -> DrawnSeries:
     """Draw stacked bars: positive to the right of zero, negative to the left.
 
-    Returns an empty list, because pages show values only for points and curves.
+    Returns an empty list, because web pages show values only for points and curves.
     """
     right_ends = [0.0] * len(panel.names)
     left_ends = [0.0] * len(panel.names)

@@ -220,7 +220,8 @@ def _time_kinds(
 
     def measure() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the run itself reports why a case fails
-        if study.subject is None:  # the case may start processes, which only an exception ends
+        # The study's functions may start processes, which end if the alarm raises an exception.
+        if study.subject is None:
             signal.signal(signal.SIGALRM, signal.default_int_handler)
         for factors in trial_cases:
             times = None

@@ -78,7 +78,7 @@ class ImportSource:
         raise self.error(f"it does not say the {name}; give it with {option}…")
 
     def conditions_except(self, names: Collection[str]) -> dict[str, Level]:
-        """Return the facts that the user states, without the facts of these names."""
+        """Return the facts that the user states, except those in ``names``."""
         return {name: value for name, value in self.user_facts.items() if name not in names}
 
     def refuse_unknown_conditions(self, possible: Collection[str]) -> None:
@@ -95,9 +95,10 @@ class ImportSource:
 class Imported:
     """Content of a published file, in the project's units.
 
-    ``conditions`` hold for all ``cases``.  ``rounding`` maps a quantity to the step to which the
-    file rounds it, in the quantity's unit.  ``missing`` maps facts that the file lacks to reasons.
-    ``unstated`` is the reason for all other null fields of the record.
+    ``instrument`` names the program that measured.  ``conditions`` hold for all ``cases``.
+    ``rounding`` maps a quantity to the step to which the file rounds it, in the quantity's unit.
+    ``missing`` maps facts that the file lacks to reasons.  ``unstated`` is the reason for all other
+    null fields of the record.
     """
 
     instrument: str
@@ -110,7 +111,7 @@ class Imported:
 
 
 def environment(device: Literal["cpu", "cuda"], model: str, **known: Any) -> ImportedEnvironment:
-    """Return an environment with the ``known`` facts, and a key derived from a device's name."""
+    """Return an environment with the ``known`` facts, and a key derived from ``model``."""
     key = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-") or "unnamed"
     return ImportedEnvironment(device=device, key=key, model=model, **known)
 

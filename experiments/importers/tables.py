@@ -162,11 +162,11 @@ _FILE_NAME: Final = re.compile(
     r"benchmark-(?P<kind>infer|train)-(?P<precision>[a-z0-9_]+)-(?P<layout>nchw|nhwc)"
     r"-pt(?P<torch>\d{3})-(?P<cuda>cu\d{3}|cpu)-(?P<device>[a-z0-9_]+?)(?P<dynamo>-dynamo)?\.csv"
 )
-#: Conditions of a case.  A table's other conditions, torch and cuda, describe its environment.
+#: Conditions of cases.  The others in the file's name (torch, cuda) describe the environment.
 _CASE_CONDITIONS: Final = ("precision", "layout", "compiler")
 #: Kind of run in headings and names of files → direction.
 _DIRECTIONS: Final = {"infer": "inference", "train": "training"}
-#: Columns of timm's table, without the prefix ``infer_`` or ``train_``.
+#: Heading in timm's table, without ``infer_`` or ``train_`` → factor, or measured column.
 _COLUMNS: Final[_Columns] = {
     "model": "network",
     "batch_size": "batch",

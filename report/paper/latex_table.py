@@ -1,7 +1,7 @@
 """Tables as LaTeX ``tabular``, built by PyLaTeX.
 
 ``_text`` escapes text, since PyLaTeX's own escaping turns ``-1.5`` into ``{-}1.5`` and misses some
-signs.  The notes below a table are part of the document, so they are not written here.
+characters.  The notes below a table are part of the document, so they are not written here.
 """
 
 import math
@@ -16,11 +16,11 @@ from pylatex.utils import dumps_list
 from report.core.text.escape import latex
 from report.paper.tables import Column, Table
 
-#: Characters in a line of a table: within a column of a two-column page.
+#: Characters per line of a table in one column of a two-column page.
 _NARROW_LINE: Final = 62
-#: Across both columns of a two-column page.
+#: Characters per line of a table across both columns of a two-column page.
 _WIDE_LINE: Final = 128
-#: On a page with one column.
+#: Characters per line of a table on a page with one column.
 _ONE_COLUMN_LINE: Final = 99
 #: Characters of the longest heading that is never broken into lines.
 _SHORT_HEADING: Final = 12

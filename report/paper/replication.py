@@ -298,7 +298,7 @@ def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
 
 
 def _records(original: Original, replica: Replica) -> str:
-    """Describe a machine's records: plan, measured cases, local changes, and use in the paper."""
+    """Describe a machine's records: digest, plan, cases, local changes, and use in the paper."""
     texts = []
     for shard in replica.shards:
         record = shard.record

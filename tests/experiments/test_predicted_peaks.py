@@ -65,7 +65,7 @@ def measure_bytes(
     [("LeNet-5", 8), ("ResNet-20", 1), ("ResNet-20", 8), ("ResNet-56", 8), ("AlexNet", 8)],
 )
 def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Variant) -> None:
-    """The captures are the stored ones, with which papers are built; bfloat16 is autocast."""
+    """Stored captures, from which papers are built, predict the peaks; bfloat16 is by autocast."""
     if variant.precision != "float32" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         pytest.skip("this CPU has no bfloat16 convolutions")
     shape = (batch, *catalogue.INPUT_SHAPES[name])
@@ -84,16 +84,16 @@ def test_peaks_of_captured_networks(name: str, batch: int, variant: networks.Var
 
 #: Shapes of inputs: a matrix, images, and a batch of matrices.
 ROWS, MAPS, BATCH = (4, 70), (2, 3, 20, 20), (3, 40, 70)
-#: Operators with only one argument.
+#: Operators called with only a tensor.
 _UNARY = ("relu", "relu_", "sigmoid", "tanh", "gelu", "silu", "hardswish", "hardsigmoid",
           "leaky_relu", "hardtanh_", "sigmoid_", "sin", "cos", "clone")  # fmt: skip
-#: Name of an operator, and after a comma of a variant → function that calls the operator, and shape
-#: of its input.
+#: Name of an operator, with a variant after a comma if it has several → function that calls the
+#: operator, and shape of the input.
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Shape]] = {
     **{name: (getattr(functional, name, None) or getattr(torch, name), ROWS) for name in _UNARY},
     "silu_": (lambda x: functional.silu(x, inplace=True), ROWS),
     "hardswish_": (lambda x: functional.hardswish(x, inplace=True), ROWS),
-    "hardtanh": (functional.relu6, ROWS),
+    "hardtanh": (functional.relu6, ROWS),  # relu6 calls hardtanh
     "add": (lambda x: x + x, ROWS),
     "add_": (lambda x: x.add_(x), ROWS),
     "add, a number": (lambda x: x + 2.0, ROWS),

@@ -127,7 +127,7 @@ def _reference_to(
     layers: dict[Layer, int],
     networks: dict[tuple[tuple[str, int], ...], int],
 ) -> CaseLayers:
-    """Return the reference of a case to its layers; add new layers and networks to the tables."""
+    """Return a case's index in ``networks`` and batch; add new layers and networks to both."""
     batch = _common_batch(layers_of_case)
     network = []
     for layer in layers_of_case if batch is None else at_batch(layers_of_case, 1):
@@ -148,7 +148,8 @@ def _common_batch(layers: Iterable[Layer]) -> int | None:
 def _encode_json(part: Any, depth: int = 0) -> str:
     """Encode JSON with one line per object in a list and per field of the two top levels.
 
-    ``depth`` is the level of ``part``, and the number of spaces before its lines.
+    Objects and lists longer than ``_LONGEST_LINE`` are broken.  ``depth`` is the level of ``part``:
+    the number of spaces before its closing bracket, and one fewer than before its fields.
     """
     line_break = "\n" + " " * depth
     between = f",{line_break} "

@@ -15,7 +15,7 @@ import msgspec
 
 #: Phase of a training step; a call without gradients has only the phase ``forward``.
 Phase: TypeAlias = Literal["forward", "backward", "update"]
-#: Argument of an operator that is no tensor: a number, name or switch, or a list of these.
+#: Argument of an operator that is no tensor: a number, name, switch or None, or a list of these.
 OperatorSetting: TypeAlias = (
     int | float | bool | str | tuple["int | float | bool | str | None", ...] | None
 )
@@ -53,7 +53,7 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def distinct_elements(self) -> int:
-        """The number of elements in memory; an axis with stride 0 repeats the same elements."""
+        """The number of elements, those repeated along axes with stride 0 counted once."""
         elements = 1
         for extent, stride in zip(self.shape, self.strides, strict=True):
             if stride != 0 or extent == 0:

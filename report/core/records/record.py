@@ -485,7 +485,7 @@ class Origin(RecordPart, frozen=True):
 
 
 class ImportedEnvironment(RecordPart, frozen=True):
-    """The machine and its software, as far as the published file states them.
+    """The machine and its software, as far as the published file or the user states them.
 
     ``model``: model of the device that ran the cases.  ``framework``: measured library with its
     version.  ``clock``: frequency of the device (Hz).  ``power_limit``: power limit of the device
@@ -513,7 +513,7 @@ class ImportedRecord(RecordPart, frozen=True, kw_only=True):
 
     ``conditions``: levels of factors that all cases share, such as the precision.  ``rounding``:
     quantity → step to which the published file rounds, a power of ten in the quantity's unit.
-    ``missing``: null field, or a fact without a field of its own → reason.  ``converted_from``:
+    ``missing``: name of a null field, or of a fact without a field → reason.  ``converted_from``:
     null, or the digest of the older-format file from which this one was converted.
     """
 

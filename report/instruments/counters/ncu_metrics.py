@@ -133,7 +133,10 @@ def plan_for(compute_capability: str, available: frozenset[str]) -> MetricPlan:
 def _cuda_core_factors(
     available: frozenset[str], missing: dict[str, str]
 ) -> dict[str, dict[str, int]]:
-    """Choose metrics of instructions; add quantities that lack a metric to ``missing``."""
+    """Return each quantity's metrics of instructions, as ``MetricPlan.factors``.
+
+    Adds quantities that lack a metric to ``missing``, unless it is of a packed instruction.
+    """
     factors: dict[str, dict[str, int]] = {quantity: {} for quantity in (CUDA_CORE, *FP32_FLOPS)}
     instructions = _INSTRUCTIONS | _PACKED_INSTRUCTIONS
     for name, (flops, fp32_quantity) in instructions.items():

@@ -385,13 +385,13 @@ def times_in_each_run(run: Run) -> Iterator[Mapping[str, Content]]:
         yield {"Channels": name, "Block": str(run.block(instructions)), **ratios}
 
 
-#: Rows that the table of machines omits to remain narrow; the records contain them.
+#: Rows omitted from the table of machines to keep it small; the records contain them.
 _OMITTED_ROWS: Final = ("Device", "Identity", "Vector extensions", "Memory", "Caches", "Arithmetic")
 
 
 @study.table()
 def machines(paper: Paper) -> Table:
-    """Tabulate the machines, with the start of each run instead of its key in its label."""
+    """Tabulate the machines; labels have the start of a run, or "timed", instead of its key."""
     labelled_runs = []
     for run in paper.runs:
         if run not in (paper.newer, paper.older, paper.threaded):

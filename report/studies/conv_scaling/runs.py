@@ -95,7 +95,7 @@ class Run(any_study.Run):
         return named("slowdown", geometric_mean(*slowdowns))
 
     def excess_pages(self, batch: int) -> Quantity:
-        """Return mapped minus predicted pages, with the weights' copy if that is nearer to 0."""
+        """Return mapped minus predicted pages; predict a copy of the weights if it fits better."""
         pages = self.under_policy("default").series("page_faults", self.factors(batch))
         predicted = theory.pages(batch)
         # ``batch`` is one of ``compared_batches``, so that its pages are not missing.
@@ -103,7 +103,7 @@ class Run(any_study.Run):
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
         pages_text = f"{point_estimate(predicted + weights):,.0f}"
         copy_text = f"{'with' if weights else 'without'} the weights' copy"
-        name = f"pages beyond those(batch {batch}: {pages_text} {copy_text})"
+        name = f"pages beyond prediction(batch {batch}: {pages_text} {copy_text})"
         return exact_number(name, "1", excess - weights, self.file)
 
     def slowdown(self, batch: int, pass_: Pass = "forward") -> Quantity:

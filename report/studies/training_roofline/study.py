@@ -314,14 +314,15 @@ def small_leads(source: Source) -> Iterator[Statement]:
     by_throughput = efficiency_ratio(source, RESNET18, clocks=["low"], speed="throughput")
     at_roofs = by_throughput / share_of_roofs(source, T4, RESNET18)
     by_efficiency = efficiency_ratio(source, RESNET18, clocks=["low"])
+    # The ratio rises with the laptop's clock, so the lowest clock is sufficient.
     for ratio in (by_efficiency, by_throughput, at_roofs):
         yield ratio > 1.25
 
 
 @source.claim("By throughputs the T4 leads on MobileNetV2, or ties, at every rated clock")
 def light_ties(source: Source) -> Iterator[Statement]:
-    yield efficiency_ratio(source, MOBILENET, clocks=["low"]) > 1 - MARGIN
-    yield efficiency_ratio(source, MOBILENET, clocks=["nominal"]) > 1 + MARGIN
+    yield efficiency_ratio(source, MOBILENET, clocks=["low"], speed="throughput") > 1 - MARGIN
+    yield efficiency_ratio(source, MOBILENET, clocks=["nominal"], speed="throughput") > 1 + MARGIN
 
 
 @source.claim(
@@ -347,6 +348,7 @@ def ratios(source: Source) -> Iterator[Mapping[str, Content]]:
         equal = results.clock_for_equality(source, compute())
         yield {
             "Case": name,
+            # The ratio by the laptop's printed peak, since a peak is in proportion to its clock.
             "Printed peak": to_digits(results.printed_clock(source) / equal, 3),
             "By efficiencies": compute(speed="efficiency"),
             "By throughputs": compute(speed="throughput"),
