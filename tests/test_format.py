@@ -353,7 +353,8 @@ def test_tables_are_made_from_rows_of_cells_by_heading() -> None:
 
 @pytest.mark.parametrize(("rows", "word"), [
     (({"Batch": 1}, {"Size": 1}), "headings"),
-    (({"Size": BYTES}, {"Size": SECONDS}), "B and s"),
+    (({"Size": BYTES}, {"Size": SECONDS}), "mixes B and s;"),
+    (({"Size": 1}, {"Size": "none"}), "mixes text and plain numbers;"),
     (({"Time (h)": SECONDS},), "h is not s with a decimal prefix"),
 ])  # fmt: skip
 def test_rows_with_different_headings_or_units_are_refused(rows: Any, word: str) -> None:

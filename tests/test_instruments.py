@@ -208,12 +208,12 @@ WHOLE_TRACE = trace_file(*EVENTS)
 @pytest.mark.parametrize(("content", "message"), [
     (WHOLE_TRACE[:-30], "not valid JSON"),
     (gzipped(WHOLE_TRACE)[:-9], "cannot be unpacked"),
-    (trace_file(*EVENTS[:1]), "expected operators of torch.profiler, found none"),
+    (trace_file(*EVENTS[:1]), "expected operators or annotations of torch.profiler"),
     (without_field(2, "ts"), r"traceEvents\[2\].ts: this field is missing"),
     (without_field(2, "dur"), "expected a duration of at least 0, found None"),
     (without_field(3, "args"), r"traceEvents\[3\].args.Bytes: this field is missing"),
     (trace_file(timed_event("a", 2, 1)), "expected a duration of at least 0, found -1"),
-    (trace_file(timed_event("a", 1e308, 1e308)), "expected times below"),
+    (trace_file(timed_event("a", 1e308, 1e308)), r"within ±9,\S+ µs, found ts 1E\+308 and dur 0.0"),
     (WHOLE_TRACE.replace(b'"traceEvents"', b'"traceEvents": [], "traceEvents"'), "vents twice"),
 ], ids=range(9))  # fmt: skip
 def test_invalid_traces_are_refused_with_their_place(content: bytes, message: str) -> None:

@@ -142,14 +142,13 @@ def _attempt(
 def _run_in_children(
     study: Experiment, task: Task, attempt: Callable[[NumberedCase], None], send: Send
 ) -> None:
-    """Run each case in a separate child: one child at a time or, for lackey, one per core."""
+    """Run each case in a child process: one at a time or, if lackey counts, one per core."""
     child_limit = runtime.cores_available() if task.role == "lackey" else 1
-    running: dict[int, NumberedCase] = {}
-    start = time.monotonic()
+    running: dict[int, tuple[NumberedCase, float]] = {}  # child → case, start (s)
 
     def wait_for_child() -> None:
         child, status = os.wait()
-        case = running.pop(child, None)
+        case, start = running.pop(child, (None, 0.0))
         reason = exit_reason(os.waitstatus_to_exitcode(status))
         if case is not None and reason is not None:
             send(unmeasured(study, task, case, "failed", reason, time.monotonic() - start))
@@ -157,8 +156,8 @@ def _run_in_children(
     for case in task.cases:
         if len(running) == child_limit:
             wait_for_child()
-        running[fork(partial(attempt, case), LIMIT_S)] = case
         start = time.monotonic()
+        running[fork(partial(attempt, case), LIMIT_S)] = case, start
     while running:
         wait_for_child()
 

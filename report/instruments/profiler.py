@@ -30,8 +30,8 @@ _LATEST_US: Final = 2**53
 _MEMORY: Final = "[memory]"
 #: Category of a GPU's kernels.
 _KERNEL: Final = "kernel"
-#: Categories of operators, and of annotations by the program itself (``record_function``).
-_OPERATORS: Final = frozenset({"cpu_op", "user_annotation"})
+#: Categories of the host's work: operators, and annotations by the program (``record_function``).
+_HOST_WORK: Final = frozenset({"cpu_op", "user_annotation"})
 #: Categories of a GPU's work: kernels, copies and fills.
 _GPU_WORK: Final = frozenset({_KERNEL, "gpu_memcpy", "gpu_memset"})
 #: Category of events with counters of a kernel.
@@ -110,8 +110,8 @@ def read_trace(content: bytes, place: str, remedy: str) -> Trace:
     """Read a trace from the bytes of a file, gzipped or not.
 
     Error messages begin with ``place`` and end with ``remedy``.  Raises ``RecordError`` for a
-    truncated file, a file that is not a trace, a trace without operators, and missing or impossible
-    fields of an event.
+    truncated file, a file that is not a trace, a trace without operators and annotations, and
+    missing or impossible fields of an event.
     """
     text = unpacked(content, place, remedy)
     file = strict.parse_json(text, _File, place, remedy)
@@ -121,16 +121,16 @@ def read_trace(content: bytes, place: str, remedy: str) -> Trace:
 
 def _faults(events: Sequence[_Event]) -> Iterator[str]:
     """Yield faults of the events that are read, as ``field: fault``."""
-    if not any(_is_operator(event) for event in events):
-        yield "traceEvents: expected operators of torch.profiler, found none"
+    if not any(_is_host_work(event) for event in events):
+        yield "traceEvents: expected operators or annotations of torch.profiler, found none"
     for index, event in enumerate(events):
         place = f"traceEvents[{index}]"
-        has_duration = _is_operator(event) or _is_gpu_work(event) or event.cat == _COUNTED_RANGE
+        has_duration = _is_host_work(event) or _is_gpu_work(event) or event.cat == _COUNTED_RANGE
         if (has_duration or event.name == _MEMORY) and event.ts is None:
             yield f"{place}.ts: this field is missing"
         elif not (_is_possible(event.ts) and _is_possible(event.dur)):
-            times = f"found {event.ts} and {event.dur}"
-            yield f"{place}: expected times below {_LATEST_US:,} µs, {times}"
+            times = f"found ts {event.ts} and dur {event.dur}"
+            yield f"{place}: expected times within ±{_LATEST_US:,} µs, {times}"
         elif has_duration and (event.dur is None or event.dur < 0):
             yield f"{place}.dur: expected a duration of at least 0, found {event.dur}"
         for fault in _argument_faults(event):
@@ -151,7 +151,7 @@ def _argument_faults(event: _Event) -> Iterator[str]:
         elif type(args.bytes) is not int:
             yield f"Bytes: expected a whole number, found {args.bytes!r:.60}"
         if not isinstance(args.device_type, int | None):
-            yield f"Device Type: expected a whole number, found {args.device_type!r:.60}"
+            yield f"Device Type: expected a whole number or null, found {args.device_type!r:.60}"
     if event.cat == _COUNTED_RANGE:
         counts = {"fadd": args.fadd, "fmul": args.fmul, "ffma": args.ffma}
         for name, count in counts.items():
@@ -159,9 +159,9 @@ def _argument_faults(event: _Event) -> Iterator[str]:
                 yield f"{_EXECUTED_METRIC.format(name)}: expected a count, found {count!r:.60}"
 
 
-def _is_operator(event: _Event) -> bool:
-    """Tell whether an event is an operator or an annotation by the program."""
-    return event.ph == "X" and event.cat in _OPERATORS
+def _is_host_work(event: _Event) -> bool:
+    """Tell whether an event is work of the host: an operator or an annotation by the program."""
+    return event.ph == "X" and event.cat in _HOST_WORK
 
 
 def _is_gpu_work(event: _Event) -> bool:

@@ -181,7 +181,7 @@ def table_of(
         if list(row) != headings:
             raise StudyCodeError(
                 f"{id}: a row has the headings {list(row)}, the first row {headings}; "
-                "give all rows the same headings."
+                "give all rows the same headings in the same order."
             )
         for content in row.values():
             sources |= dict.fromkeys(content.sources if isinstance(content, Quantity) else ())
@@ -199,9 +199,9 @@ def _column(heading: str, contents: Sequence[Content], digits: int | None) -> Co
     """Derive a column from its heading and cells; raise ``StudyCodeError`` as ``table_of`` does."""
     units = {_unit(content) for content in contents if not isinstance(content, Missing)}
     if len(units) > 1:
-        raise StudyCodeError(
-            f"the column {heading!r} has cells in {' and '.join(sorted(units))}; use one unit."
-        )
+        names = {"": "text", "1": "plain numbers"}
+        mixed = " and ".join(names.get(unit, unit) for unit in sorted(units))
+        raise StudyCodeError(f"the column {heading!r} mixes {mixed}; give all its cells one unit.")
     if not units:  # All cells are missing.
         return Column(heading, unit="1", digits=digits)
     unit, parts = units.pop(), _HEADING_WITH_UNIT.fullmatch(heading)
