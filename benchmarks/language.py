@@ -65,7 +65,7 @@ def _identifier(node: ast.AST) -> str:
 
 
 def main(skipped: Collection[str] = ()) -> int:
-    """Check all code but that of ``skipped`` studies; return 1 if a count exceeds its limit."""
+    """Check files whose name and folder are not ``skipped``; return 1 if a limit is exceeded."""
     files_by_part: dict[str, dict[str, str]] = {part: {} for part in LIMITS}
     for name in CHECKED:
         for path in (ROOT / name).rglob("*.py") if (ROOT / name).is_dir() else [ROOT / name]:
@@ -78,7 +78,7 @@ def main(skipped: Collection[str] = ()) -> int:
     for part, limits in LIMITS.items():
         problems = problems_of(files_by_part[part])
         for kind, limit in limits.items():
-            places = [place for problem, place in problems if problem == kind]
+            places = [place for problem_kind, place in problems if problem_kind == kind]
             print(f"{part}: {len(places):,} {kind}, at most {limit:,}")
             if len(places) > limit:
                 is_exceeded = True

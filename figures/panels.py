@@ -137,8 +137,8 @@ class Band:
 class Scaling(Panel):
     """A quantity against an ordered factor: points with intervals, predicted curves, and bands.
 
-    ``names_at_ends``: write the names of series at the right ends of curves instead of a legend;
-    hollow points without a curve get no name.  ``legend``: false if the neighbouring panel has the
+    ``names_at_ends``: write the name of each series at its right end instead of in a legend; hollow
+    points that are not joined get no name.  ``legend``: false if the neighbouring panel has the
     legend.  ``y_top``, ``y_bottom``: limits of y.  ``inside_labels``: (text, x, y) of texts
     inside the panel.  A band or a curve whose label is such a text is not in the legend.
     """
@@ -160,7 +160,7 @@ class Scaling(Panel):
     inside_labels: tuple[tuple[str, float, float], ...] = ()
 
     def data_rows(self) -> Iterator[DataRow]:
-        """Yield points, curves and bands."""
+        """Yield a row per point, per point of a curve, and per band."""
         x, y = self.x_label, self.y_label
         for points in self.points:
             yield from points.data_rows(x, y)
@@ -172,7 +172,7 @@ class Scaling(Panel):
 
 @dataclass(frozen=True)
 class DrawnRoof:
-    """A roof: ``peak`` in the unit of the y axis, ``bandwidth`` per unit of intensity."""
+    """A roof: ``peak`` in the unit of the y axis, ``bandwidth`` in that unit per unit of x."""
 
     label: str
     peak: RoofLimit

@@ -131,7 +131,7 @@ def test_ambiguous_and_unknown_records_are_refused(data: Path, tmp_path: Path) -
 
 
 def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """After a new machine is accepted, its later full run is used, and its quick run is not.
+    """After a new machine is accepted, its later full run is used; its quick run only on request.
 
     The edition names the machines or records that a paper shows, by role.
     """
@@ -146,13 +146,13 @@ def test_accept_writes_the_edition(data: Path, capsys: pytest.CaptureFixture[str
         return choose_records(STUDY, data, requested).inputs.roles["cpu"]
 
     write_record(first, data)
-    assert used() == file_of(FULL), "the edition does not name the new machine"
+    assert used() == file_of(FULL)  # the edition does not name the new machine yet
     command = arguments(data.parent, "--use", "latest", "--accept")
     assert build.main(command) == 0
     edition = Edition({"cpu": "other-1t"}, compared=("example-2t",), date="2026-11-05")
     assert read_editions(data)[STUDY] == edition and used() == file_of(first)
     write_record(later, data)
-    assert used() == file_of(later), "a later run changes the paper"
+    assert used() == file_of(later)  # the accepted machine's newest full run
     write_record(quick, data)
     before = editions.read_bytes()
     assert (used(), used(file_of(quick))) == (file_of(later), file_of(quick))
@@ -165,7 +165,7 @@ def test_the_next_build_uses_accepted_records(tmp_path: Path) -> None:
     """An accepted run is used even if it contradicts an older run with more attachments."""
     notes = Attachment(name="notes.txt", sha256=digest(b"x"), meaning="notes")
     older = factory.measurement("2026-11-01T10:00:00Z", attachments=(notes,))
-    newest = factory.measurement("2026-11-02T10:00:00Z", held=9000)
+    newest = factory.measurement("2026-11-02T10:00:00Z", held=9000)  # contradicts the older run
     data = factory.data_folder(tmp_path, newest)
     write_record(older, data, {"notes.txt": b"x"})
     accept_records(STUDY, data, [file_of(newest)])

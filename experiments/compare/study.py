@@ -32,8 +32,8 @@ from report.core.records.store import Stored, digest, read_attachments
 from report.instruments import case_operators, comparison
 from report.instruments.comparison import RECORD_NAME
 
-#: Name of the environment variable with the folder of the compared files.  Records do not contain
-#: the folder, so the variable passes the folder to the measuring processes.
+#: Environment variable that passes the folder of the compared files to the measuring processes,
+#: since records do not contain the folder.
 FOLDER_VARIABLE: Final = "RIDGEPOINT_COMPARED"
 #: Hexadecimal digits of a source file's SHA-256 in the factors of a case.
 _DIGEST_DIGITS: Final = 12
@@ -41,7 +41,7 @@ _FULL: Final = msgspec.structs.replace(
     FULL,
     case_budget_s=1.0,
     timer="one call a sample: time.perf_counter_ns in another process, from message to answer",
-    processes={"retained": 12},
+    processes={"retained": 12},  # under the policy ``retained``, which keeps freed memory
     budget_s=None,
 )
 _QUICK: Final = msgspec.structs.replace(
@@ -56,7 +56,8 @@ OPTIONS: Final = """\
 functions  PLACE*  the functions to compare, as FILE.py:FUNCTION
 --all  PATTERN  one function of each file that matches, such as 'submissions/*.py:solve'
 --against!  PLACE  the baseline
---inputs  PLACE  function that makes the arguments from a seed; default: make in the baseline's file
+--inputs  PLACE  function that makes the arguments from a seed; default: the function make in the
+  file of the baseline
 --reference  PLACE  function with the right results, called in float64; default: the baseline
 --tolerance  SHARE [1e-4]  largest relative error of a right result
 --margin  SHARE [2%]  differences that do not matter

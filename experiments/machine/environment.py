@@ -115,9 +115,9 @@ def _gpu(torch: types.ModuleType) -> Gpu:
 def device_key(facts: Environment) -> str:
     """Derive the key by which papers distinguish devices: words and a hash, joined by hyphens.
 
-    The words are the label or the model, and on a CPU the number of threads.  The key ignores the
-    kernel, the C library, the microcode and the number of visible GPUs, so that a machine has the
-    same key after an update.
+    The words are the label, or without a label the model; on a CPU also the number of threads.  The
+    key ignores the kernel, the C library and the microcode, so that a machine has the same key
+    after an update.  The key also ignores the number of visible GPUs.
     """
     host, gpu, name = facts.host, facts.gpu, facts.name
     assert host is not None

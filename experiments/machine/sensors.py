@@ -16,8 +16,8 @@ from experiments.harness.study import Device
 from report.core.missing import Missing
 from report.core.records.record import SeriesByQuantity
 
-#: Bit of NVML's throttle reasons (``nvml.h``) → cause.  The power limit is no cause here, because
-#: GPUs reach it in most runs.
+#: Bit of NVML's throttle reasons (``nvml.h``) → cause.  The power limit (0x04) is left out,
+#: because GPUs reach it in most runs.
 _THROTTLE_CAUSES: Final = {
     0x08: "the hardware slowed it",
     0x20: "its driver slowed it for heat",

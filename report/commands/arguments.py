@@ -14,6 +14,7 @@ from report.evaluation import REPORT_SUFFIX
 from report.render import STYLES
 from report.studies import STUDIES
 
+#: Port at which --serve serves the pages.
 DEFAULT_PORT: Final = 8000
 OUTPUTS: Final[tuple[Output, ...]] = ("html", "pdf", "docx")
 #: Folders of the project that must not receive outputs.
@@ -32,23 +33,25 @@ examples:
   python build.py conv_scaling --html --explain
   python build.py --check && python build.py --pdf --out print
 """
-#: Options as ``Parser.add_options`` reads them: name, arguments, default in brackets, and help.
+#: Options in the format of ``report.core.system.commandline``.
 _OPTIONS: Final = f"""
 study  STUDY*  study, or its template (default: all studies)
 inputs and outputs
---pdf  –  Make PDFs. Without a format: PDFs and pages.
+--pdf  –  Make PDFs. If no format is given: PDFs and HTML pages.
 --html  –  Make HTML pages.
 --docx  –  Make Word documents.
---engine  auto|latex|typst|quarto [auto]  Make the PDFs with this program. auto is LaTeX if it is
-  complete, else Typst; quarto also makes a website.
+--engine  auto|latex|typst|quarto [auto]  Make the PDFs with this program. auto uses LaTeX if
+  its installation is complete, else Typst; quarto also makes a website.
 --style  {"|".join(STYLES)}  Print in this style instead of the style of each paper.
 --out  DIR  Write to this folder (default: out, beside build.py).
 --data  DIR  Read records from this folder (default: data, beside build.py).
---jobs  COUNT  Run up to this many steps at a time (default: one per core, at most 16).
---use  RECORD...  Use this record in this build, in the role of its machine: latest, a path, or a
-  part of the file name. May be repeated. With --accept the record becomes part of the edition.
---replicate  RECORD*  Report which claims hold for these records, named as in --use. Without one:
-  for the newest record, or with --data for one of each machine there.
+--jobs  COUNT  Run up to this many steps at a time (default: one per logical processor,
+  at most 16).
+--use  RECORD...  Use this record in this build for its machine, which gets a role (cpu, second or
+  gpu) if it has none. RECORD is latest, a path, or a part of the file name. May be repeated. With
+  --accept the record becomes part of the edition.
+--replicate  RECORD*  Report which claims hold for these records, named as in --use. If none is
+  named: for the newest record; with --data, for one record of each machine in that folder.
 messages
 -v, --explain  –  Explain why each step runs, and how each record is used.
 -q, --quiet  –  Print errors and requested results only.

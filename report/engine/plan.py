@@ -190,14 +190,18 @@ class BuildPlan:
         if pages:
             names = {"studies": " ".join(pages), "papers": " ".join(pdfs)}
             steps.append(make_step(SITE, "index", pages, self.files, names))
-        had_site = f"{SITE}/quarto_site" in self.built and self.request.engine == "auto"
-        if complete and (had_site or self.request.engine == "quarto"):
+        # With --engine auto, a website that exists is kept up to date.
+        updates_site = f"{SITE}/quarto_site" in self.built and self.request.engine == "auto"
+        if complete and (updates_site or self.request.engine == "quarto"):
             version = {"quarto": self._quarto()}
             steps.append(make_step(SITE, "quarto_site", [SITE], self.files, version))
         return steps
 
     def _is_complete(self, study: str, rebuilt: Collection[str]) -> bool:
-        """Return whether every output of ``study`` that the site's steps read exists unaltered."""
+        """Return whether the steps of ``study`` that the site reads ran, and left intact outputs.
+
+        Outputs of ``rebuilt`` studies are not compared (see ``shared_steps``).
+        """
         for kind in READ_BY_SITE:
             entry = self.built.get(f"{study}/{kind}")
             if entry is None or (study not in rebuilt and any(self.altered_outputs(entry))):
@@ -214,7 +218,7 @@ class BuildPlan:
         return os.path.exists(self.output(paper_files(study)[1]))
 
     def inputs(self, step: BuildStep, built: Mapping[str, StepEntry]) -> dict[str, str]:
-        """Collect the present inputs of ``step``; ``built`` contains the steps that it reads."""
+        """Collect the inputs of ``step`` that exist; ``built``: entries of steps that it reads."""
         inputs = {}
         for name in step.files:
             if name.endswith(EDITIONS):

@@ -21,11 +21,12 @@ from report.quantity.intervals import Process
 _MOST_SERIES: Final = 6
 #: Largest number of samples drawn for one process.
 _MOST_SAMPLES: Final = 24
-#: Largest number of claims of the headline that lists of papers show.
+#: Lists of papers show at most this many claims of a paper's headline.
 _MOST_CLAIMS: Final = 3
 #: Steps between the positions of the smallest and the largest sample of a series.
 _STEPS: Final = 1000
-#: Fields of a record in ``listing``, with their defaults.
+#: Fields of a record in ``listing``, with their defaults.  ``ok``: number of measured cases;
+#: ``others``: numbers of other cases by status; ``clean``: all changes of the code were committed.
 _LISTED_FIELDS: Final[Mapping[str, Any]] = {
     "origin": "", "started": "", "plan": "", "machine": "", "commit": None, "clean": True,
     "ok": 0, "others": {}, "used": False, "altered": [],
@@ -33,7 +34,7 @@ _LISTED_FIELDS: Final[Mapping[str, Any]] = {
 
 
 def details(values: Iterable[Value], inputs: Inputs) -> dict[str, Any]:
-    """Collect the details of ``values`` by anchor, and the series and records behind them.
+    """Collect details of ``values`` by anchor, the series behind them, and ``inputs.records``.
 
     Each series is listed once.  Numbers that a reader sees are text.  Positions of samples are
     whole numbers from 0 (smallest sample) to ``_STEPS`` (largest sample).

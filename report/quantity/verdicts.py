@@ -1,8 +1,8 @@
 """Verdicts on claims.
 
 An interval inside the claimed range supports the claim, and an interval outside the range refutes
-the claim.  If the interval is partly inside, the claim is undecided.  Noise widens intervals, and
-thus decides no claim.
+the claim.  If the interval is partly inside, the claim is undecided.  Noise widens intervals, so
+that noise alone neither supports nor refutes a claim.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEVEL_TOLERANCE: Final = 1e-9
 
 
 def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
-    """Judge one comparison at the level ``confidence``.
+    """Judge ``statement`` at the level ``confidence``; "not measured" if its quantity is missing.
 
     The verdict is undecided if the data cannot reach ``confidence``.  For example, the minimum and
     maximum of three processes bound a median with a confidence of only 75 %.  The verdict is also
@@ -42,10 +42,10 @@ def verdict_of(statement: Statement, confidence: float = CONFIDENCE) -> Verdict:
 
 
 def is_disturbed(statement: Statement) -> bool:
-    """Tell whether other programs may have influenced the verdict.
+    """Tell whether load by other programs may have biased the estimate.
 
-    Programs that ran during a measurement do not influence a ratio of series that the same
-    processes measured: the load cancels in the ratio of each process, or widens the interval.
+    A ratio of series that the same processes measured is not biased: the load cancels in the ratio
+    of each process, or widens the interval, which can only leave a claim undecided.
     """
     disturbed = any(leaf.disturbed for leaf in statement.measured_series)
     return disturbed and not compared_in_pairs(statement.quantity)
@@ -55,9 +55,9 @@ def joint_verdict(statements: Sequence[Statement], verdicts: Sequence[Verdict]) 
     """Judge the claim that all ``statements`` hold, with ``verdicts`` at the level ``CONFIDENCE``.
 
     The claim is supported if each statement is supported (intersection-union test, Berger 1982).
-    One refuted statement refutes the claim, but was chosen among several, so that the error
-    probability is divided by their number (Bonferroni's correction).  If all statements are
-    refuted, none was chosen, and ``CONFIDENCE`` suffices (the first and the last step of Simes
+    One refuted statement refutes the claim.  Since it was chosen among several, it must be refuted
+    at an error probability divided by their number (Bonferroni's correction).  If all statements
+    are refuted, none was chosen, and ``CONFIDENCE`` suffices (the first and the last step of Simes
     1986).  Mixed verdicts leave the claim undecided.
     """
     if not statements:

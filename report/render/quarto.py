@@ -31,18 +31,20 @@ _PAPER_SETTINGS: Final = "_quarto.yml"
 #: Oldest supported version, the first that treats all cross references alike.
 _OLDEST: Final = (1, 4)
 _REMEDY: Final = (
-    "install Quarto 1.4 or newer from https://quarto.org or by 'pip install .[quarto]', or set "
-    "QUARTO_PATH to its command"
+    "install Quarto 1.4 or newer from https://quarto.org, set QUARTO_PATH to its command, or run: "
+    "python -m pip install -e '.[quarto]'"
 )
 _TIME_LIMIT_S: Final = 900.0
 #: Text of the line at which LaTeX or Typst stopped.
 _STOPPED: Final = re.compile(r"^l\.\d+ (.+)$|^ *\d+ │ (.+)$", re.MULTILINE)
 #: Number of the line that Quarto names.
 _LINE_NUMBER: Final = re.compile(r"\bline (\d+)")
+#: Parts of Quarto's output that report an error or a warning.
 _ERROR: Final = re.compile(
     r"\berror: (\S.*)|^compilation failed.*\n(.+)|^ERROR: (?!error: ) *(\S.*)", re.MULTILINE
 )
 _WARNING: Final = re.compile(r"^(?:WARNING|WARN|warning)\b:? *(.+)$", re.MULTILINE)
+#: Path of a document: folder (optional) and name.
 _DOCUMENT: Final = re.compile(r"([\w-]+/)?([\w-]+)\.qmd")
 
 
@@ -56,7 +58,7 @@ def write_settings(paper: PaperSource) -> None:
     with (folder / "ridgepoint.tex").open("a", encoding="utf-8") as preamble:
         preamble.writelines(_DECLARED_CHARACTER.findall(style))
     settings = _read("paper.yml")
-    # Quarto does not search for documents in folders whose names begin with a full stop.
+    # Name the document: Quarto finds none in folders whose names begin with a full stop.
     settings["project"]["render"] = [paper.document.name]
     settings["format"]["html"]["toc"] = paper.has_toc(page=True)
     settings["format"]["pdf"] |= _read("styles.yml")[paper.style]

@@ -209,7 +209,7 @@ def test_a_cached_capture_is_valid_until_its_files_change(
     # Captures of files that changed since the program's start are not stored.
     assert captures_and_parameters() == captures_and_parameters() == (1, 8)
     assert not captures.exists()
-    monkeypatch.setattr(capture_cache, "_START_TIME", float("inf"))
+    monkeypatch.setattr(capture_cache, "_START_TIME", float("inf"))  # all changes are earlier
     assert_captured_once(parameters=8)
     (tmp_path / "widths.py").write_text("WIDTH = 5\n")
     assert_captured_once(parameters=20)
@@ -218,14 +218,14 @@ def test_a_cached_capture_is_valid_until_its_files_change(
     (entry,) = captures.iterdir()
     content = bytearray(entry.read_bytes())
     altered = content.copy()
-    altered[40] ^= 1  # a fixed byte might be the one that is there
+    altered[40] ^= 1  # a constant could equal the old byte
     for damaged in (content[:-9], altered, b""):
         entry.write_bytes(damaged)
         assert_captured_once(parameters=40)
-    # Training has its own capture, beside which the other stays valid.
+    # Training has its own capture; the capture without training stays valid.
     counts = [captures_and_parameters(*words) for words in (("--train",), ("--train",), ())]
     assert counts == [(1, 40), (0, 40), (0, 40)]
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # captures depend on variables of PyTorch
     assert captures_and_parameters() == (1, 40)
     # Names are SHA-256 digests; a half-written file would have another name.
     assert {len(path.name) for path in captures.iterdir()} == {64}

@@ -83,7 +83,7 @@ def test_a_quarto_path_without_a_program_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("QUARTO_PATH", "/nowhere/quarto")
     code, output = build(ROOT, "--dry-run", "--html")
     assert code == 1 and output.startswith("error: QUARTO_PATH=/nowhere/quarto: is no program")
-    assert output.endswith(".\n") and output.count("\n") == 1 and "pip install .[quarto]" in output
+    assert output.endswith(".\n") and output.count("\n") == 1 and "-e '.[quarto]'" in output
 
 
 @pytest.mark.parametrize(("behaviour", "message"), [

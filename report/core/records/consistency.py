@@ -250,9 +250,9 @@ def _comparable(names: tuple[str, ...]) -> tuple[list[tuple[str, str]], list[tup
 
 
 def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
-    """Tell whether the work of a ceiling follows from its size; not if the size has no known form.
+    """Tell whether a ceiling has the work that its size implies; false for unknown sizes.
 
-    A multiply-add counts as 2 operations.
+    A multiply-add counts as 2 operations.  Convolutions have stride 1 and no padding.
     """
     if match := _PRODUCT.fullmatch(ceiling.size):
         rows, inner, columns = (int(number) for number in match.groups())
@@ -278,7 +278,7 @@ def _is_work_of_size(ceiling: Ceiling, threads: int) -> bool:
 
 
 def null_fields(part: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of required fields that are null, in a part of a record and its parts."""
+    """Yield the paths of required fields that are null, in a struct and the structs in it."""
     required = _required_fields(part.__class__)
     for name in part.__struct_fields__:
         value = getattr(part, name)

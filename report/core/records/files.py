@@ -1,4 +1,4 @@
-"""Read and unpack files of a data directory that may be damaged or unsafe, and CSV tables."""
+"""Read files and CSV tables, which may be damaged or unsafe; pack and unpack bytes by gzip."""
 
 import csv
 import gzip
@@ -32,8 +32,8 @@ Row = TypeVar("Row")
 def shared_file(name: str, data: Path) -> Path:
     """Return the path of the file ``name`` in ``data``, or in the project's data if missing there.
 
-    A user's data directory may thus contain only records; published values, data sheets and
-    literature then come from the project.
+    A user's data directory thus needs only records; published values, data sheets and literature
+    then come from the project.
     """
     path = data / name
     return path if os.path.lexists(path) else PROJECT_DATA / name
@@ -46,8 +46,8 @@ def read_file(path: Path, place: str, remedy: str, data: Path | None = None) -> 
     depend on a file outside the committed data.
 
     Raises ``RecordError`` for a file outside ``data``, for a file larger than ``LARGEST_UNPACKED``,
-    for a pipe or a device (reading could wait forever), and for a file that cannot be read; only
-    the last message ends with ``remedy``.
+    for a folder, a pipe or a device (reading could wait forever), and for a file that cannot be
+    read; only the last message ends with ``remedy``.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -21,7 +21,7 @@ _EMPTY_SERIES: Final = {
 
 
 def curve(run: Run) -> Iterator[Scaling]:
-    """Draw each library's time (ms) of an iteration, with its range, against the work (GFLOP)."""
+    """Draw each library's time (ms) per iteration, with its range over processes, by GFLOP."""
     drawn: list[Points] = []
     for library, empty_series in _EMPTY_SERIES.items():
         points = []
@@ -52,7 +52,7 @@ def effects(run: Run) -> Iterator[Dots]:
 
 
 def times_and_ratios(rows: Mapping[str, tuple[Quantity, Quantity, Quantity]]) -> Iterator[Dots]:
-    """Draw a panel of times (ms), and one of speed-ups, with a row per baseline and library.
+    """Draw a panel of times (ms) and a panel of speed-ups, each with the rows of ``rows``.
 
     ``rows`` maps the name of a row to NumPy's time, the GPU's time, and the GPU's speed-up.
     """
