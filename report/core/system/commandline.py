@@ -61,7 +61,10 @@ class Parser(argparse.ArgumentParser):
                 group = self.add_argument_group(line)
                 continue
             names, required, value, nargs, default, meaning = match.groups()
-            text = f"{meaning}; default: {default}" if default else meaning
+            text = meaning
+            if default:
+                is_sentence = meaning.endswith(".")
+                text += f" Default: {default}." if is_sentence else f"; default: {default}"
             keywords: dict[str, Any] = {"help": text.replace("%", "%%")}  # argparse formats with %
             if value == "–":
                 keywords["action"] = "store_true"
