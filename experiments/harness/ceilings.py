@@ -220,8 +220,7 @@ def working_sets(
 ) -> tuple[int, ...]:
     """Return the sizes (B) of working sets, none of them above ``largest``.
 
-    One is half of each level's caches of ``threads`` cores, one is far above the caches of all
-    ``cores``.
+    One is half of each level's caches of ``threads`` cores, one far above those of all ``cores``.
     """
     sizes = [capacity // 2 for capacity in cache_bytes_by_level(caches, threads).values()]
     sizes.append(BEYOND_CACHES * (last_cache_bytes(caches, cores) or DEFAULT_CACHE_BYTES))

@@ -160,8 +160,7 @@ def _parse_settings(study: Experiment, settings: Iterable[str]) -> dict[str, tup
 def available_policies(planned: Protocol, device: Device) -> tuple[Protocol, dict[str, str]]:
     """Reduce a protocol to the memory policies available here; also return why others are missing.
 
-    If at most one policy is available, it (or ``default``) gets the largest planned number of
-    processes.
+    If at most one policy is available, it (or ``default``) gets the largest number of processes.
     """
     processes: dict[Policy, int] = {}
     missing = {}

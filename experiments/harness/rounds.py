@@ -9,8 +9,7 @@ time remains, a further process measures the case again; the record contains bot
 
 A claim is a statement of a paper that records are tested against.  A claim that compares two
 policies computes one ratio of times per pair of processes, which have the same number under both
-policies.  The number of pairs is chosen before the first measurement; pairs beyond the plan come
-last.
+policies.  The number of pairs is chosen before the first measurement; further pairs come last.
 """
 
 from collections import Counter, defaultdict

@@ -2,8 +2,7 @@
 
 A sample is ONE call, never a mean of several calls, because reading the clock takes only about
 0.1 µs and the shortest case hundreds of µs.  The time excludes freeing the result and resetting
-gradients.  Inputs are reused, so that small inputs are in a cache.  Python's garbage collector is
-off.
+gradients.  Inputs are reused, so that small ones are in a cache.  Python collects no garbage.
 """
 
 import gc
