@@ -68,7 +68,7 @@ NumberedCase: TypeAlias = tuple[int, Factors]
 Send: TypeAlias = Callable[[Message], None]
 
 
-class Failure(NamedTuple):
+class CaseFailure(NamedTuple):
     """Status of a case that raised an exception, and the reason in one sentence."""
 
     status: Status
@@ -168,15 +168,15 @@ def _free_memory(device: Device) -> None:
         runtime.import_torch().cuda.empty_cache()
 
 
-def classify(error: Exception) -> Failure:
+def classify(error: Exception) -> CaseFailure:
     """Derive the status of a case, and the reason, from the exception that the case raised."""
     if isinstance(error, UnavailableError):
-        return Failure("unavailable", first_line(str(error)))
+        return CaseFailure("unavailable", first_line(str(error)))
     if is_out_of_memory(error):
         size = _ALLOCATION.search(str(error))
         more = f" when {size[1].replace('bytes', 'B')} more were asked for" if size else ""
-        return Failure("out_of_memory", f"Memory ran out{more}.")
-    return Failure("failed", f"{type(error).__name__}: {first_line(str(error))}")
+        return CaseFailure("out_of_memory", f"Memory ran out{more}.")
+    return CaseFailure("failed", f"{type(error).__name__}: {first_line(str(error))}")
 
 
 def unmeasured(

@@ -15,7 +15,7 @@ from report.quantity.expression import EstimatedNumber, Leaf, exact_number, miss
 from report.quantity.units import ONE
 from report.studies.gpu_survey import subject
 from report.studies.gpu_survey.source import PublishedTable, Setting
-from report.studies.gpu_survey.theory import FLOAT16, FLOAT32, DataSheet, Networks, Precision
+from report.studies.gpu_survey.theory import FLOAT16, FLOAT32, GpuSheet, Networks, Precision
 
 #: The image size at which most of the networks were trained (px).
 _USUAL_SIZE: Final = 224
@@ -132,7 +132,7 @@ class TableComparison:
         change: subject.SettingChange,
         tables: Mapping[Setting, PublishedTable],
         networks: Networks,
-        data_sheets: Mapping[str, DataSheet],
+        data_sheets: Mapping[str, GpuSheet],
         calibration: float,
     ) -> None:
         settings = change.before, change.after

@@ -41,7 +41,7 @@ BETWEEN_CONVOLUTIONS: Final = {
 }
 
 
-class DataSheet(NamedTuple):
+class GpuSheet(NamedTuple):
     """The limits of a GPU by its data sheet: peak in float16 (FLOP/s) and bandwidth (B/s)."""
 
     device: str
@@ -54,14 +54,14 @@ class DataSheet(NamedTuple):
         return exact_number(f"{name}({self.device})", unit, getattr(self, name), "devices.yaml")
 
 
-def find_data_sheets(devices: Devices, names: Collection[str]) -> dict[str, DataSheet]:
+def find_data_sheets(devices: Devices, names: Collection[str]) -> dict[str, GpuSheet]:
     """Return name → data sheet, for the GPUs whose peak and bandwidth are listed."""
-    sheets: dict[str, DataSheet] = {}
+    sheets: dict[str, GpuSheet] = {}
     for name in names:
         device = devices.find(name)
         rates = {peak.operation: peak.rate for peak in device.peaks} if device else {}
         if "float16" in rates and "memory" in rates:
-            sheets[name] = DataSheet(name, rates["float16"], rates["memory"])
+            sheets[name] = GpuSheet(name, rates["float16"], rates["memory"])
     return sheets
 
 
@@ -90,7 +90,7 @@ class Networks:
         self.traced = traced.rename(columns=columns).reset_index(names="position")
         self.norms = dict(zip(traced["network"], traced["norm"], strict=True))
 
-    def seconds(self, batches: Vector, limits: DataSheet) -> Vector:
+    def seconds(self, batches: Vector, limits: GpuSheet) -> Vector:
         """Return the least time (s) of a batch of each network; weights are read once per batch."""
         operators = self.operators
         batch = batches[operators.index]
