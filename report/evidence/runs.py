@@ -29,7 +29,7 @@ AnyRun = TypeVar("AnyRun", bound="Run")
 #: Factor of a case, with its name in records → level.
 CaseFactors: TypeAlias = Mapping[str, Level]
 #: Factors and levels of a case, as the key of a dictionary.
-Levels: TypeAlias = frozenset[tuple[str, Level]]
+_Levels: TypeAlias = frozenset[tuple[str, Level]]
 #: The end of a device key: a hash of the hardware.
 _DIGEST: Final = re.compile("[0-9a-f]{6}")
 
@@ -260,14 +260,14 @@ def _process_medians(processes: Iterable[Process]) -> list[float]:
 
 
 @cached
-def _cases_by_factors(stored: Stored) -> dict[Levels, Case]:
+def _cases_by_factors(stored: Stored) -> dict[_Levels, Case]:
     """Map factors to the case of a record; all runs that use the record share the result."""
     return {frozenset(case.factors.items()): case for case in stored.record.cases}
 
 
 @cached
 def _processes_of(
-    stored: Stored, levels: Levels, quantity: str, policy: Policy
+    stored: Stored, levels: _Levels, quantity: str, policy: Policy
 ) -> tuple[Process, ...]:
     """Return the samples of each process; all runs that use the record share the result.
 

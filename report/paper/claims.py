@@ -71,8 +71,8 @@ class Claim:
     statements: tuple[Statement, ...] = field(default=(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields to pickle, without the statements."""
-        return {**self.__dict__, "statements": ()}
+        """Return the fields to pickle, without the statements and what was computed from them."""
+        return vars(replace(self, statements=()))  # a copy, which has computed nothing yet
 
     @property
     def effect(self) -> float | Missing | None:

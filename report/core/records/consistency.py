@@ -167,9 +167,9 @@ def _outcome_faults(outcome: Case | Round, place: str, out_of_range: set[str]) -
         yield f"{place}.reason: found {outcome.reason!r}, but a status ok needs no reason"
     if outcome.status != "ok" and outcome.reason is None:
         yield f"{place}.reason: found null, but a status {outcome.status} needs a reason"
-    if not out_of_range:
-        return
     for name, samples in outcome.series.items():
+        if name not in out_of_range:
+            continue
         quantity = QUANTITIES[name]
         for index, sample in enumerate(samples):
             if not quantity.admits((sample,)):
