@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from report import open_paper
 from report.core.errors import RecordError, StudyError
-from report.engine.cache import INDEX, MANIFEST
+from report.engine.cache import DIGESTS, INDEX, MANIFEST
 from tests import factory, tiny
 from tests.render.site_checks import dead_links
 from tests.tiny import STUDY, TEMPLATE, exchange_text
@@ -273,6 +273,18 @@ def test_an_edit_runs_only_dependent_steps(edited: Path, edit: str) -> None:
     change(edited)
     needed = {step if step.startswith("site/") else f"{STUDY}/{step}" for step in steps}
     assert tiny.steps_run(edited) - {"site/index"} == needed
+
+
+@pytest.mark.parametrize("content", [None, b"of the previous site"])
+def test_digests_of_a_site_are_restored(edited: Path, content: bytes | None) -> None:
+    """A build can be killed after it has recorded its last step, and before it writes digests."""
+    digests = edited / "out" / "html" / DIGESTS
+    expected = digests.read_bytes()
+    digests.unlink()
+    if content is not None:
+        digests.write_bytes(content)
+    assert "Nothing to do" in tiny.build(edited).output
+    assert digests.read_bytes() == expected
 
 
 def test_check_of_one_format_accepts_outputs_in_more_formats(built: Path) -> None:

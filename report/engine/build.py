@@ -36,7 +36,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
     stale = current.stale()
     replaced: dict[str, Sequence[Path]] = {}
     failed: list[Failure] = []
-    if stale or any(name.startswith(cache.SCRATCH) for name in os.listdir(request.out)):
+    if stale or _was_interrupted(current.built, str(request.out)):
         from report.engine.place import only_build
         from report.engine.run import run
 
@@ -45,7 +45,7 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
             current = plan(request)
             if stale := current.stale():
                 replaced, failed = run(current, stale, stage, announce)
-                cache.write_site_digests(current.built, str(request.out))
+            cache.write_site_digests(current.built, str(request.out))
     current.index.save()
     names = {*request.studies, SITE} - {failure.study for failure in failed}
     notices: dict[str, None] = {}
@@ -53,3 +53,10 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
         if id.partition("/")[0] in names:
             notices |= dict.fromkeys(entry.notices)
     return Summary(request, stale, (*notices,), current.engine_note, replaced, tuple(failed))
+
+
+def _was_interrupted(built: Mapping[str, cache.StepEntry], out: str) -> bool:
+    """Return whether a killed build left temporary files, or digests that are not of this site."""
+    if any(name.startswith(cache.SCRATCH) for name in os.listdir(out)):
+        return True
+    return not cache.lists_site(built, out)

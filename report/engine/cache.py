@@ -183,16 +183,31 @@ def digest_lines(digests: Mapping[str, str]) -> str:
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
 
 
-def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
-    """List the files of the site in ``out/html``, so that others can compare their own build."""
+def site_digests(steps: Mapping[str, StepEntry]) -> bytes:
+    """Return the content of ``DIGESTS``, so that others can compare their build of the site."""
     digests: dict[str, str] = {}
     for entry in steps.values():
         for name, digest in entry.outputs.items():
             if name.startswith("html/"):
                 digests[name.removeprefix("html/")] = digest
-    if digests:
+    return digest_lines(digests).encode()
+
+
+def lists_site(steps: Mapping[str, StepEntry], out: str) -> bool:
+    """Return whether ``DIGESTS`` of ``out`` lists the files of the site, if there is a site."""
+    path, expected = f"{out}/html/{DIGESTS}", site_digests(steps)
+    with suppress(OSError):
+        if expected and os.path.isfile(path):  # opening a pipe would wait for ever
+            with open(path, "rb") as stream:
+                return stream.read() == expected
+    return not expected
+
+
+def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
+    """Write ``DIGESTS`` of ``out`` if it does not list the files of the site."""
+    if not lists_site(steps, out):
         with suppress(OSError):  # the disk may be full
-            _replace(f"{out}/html/{DIGESTS}", digest_lines(digests).encode(), out)
+            _replace(f"{out}/html/{DIGESTS}", site_digests(steps), out)
 
 
 def _read_json(name: str, out: str) -> Any:
