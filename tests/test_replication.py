@@ -321,6 +321,7 @@ def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
         findings = report(paper, [one])
         ((_, _, result, _),) = findings.tables["tbl-claims"].rows
         assert str(result).endswith(ending) and count in findings.facts["summary"]
+    assert "`--wait-quiet MINUTES`" in document_of("conv_scaling", findings)
 
 
 @pytest.mark.parametrize(("id", "plan", "reason"), [
