@@ -33,7 +33,13 @@ from report.render.latex import bundle, compile_latex, latex_format, write_latex
 from report.render.pandoc import convert
 from report.render.quarto import render_paper, render_site, write_project, write_settings
 from report.render.shell import read_settings, script_of
-from report.render.site import SitePaper, first_sentence, plain_entry, write_site
+from report.render.site import (
+    SitePaper,
+    content_of_page,
+    first_sentence,
+    plain_entry,
+    write_site,
+)
 from report.render.source import in_style, read_source
 from report.render.typst import render_typst, typst_format
 
@@ -319,6 +325,7 @@ def page(task: StepTask) -> None:
     publication = _publication(task, read_json(task.source / values))
     paper, text = read_source(task.source, task.study), (folder / steps.PAGE).read_text("utf-8")
     write_page(paper, target, publication, text)
+    write_json(content_of_page((target / "index.html").read_text("utf-8")), folder / steps.CONTENT)
 
 
 def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
@@ -386,11 +393,10 @@ def index(task: StepTask) -> None:
 def _site_paper(task: StepTask, study: str) -> SitePaper:
     """Collect what the site shows of a study, and copy the published values that it repeats."""
     folder, html = task.artifacts(study), task.stage / "html"
-    page = html / study / "index.html"
     reported = f"reported/{study}.json"
     source = shared_file(reported, task.data)
     if source.exists():
-        (html / "reported").mkdir(exist_ok=True)
+        (html / "reported").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
@@ -398,7 +404,7 @@ def _site_paper(task: StepTask, study: str) -> SitePaper:
         values=read_json(task.stage / "values" / f"{study}.json"),
         records=read_json(folder / steps.RECORDS),
         machines=read_json(folder / steps.VALUE_DETAILS)["machines"],
-        html=page.read_text("utf-8") if page.exists() else "",
+        content=read_json(folder / steps.CONTENT),
         pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),
         atlas=read_json(folder / steps.ATLAS),
