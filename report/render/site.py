@@ -102,7 +102,8 @@ class SitePaper:
     @property
     def minutes(self) -> int:
         """Reading time of the page in minutes, without references and supplement."""
-        return round(self.content.get("words", 0) / _WORDS_A_MINUTE)
+        words: int = self.content.get("words", 0)
+        return round(words / _WORDS_A_MINUTE)
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
