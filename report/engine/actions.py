@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from figures.characters import escape_invisible
 from figures.panels import COLUMNS, Drawing, Panel
+from figures.style import placeholders
 from report.core.errors import RecordError
 from report.core.records.files import gzip_writer, gzipped, shared_file
 from report.core.system.exchange import pickled, read_json, read_pickle, write_json, write_pickle
@@ -29,7 +30,7 @@ from report.paper.bibliography import copy_bibliography
 from report.render.docx import DOCX_FORMAT, render_docx
 from report.render.html import Publication, page_format, write_page
 from report.render.latex import bundle, compile_latex, latex_format, write_latex
-from report.render.pandoc import convert, placeholders
+from report.render.pandoc import convert
 from report.render.quarto import render_paper, render_site, write_project, write_settings
 from report.render.shell import read_settings, script_of
 from report.render.site import SitePaper, content_of_page, first_sentence, plain_entry, write_site
@@ -216,7 +217,8 @@ def _document(task: StepTask, values: Mapping[str, Any], findings: Findings) -> 
         format_by_file |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
     if "word" in formats:
         format_by_file[steps.WORD] = DOCX_FORMAT
-    markdown, files = (values["title"], values["abstract"]), placeholders(findings.figures.values())
+    markdown = values["title"], values["abstract"]
+    files = placeholders({figure.name: figure.drawing for figure in findings.figures.values()})
     texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, files)
     for file, output_format in format_by_file.items():
         (folder / file).write_text(texts[output_format.to], "utf-8", newline="\n")

@@ -4,23 +4,19 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from figures.characters import escape_invisible, escape_invisible_in
-from figures.style import inches
 from report.core.errors import RenderError
 from report.core.system.programs import pandoc_path, run
 from report.paper.bibliography import cited_entries
 from report.render.problems import BIBLIOGRAPHY, filter_problem, name_of, pandoc_refusal
 from report.render.source import PaperSource
-
-if TYPE_CHECKING:  # this module loads slowly
-    from report.paper.findings import Figure
 
 #: pandoc's names of the formats; in ``typst-citations``, pandoc itself writes the citations.
 Writer: TypeAlias = Literal["html", "latex", "typst-citations", "docx"]
@@ -54,18 +50,6 @@ class OutputFormat:
     variables: Mapping[str, object] = field(default_factory=dict)
     cites: bool = True
     printable: Callable[[str], str] = escape_invisible
-
-
-def placeholders(figures: "Iterable[Figure]") -> dict[str, str]:
-    """Map files in place of ``figures`` to their contents; pandoc reads only sizes of SVGs."""
-    contents: dict[str, str] = {}
-    for figure in figures:
-        width, height = inches(figure.drawing)
-        contents[f"figures/{figure.name}.svg"] = f'<svg width="{width:g}in" height="{height:g}in">'
-        contents[f"figures/{figure.name}.pdf"] = ""
-        if any(figure.drawing.data()):
-            contents[f"figures/{figure.name}.csv"] = ""
-    return contents
 
 
 def convert(
