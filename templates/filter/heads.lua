@@ -6,8 +6,6 @@ local heads = {}
 
 --- Characters of a head that are never broken.
 local shortest = 12
---- Characters of a cell that is never broken.
-local longest_short = 22
 
 --- The widest cell below each head; the sum of the widths of all cells below it, and their number.
 local function body_widths(tbl)
@@ -77,7 +75,7 @@ function heads.columns(tbl, line)
   local shares = {}
   for i, width in ipairs(widths) do
     local mean = totals[i] / (rows + 1)
-    shares[i] = width > longest_short and string.format("%.2ffr", math.sqrt(mean)) or "auto"
+    shares[i] = width > tabular.longest_short and string.format("%.2ffr", math.sqrt(mean)) or "auto"
   end
   return "(" .. table.concat(shares, ", ") .. ")"
 end

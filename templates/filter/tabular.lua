@@ -49,8 +49,9 @@ function tabular.texts(tbl)
   return known[#known].texts
 end
 
---- Characters of a line after which a word without spaces can break.
+--- Characters of a line after which a word without spaces can break; of a cell that is never broken.
 local longest_word = 20
+tabular.longest_short = 22
 
 local function width_of(text)
   return utf8.len(text) + 2
@@ -69,8 +70,9 @@ function tabular.column_widths(tbl, least)
   for i, width in ipairs(needed) do
     order[i], total = i, total + width
   end
-  local left = total <= line_width * shrunk and total or line_width
   table.sort(order, function(a, b) return needed[a] < needed[b] end)
+  local shrinks = total <= line_width * shrunk and needed[order[#order]] <= tabular.longest_short + 2
+  local left = shrinks and total or math.min(total, line_width)
   for rank, i in ipairs(order) do
     widths[i] = math.min(needed[i], left / (#order - rank + 1))
     left = left - widths[i]
@@ -100,19 +102,15 @@ end
 
 --- Is the table too long to be kept on one page of text in one column?
 function tabular.is_long(tbl, most)
-  local body, rows, most_rows = tabular.texts(tbl).body, 0, most or most_rows
-  if #body > most_rows then
-    return true
-  end
-  local widths = tabular.column_widths(tbl)
-  for _, row in ipairs(body) do
+  local rows, widths = 0, tabular.column_widths(tbl)
+  for _, row in ipairs(tabular.texts(tbl).body) do
     local lines = 1
     for i, text in ipairs(row) do
       lines = math.max(lines, math.ceil(width_of(text) / widths[i]))
     end
     rows = rows + 1 + further * (lines - 1)
   end
-  return rows > most_rows
+  return rows > (most or most_rows)
 end
 
 local function extend_row(inlines, row)

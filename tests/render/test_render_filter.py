@@ -178,6 +178,15 @@ def test_long_words_of_code_may_break(write: WritePaper) -> None:
     assert token in html_of(folder)
 
 
+def test_a_table_whose_cells_break_goes_over_pages(write: WritePaper) -> None:
+    """Both tables are wider than a line; one with short cells alone is made smaller."""
+    for cell, columns, long in (("ab " * 12, 3, True), ("ab " * 6, 5, False)):
+        row, rule = columns * f"| {cell}" + "|\n", columns * "|---" + "|\n"
+        table = f"::: {{#tbl-t}}\n{row}{rule}{30 * row}\nC\n:::\n"
+        folder = write(table, FRONT_MATTER.replace("ieee", "article"))
+        assert ("longtable" in latex_of(folder)) is ("#over-pages[" in typst_of(folder)) is long
+
+
 def test_bibliography_entries_keep_dois_and_formulas_in_latex(write: WritePaper) -> None:
     """IEEEtran.bst drops the field ``doi`` and lowercases letters outside braces."""
     folder = write("Known [@a].\n")
