@@ -325,8 +325,8 @@ def test_a_verdict_from_disturbed_processes_alone_says_so() -> None:
 
 
 @pytest.mark.parametrize(("id", "plan", "reason"), [
-    ("cliff-predicted", "quick", "run without --quick"),
-    ("pages-announced", "quick", "run with --set subject=top"),
+    ("cliff-predicted", "quick", "needs a run without --quick"),
+    ("pages-announced", "quick", "needs a run with --set subject=top"),
     ("cliff-predicted", "full", "the record lacks cases or counts that the claim"),
 ])  # fmt: skip
 def test_the_reason_of_an_unmeasured_claim_fits_the_record(id: str, plan: str, reason: str) -> None:

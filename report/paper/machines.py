@@ -204,13 +204,11 @@ def with_all_machines(
     known = [machine for machine in machines if machine.sort_key > -math.inf]
     detailed_files = {stored.file for stored in detailed.records}
     in_detail = [machine for machine in machines if machine.file in detailed_files]
-    first_file, *others = (machine.file for machine in machines)
+    first, *others = (machine.file for machine in machines)
     quantities: dict[str, Quantity] = {}
     counted = {"machines": machines, "machines_detailed": in_detail, "machines_known": known}
     for id, group in counted.items():
-        quantities[id] = exact_number(
-            "records of the paper", "1", len(group), first_file, tuple(others)
-        )
+        quantities[id] = exact_number("records of the paper", "1", len(group), first, tuple(others))
     compared: dict[str, Any] = {
         "left_out": len(known) > MOST_DRAWN,
         "ordered": len(known) >= _FEWEST_IN_SENTENCE,

@@ -78,14 +78,13 @@ def report(
     """
     rows = compare(replicas, original.findings)
     measured_rows = {id: row for id, row in rows.items() if row.outcome != "N"}
+    measured = measured_rows.values()
     reason_numbers, reasons = _reasons(original, replicas, measured_rows)
-    no_interval = _reason_against_interval(replicas, measured_rows.values())
+    no_interval = _reason_against_interval(replicas, measured)
     if len(replicas) == 1:
-        tables, drawings, facts = _of_one(original, replicas[0], measured_rows.values())
+        tables, drawings, facts = _of_one(original, replicas[0], measured)
     else:
-        tables, drawings, facts = _of_many(
-            original, replicas, measured_rows.values(), reason_numbers
-        )
+        tables, drawings, facts = _of_many(original, replicas, measured, reason_numbers)
     claims = _claims_table(original, measured_rows, predict=not no_interval)
     untestable = {c.about for id, c in original.findings.claims.items() if id not in rows}
     facts |= _abstract(original, replicas, rows) | {
@@ -247,9 +246,10 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
     runs = [original.records[file] for file in row.paper.files if file in original.records]
     run = max(runs, key=lambda stored: len(_options(stored)), default=None)
     if run and _options(run):
-        return f"run with {_options(run)} at commit {(run.record.code.commit or 'unknown')[:12]}"
+        commit = (run.record.code.commit or "unknown")[:12]
+        return f"needs a run with {_options(run)} at commit {commit}"
     if replica.stored.record.protocol.plan == "quick":
-        return "run without --quick"
+        return "needs a run without --quick"
     if own_options := _options(replica.stored):
         return f"the run's options {own_options} leave the claim's cases out"
     reasons = "; ".join(replica.reasons(row.claims[replica.label]))
@@ -324,26 +324,25 @@ def _commands(replicas: Iterable[Replica]) -> list[str]:
 
 
 def _claims_table(original: Original, rows: Mapping[str, Row], *, predict: bool) -> Table:
-    """Tabulate machines' and paper's verdicts; ``predict`` adds the effect on one more machine."""
+    """Tabulate machines' and paper's verdicts; ``predict`` adds effects on one more machine."""
     cells = list[_Cells]()
     for number, (id, row) in enumerate(rows.items(), start=1):
         notes = [f"expected: {row.paper.expected}"] if row.paper.expected else []
         notes += ["main"] if id in original.headline else []
+        next_machine = _next_machine(row) if predict else ""
+        measured = _verdict(row.combined_claim, row.measured)
         cells.append({
             "Claim": f"{number}. {row.paper.title}" + (f" ({'; '.join(notes)})" if notes else ""),
             "Agreement": _agreement(row),
-            "Measured": _verdict(row.combined_claim, row.measured) + _conditions(row),
+            "Measured": f"{measured}{_conditions(row)}{next_machine}",
             "Paper": _in_paper(original, row),
         })  # fmt: skip
-        if predict:
-            cells[-1]["Next machine"] = _next_machine(row)
     return table_of("tbl-claims", cells, wide=True)
 
 
 def _conditions(row: Row) -> str:
     """Describe the cases of a mean, the processes per case, and how many machines were busy."""
-    cases = f" over {row.cases}" if row.cases else ""
-    text = f"{cases}{_processes(row.measured_claims)}"
+    text = (f" over {row.cases}" if row.cases else "") + _processes(row.measured_claims)
     disturbances = [*filter(None, row.disturbances)]
     if not disturbances:
         return text
@@ -359,9 +358,8 @@ def _processes(claims: Iterable[Claim]) -> str:
     counts = sorted({len(leaf.processes) for leaf in series})
     if not counts:
         return ""
-    if len(counts) > 1:
-        return f", {counts[0]} to {counts[-1]} processes a case"
-    return f", {counts[0]} process{'es' if counts[0] != 1 else ''} a case"
+    numbers = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return f", {numbers} process{'es' if counts[-1] != 1 else ''} a case"
 
 
 def _in_paper(original: Original, row: Row) -> str:
@@ -395,9 +393,7 @@ def _of_one(original: Original, replica: Replica, rows: Iterable[Row]) -> _Conte
     numbers of this machine.
     """
     # The paper's first machine of the same kind, CPU or GPU.
-    paper = next(
-        (machine for machine in original.machines if machine.about == replica.about), replica
-    )
+    paper = next((m for m in original.machines if m.about == replica.about), replica)
     figures, beside = _key_figure_beside_paper(replica, paper)
     by_heading = {"This machine": replica}
     for machine in original.machines:
@@ -439,11 +435,8 @@ def _key_figure_beside_paper(
     drawing, title = figure.drawing, ""
     columns, rows = {replica.label: drawing.panels}, len(drawing.panels)
     of_paper = paper.findings.figures.get(figure.id)
-    if (
-        of_paper
-        and paper.stored.file != replica.stored.file
-        and len(of_paper.drawing.panels) == rows
-    ):
+    is_other = paper.stored.file != replica.stored.file
+    if of_paper and is_other and len(of_paper.drawing.panels) == rows:
         title = f"{paper.label}, paper"
         columns[title] = of_paper.drawing.panels
     panels: list[Panel] = []
@@ -545,7 +538,7 @@ def _next_machine(row: Row) -> str:
     estimate = Estimate(ends[0], *ends, len(row.effects), CONFIDENCE)
     unit = str(row.paper.statements[0].quantity.unit)
     parts = printed_parts(estimate, scale_for(estimate, unit), outward=True)
-    return f"{parts.bounds}{parts.after}"
+    return f"; next machine {parts.bounds}{parts.after}"
 
 
 def _reason_against_interval(replicas: Sequence[Replica], rows: Iterable[Row]) -> str:
