@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from figures.panels import Drawing
 
 #: Width of a narrow figure, which is a column of an IEEE page.  No style of paper scales figures
@@ -82,6 +84,18 @@ RC: Final[dict[str, object]] = {
 def inches(drawing: Drawing) -> tuple[float, float]:
     """Return the width and the height of a figure in inches."""
     return PAGE_INCHES if drawing.wide else COLUMN_INCHES, drawing.height
+
+
+def placeholders(drawings: Mapping[str, Drawing]) -> dict[str, str]:
+    """Map files in place of figures that are not drawn yet to contents; only SVGs state a size."""
+    contents: dict[str, str] = {}
+    for name, drawing in drawings.items():
+        width, height = inches(drawing)
+        contents[f"figures/{name}.svg"] = f'<svg width="{width:g}in" height="{height:g}in">'
+        contents[f"figures/{name}.pdf"] = ""
+        if any(drawing.data()):
+            contents[f"figures/{name}.csv"] = ""
+    return contents
 
 
 def colour(style_number: int) -> str:

@@ -12,19 +12,19 @@ from types import SimpleNamespace
 import pytest
 
 from figures.panels import Drawing
-from report.core.errors import RecordError, StudyError, TemplateError
+from report.core.errors import RecordError, RenderError, StudyError, TemplateError
 from report.core.missing import Missing
 from report.core.records import store
 from report.core.records.coverage import covered_cases
 from report.core.records.record import Record
 from report.core.statistics.estimates import Estimate
-from report.engine.actions import copy_bibliography
 from report.engine.steps import ROOT
 from report.engine.writing import render_document
 from report.instruments.judgement import usable_records
+from report.paper.bibliography import copy_bibliography
 from report.paper.claims import Claim
 from report.paper.findings import Figure, Findings
-from report.paper.manuscript import Manuscript, render_manuscript
+from report.paper.manuscript import Manuscript, meanwhile, render_manuscript
 from report.paper.study import Study
 from report.paper.tables import Column, Table
 from report.paper.values import Value
@@ -511,3 +511,12 @@ def test_damaged_entries_are_named(old: bytes, new: bytes, fault: str, tmp_path:
     with pytest.raises(RecordError, match=expected):
         copy_bibliography(tmp_path, tmp_path / "paper")
     assert not (tmp_path / "paper").exists()
+
+
+def test_a_fault_of_the_prose_is_reported_before_an_error_that_follows_from_it() -> None:
+    def check() -> None:
+        raise TemplateError("the fault")
+
+    with pytest.raises(TemplateError, match="the fault"), meanwhile() as start:
+        start(check)
+        raise RenderError("what follows")

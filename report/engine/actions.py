@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
@@ -19,27 +19,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from figures.characters import escape_invisible
 from figures.panels import COLUMNS, Drawing, Panel
-from figures.style import inches
+from figures.style import placeholders
 from report.core.errors import RecordError
-from report.core.records.files import gzip_writer, gzipped, read_file, shared_file
+from report.core.records.files import gzip_writer, gzipped, shared_file
 from report.core.system.exchange import pickled, read_json, read_pickle, write_json, write_pickle
 from report.core.system.spreadsheet import csv_of
 from report.engine import steps
 from report.evaluation import is_report
-from report.paper.bibliography import check_bibliography
+from report.paper.bibliography import copy_bibliography
 from report.render.docx import DOCX_FORMAT, render_docx
 from report.render.html import Publication, page_format, write_page
 from report.render.latex import bundle, compile_latex, latex_format, write_latex
 from report.render.pandoc import convert
 from report.render.quarto import render_paper, render_site, write_project, write_settings
 from report.render.shell import read_settings, script_of
-from report.render.site import SitePaper, first_sentence, plain_entry, write_site
+from report.render.site import SitePaper, content_of_page, first_sentence, plain_entry, write_site
 from report.render.source import in_style, read_source
 from report.render.typst import render_typst, typst_format
 
 if TYPE_CHECKING:
     from report.core.records.store import Stored, StoredImport
     from report.paper.findings import Findings
+    from report.paper.manuscript import Starter
 
 #: File endings of pictures that authors put beside their template.
 _PICTURE_ENDINGS: Final = (".jpeg", ".jpg", ".pdf", ".png", ".svg")
@@ -196,10 +197,18 @@ def _draw(drawing: Drawing, name: str, task: StepTask) -> dict[str, Any]:
 def document(task: StepTask) -> tuple[str, ...]:
     """Write the document, and convert it with pandoc to the ``formats`` of the settings.
 
-    The setting ``style`` is a print style that replaces the style of the paper.
+    The setting ``style`` is a print style that replaces the style of the paper.  The prose is
+    checked meanwhile; its faults are reported first, since pandoc fails because of some of them.
     """
+    from report.paper.manuscript import meanwhile
+
+    with meanwhile() as start:
+        return _document(task, *write_source(task, start))
+
+
+def _document(task: StepTask, values: Mapping[str, Any], findings: Findings) -> tuple[str, ...]:
+    """Convert the document, whose ``values`` and ``findings`` are given."""
     folder, formats = task.artifacts(), task.inputs["formats"].split()
-    values, findings = write_source(task)
     (task.stage / "values").mkdir()
     shutil.copyfile(task.source / "values.json", task.stage / "values" / f"{task.study}.json")
     paper = read_source(task.source, task.study)
@@ -208,8 +217,9 @@ def document(task: StepTask) -> tuple[str, ...]:
         format_by_file |= {steps.LATEX: latex_format(paper), steps.TYPST: typst_format(paper)}
     if "word" in formats:
         format_by_file[steps.WORD] = DOCX_FORMAT
-    markdown, placeholders = (values["title"], values["abstract"]), dict(_placeholders(findings))
-    texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, placeholders)
+    markdown = values["title"], values["abstract"]
+    files = placeholders({figure.name: figure.drawing for figure in findings.figures.values()})
+    texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, files)
     for file, output_format in format_by_file.items():
         (folder / file).write_text(texts[output_format.to], "utf-8", newline="\n")
     fields = ("title", "abstract", "devices", "measured", "question", "figure")
@@ -221,9 +231,10 @@ def document(task: StepTask) -> tuple[str, ...]:
     return tuple(values["unsupported"])
 
 
-def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
+def write_source(task: StepTask, start: Starter) -> tuple[dict[str, Any], Findings]:
     """Write the source folder of a study without its figures; return its values and findings.
 
+    ``start`` starts the check of the prose (see ``render_manuscript``).
     Every format is rendered from this folder.  It contains ``<study>.qmd``, the tables as LaTeX and
     CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of Quarto, and in
     ``pictures/`` the pictures from the study's folder beside the template.  Raises
@@ -239,7 +250,9 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
     computed = read_pickle(task.artifacts() / steps.FINDINGS)
     coverage = read_pickle(task.artifacts() / steps.COVERAGE)
     commit = task.inputs.get("commit", "")  # only reports have this setting
-    manuscript = render_document(study, task.data, task.papers, computed, origin, coverage, commit)
+    manuscript = render_document(
+        study, task.data, task.papers, computed, origin, coverage, commit, start
+    )
     (folder / "tables").mkdir(parents=True)
     text = in_style(manuscript.text, style) if style else manuscript.text
     (folder / f"{study}.qmd").write_text(text, encoding="utf-8")
@@ -268,25 +281,6 @@ def write_source(task: StepTask) -> tuple[dict[str, Any], Findings]:
         values |= {"summary": findings.facts["summary"], "question": findings.facts["summary"]}
     write_json(values, folder / "values.json")
     return values, findings
-
-
-def copy_bibliography(data: Path, folder: Path) -> None:
-    """Copy the bibliography beside the manuscript; raise ``RecordError`` if it is invalid."""
-    path = shared_file("references.bib", data)
-    content = read_file(path, "data/references.bib", "restore it with git", path.parent)
-    check_bibliography(content, "data/references.bib")
-    text = escape_invisible(content.decode("utf-8-sig"))
-    (folder / path.name).write_text(text, "utf-8", newline="\n")
-
-
-def _placeholders(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield (name, content) of files in place of the figures; pandoc reads only sizes of SVGs."""
-    for figure in findings.figures.values():
-        width, height = inches(figure.drawing)
-        yield f"figures/{figure.name}.svg", f'<svg width="{width:g}in" height="{height:g}in">'
-        yield f"figures/{figure.name}.pdf", ""
-        if any(figure.drawing.data()):
-            yield f"figures/{figure.name}.csv", ""
 
 
 def page(task: StepTask) -> None:
@@ -319,6 +313,7 @@ def page(task: StepTask) -> None:
     publication = _publication(task, read_json(task.source / values))
     paper, text = read_source(task.source, task.study), (folder / steps.PAGE).read_text("utf-8")
     write_page(paper, target, publication, text)
+    write_json(content_of_page((target / "index.html").read_text("utf-8")), folder / steps.CONTENT)
 
 
 def _publication(task: StepTask, values: Mapping[str, Any]) -> Publication:
@@ -386,11 +381,10 @@ def index(task: StepTask) -> None:
 def _site_paper(task: StepTask, study: str) -> SitePaper:
     """Collect what the site shows of a study, and copy the published values that it repeats."""
     folder, html = task.artifacts(study), task.stage / "html"
-    page = html / study / "index.html"
     reported = f"reported/{study}.json"
     source = shared_file(reported, task.data)
     if source.exists():
-        (html / "reported").mkdir(exist_ok=True)
+        (html / "reported").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, html / reported)
     return SitePaper(
         study,
@@ -398,7 +392,7 @@ def _site_paper(task: StepTask, study: str) -> SitePaper:
         values=read_json(task.stage / "values" / f"{study}.json"),
         records=read_json(folder / steps.RECORDS),
         machines=read_json(folder / steps.VALUE_DETAILS)["machines"],
-        html=page.read_text("utf-8") if page.exists() else "",
+        content=read_json(folder / steps.CONTENT),
         pdf=study in task.inputs["papers"].split(),
         reported=source.exists(),
         atlas=read_json(folder / steps.ATLAS),

@@ -68,6 +68,8 @@ CARD: Final = "card"
 FIGURE_DETAILS: Final = "opened.json"
 #: The study's entry for lists of studies.
 LIST_ENTRY: Final = "entry.json"
+#: What the pages about all studies need of the study's page.
+CONTENT: Final = "content.json"
 #: The paper as pandoc converted it, for the page, LaTeX, Typst and Word.
 PAGE: Final = "paper.html"
 LATEX: Final = "paper.tex"
@@ -139,7 +141,7 @@ _READS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "index": {
         "study": (RECORDS, VALUE_DETAILS, ATLAS),
         "document": (LIST_ENTRY, "values/"),
-        "page": ("index.html",),
+        "page": (CONTENT,),
     },
 }
 #: All kinds of steps.

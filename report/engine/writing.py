@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import call
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,7 +16,7 @@ from report.engine import steps
 from report.engine.steps import ROOT, BuildRequest
 from report.evaluation import is_report, study_of
 from report.paper.findings import Findings
-from report.paper.manuscript import Manuscript, render_manuscript
+from report.paper.manuscript import Manuscript, Starter, render_manuscript
 from report.render.shell import read_settings
 
 if TYPE_CHECKING:
@@ -33,15 +34,17 @@ def render_document(
     origin: Mapping[str, Any],
     coverage: Sequence[CoveredCase] | None = None,
     commit: str = "",
+    start: Starter = call,
 ) -> Manuscript:
     """Render the document of a paper or of a report; raise ``TemplateError`` for a fault.
 
     ``coverage`` lists the measured cases of the study; a paper on the project's data must not call
     one of them unmeasured.  A report prints the ``commit`` of the program (``commit_of_program``).
+    ``start`` starts the check of the prose (see ``render_manuscript``).
     """
     if not is_report(name):
         measured = coverage if data == PROJECT_DATA else None
-        return render_manuscript(papers / f"{name}.qmd.j2", findings, origin, measured)
+        return render_manuscript(papers / f"{name}.qmd.j2", findings, origin, measured, start)
     settings, study = read_settings(data), study_of(name)
     when = ", ".join(filter(None, (settings.course, settings.date)))
     commit, _, changes = commit.partition("-")
@@ -57,7 +60,7 @@ def render_document(
         "commit": commit[:12],
         "changed": bool(changes),
     }
-    return render_manuscript(TEMPLATE, replace(findings, facts=facts), origin)
+    return render_manuscript(TEMPLATE, replace(findings, facts=facts), origin, start=start)
 
 
 class PaperResults(NamedTuple):

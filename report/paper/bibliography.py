@@ -7,9 +7,12 @@ would obey ``\\input`` in a field, and a damaged entry would swallow the next en
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from figures.characters import escape_invisible
 from report.core.errors import RecordError
+from report.core.records.files import read_file, shared_file
 from report.core.records.strict import byte_at
 
 _REMEDY: Final = "fix the entry, or restore the file with git"
@@ -89,6 +92,15 @@ def fields_of(entry: str) -> tuple[list[Field], int]:
         position = match.end()
         fields.append(Field(match[1].lower(), value, match.start(1), match.start(2), position))
     return fields, position
+
+
+def copy_bibliography(data: Path, folder: Path) -> None:
+    """Copy the bibliography beside the manuscript; raise ``RecordError`` if it is invalid."""
+    path = shared_file("references.bib", data)
+    content = read_file(path, "data/references.bib", "restore it with git", path.parent)
+    check_bibliography(content, "data/references.bib")
+    text = escape_invisible(content.decode("utf-8-sig"))
+    (folder / path.name).write_text(text, "utf-8", newline="\n")
 
 
 def check_bibliography(content: bytes, place: str) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import textwrap
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import call
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import jinja2
 
@@ -23,6 +27,9 @@ from report.paper.findings import Findings
 from report.paper.prose import MARK_PATTERN, Fault, faults, line_of, marked_text, read_printed
 from report.paper.templating import ANCHOR, Page, PrintedNumber, for_template, paper_environment
 from report.paper.values import Value
+
+#: Calls a function, now or in another thread.
+Starter: TypeAlias = Callable[[Callable[[], None]], object]
 
 #: Folder of texts that every paper needs: ``opening.qmd.j2`` names edited records and records
 #: chosen by --use, ``ending.qmd.j2`` credits imported records.
@@ -51,6 +58,7 @@ def render_manuscript(
     findings: Findings,
     origin: Mapping[str, Any] = MappingProxyType({}),
     measured: Sequence[CoveredCase] | None = None,
+    start: Starter = call,
 ) -> Manuscript:
     """Render ``template`` with the findings of its study to Quarto markdown.
 
@@ -58,7 +66,8 @@ def render_manuscript(
     ``figures``, the table ``provenance`` of all values, and the tags of ``templating``.  ``origin``
     describes the records: ``altered`` are edited records (file, reason), ``asked`` are files that
     the user chose by --use, ``imported`` are attributions, and ``byline`` is the subtitle.
-    ``measured`` lists the cases of own records; None for data other than the project's.
+    ``measured`` lists the cases of own records; None for data other than the project's.  ``start``
+    calls the check of the prose, at once by default; it may let another thread do so.
 
     Raises ``TemplateError`` with the template's line, such as for an unknown name, a syntax error,
     a number that is typed into the prose, or a number of the abstract that no main claim decides.
@@ -90,11 +99,26 @@ def render_manuscript(
     if front and "byline" in origin:
         front = front.removesuffix("---\n") + f"subtitle: {origin['byline']}\n---\n"
     front = ANCHOR.sub("", front)
-    _check_prose(front, body, page, source)
+    start(partial(_check_prose, front, body, page, source))
     _check_abstract(front, page)
     captioned = replace(findings, tables=page.tables, figures=page.figures, claims=page.claims)
     text = escape_invisible(page.resolve_marks(front + page.with_first_anchors(body)))
     return Manuscript(text, captioned, tuple(page.unsupported))
+
+
+@contextmanager
+def meanwhile() -> Iterator[Starter]:
+    """Provide a function that starts another function in a thread, for ``render_manuscript``.
+
+    The end of the context waits for that function.  Its error replaces an error of the context.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        started: list[Future[None]] = []
+        try:
+            yield lambda function: started.append(thread.submit(function))
+        finally:
+            for future in started:
+                future.result()
 
 
 def _place(template: Path) -> str:

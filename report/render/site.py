@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _LAYOUT_COMMANDS: Final = re.compile(
 )
 #: Commands for space in TeX.
 _SPACE_COMMANDS: Final = re.compile(r"\\[^\w\s]")
+#: Ids of claims, and of the table of claims.
+_CLAIM_IDS: Final = re.compile(r'\bid="(claim-[^"]*|tbl-claims)"')
 #: Largest number of characters of a section that are searched.
 _SEARCHED_CHARACTERS: Final = 6000
 #: Largest number of characters of an abstract in a list.
@@ -63,8 +66,9 @@ class SitePaper:
 
     ``entry``: entry in lists, written by the step ``document``.  ``values``: content of
     ``values/<study>.json``.  ``records``: content of ``records.json``.  ``machines``: part of
-    ``details.json``.  ``html``: page of the paper.  ``pdf``, ``reported``: true if the paper has a
-    PDF, and published values.  ``atlas``: content of ``atlas.json``.
+    ``details.json``.  ``content``: what ``content_of_page`` returns for the paper's page.  ``pdf``,
+    ``reported``: true if the paper has a PDF, and published values.  ``atlas``: content of
+    ``atlas.json``.
     """
 
     study: str
@@ -72,7 +76,7 @@ class SitePaper:
     values: Mapping[str, Any] = field(default_factory=dict)
     records: Sequence[Mapping[str, Any]] = ()
     machines: Sequence[Mapping[str, Any]] = ()
-    html: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
     pdf: bool = False
     reported: bool = False
     atlas: Mapping[str, Any] = field(default_factory=dict)
@@ -98,8 +102,8 @@ class SitePaper:
     @property
     def minutes(self) -> int:
         """Reading time of the page in minutes, without references and supplement."""
-        body = self.html.partition("<main")[2].partition('id="references"')[0]
-        return round(len(_BETWEEN_WORDS.split(body)) / _WORDS_A_MINUTE)
+        words: int = self.content.get("words", 0)
+        return round(words / _WORDS_A_MINUTE)
 
     @property
     def verdicts(self) -> list[tuple[str, int]]:
@@ -111,22 +115,23 @@ class SitePaper:
     def claims(self) -> list[Mapping[str, Any]]:
         """Claims in the order of the paper, with title (as ``sentence``), address and picture."""
         claims: list[dict[str, Any]] = []
+        anchors = self.content.get("anchors", [])
         for id, claim in self.values.get("claims", {}).items():
             words = claim.get("title") or claim["sentence"] or id.replace("-", " ")
             targets = [f"claim-{id}"]
             # Reports, which have a summary, print all claims in their table of claims.
             if claim["sentence"] or "summary" in self.values:
                 targets.append("tbl-claims")
-            present = [target for target in targets if f'id="{target}"' in self.html]
+            present = [target for target in targets if target in anchors]
             claims.append({
                 **claim,
                 "sentence": plain_words(words),
                 "address": f"{self.page}#{present[0]}" if present else self.page,
                 "picture": interval_picture(claim.get("compared", ())),
-                "position": self.html.find(f'id="claim-{id}"'),
+                # Claims that are only in the table of claims come last.
+                "position": anchors.index(f"claim-{id}") if f"claim-{id}" in anchors else math.inf,
             })  # fmt: skip
-        # Claims that are only in the table of claims have the position -1, and come last.
-        return sorted(claims, key=lambda claim: (claim["position"] < 0, claim["position"]))
+        return sorted(claims, key=itemgetter("position"))
 
     @property
     def audits(self) -> list[Mapping[str, Any]]:
@@ -271,7 +276,9 @@ def _index(papers: Iterable[SitePaper]) -> Iterator[Mapping[str, str]]:
     """Yield search entries for all papers with their sections, then for all claims."""
     for paper in papers:
         title, abstract = paper.entry["title"], paper.entry["abstract"]
-        yield from index_of_paper(title, abstract, paper.page, paper.html)
+        yield _entry("Paper", title, title, paper.page, abstract)
+        for kind, id, name, text in paper.content.get("sections", ()):
+            yield _entry(kind, title, name, f"{paper.page}#{id}", text)
     for paper in papers:
         for claim in paper.claims:
             title = paper.entry["title"]
@@ -327,21 +334,29 @@ def _formula_as_words(formula: re.Match[str]) -> str:
     return _LAYOUT_COMMANDS.sub("", _SPACE_COMMANDS.sub(" ", formula[1].replace("}{", "/")))
 
 
-def index_of_paper(
-    title: str, abstract: str, address: str, page: str
-) -> Iterator[Mapping[str, str]]:
-    """Yield entries for the paper at ``address``, and for sections, figures and tables."""
-    yield _entry("Paper", title, title, address, abstract)
+def content_of_page(page: str) -> dict[str, Any]:
+    """Collect what other pages need of the page of a paper, since parsing a page takes long.
+
+    ``words``: their number, without references and supplement.  ``anchors``: the ids of claims and
+    of their table, in order.  ``sections``: kind, id, title and text of each section, figure and
+    table, for the search.
+    """
+    body = page.partition("<main")[2].partition('id="references"')[0]
+    sections: list[tuple[str, str, str, str]] = []
     for section in _SectionParser(page).sections:
         text = _on_one_line(section.text)
         # Of a caption its label, such as «Table 1.», and its first sentence.
         name = _on_one_line(section.title) or " ".join(_BETWEEN_SENTENCES.split(text)[:2])
         if text and section.id != "cite":  # how to cite the paper
-            yield _entry(section.kind, title, name, f"{address}#{section.id}", text)
+            sections.append((section.kind, section.id, name, text[:_SEARCHED_CHARACTERS]))
+    return {
+        "words": len(_BETWEEN_WORDS.split(body)),
+        "anchors": list(dict.fromkeys(_CLAIM_IDS.findall(page))),
+        "sections": sections,
+    }
 
 
 def _entry(kind: str, paper: str, title: str, address: str, text: str) -> Mapping[str, str]:
-    text = text[:_SEARCHED_CHARACTERS]
     return {"kind": kind, "paper": paper, "title": title, "address": address, "text": text}
 
 

@@ -18,7 +18,7 @@ from report.render.html import Publication
 from report.render.shell import Settings, script_of
 from report.render.site import (
     SitePaper,
-    index_of_paper,
+    content_of_page,
     interval_picture,
     machines_of,
     write_site,
@@ -159,7 +159,7 @@ def site(paper: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     records, machines = (RECORD, IMPORTED), (MACHINE, OLDER, TWIN)
     claims = [{"title": "Slower <1>", "letters": ["A", "C"]}]
     atlas = {"machines": ["CPU 1", "CPU 2"], "claims": claims, "line": "Replicated on 2."}
-    paper_page = (ENTRY, values, records, machines, page)
+    paper_page = (ENTRY, values, records, machines, content_of_page(page))
     full = SitePaper("sample", *paper_page, pdf=True, reported=True, atlas=atlas)
     write_site([full, SitePaper("other", EMPTY_ENTRY, atlas={"claims": []})], folder, SETTINGS)
     return folder
@@ -222,9 +222,9 @@ def test_the_citation_has_title_authors_and_year(site: Path) -> None:
 def test_the_search_index_contains_captions_and_formulas_as_text(site: Path) -> None:
     """A formula is one line without LaTeX commands."""
     page = (site / PAPER).read_text("utf-8")
-    entries = [*index_of_paper("A paper", "An abstract", "a.html", page)]
-    assert any(entry["title"].startswith("Figure 1. Time of one call over") for entry in entries)
-    texts = " ".join(entry["text"] for entry in entries if entry["kind"] == "Section")
+    sections = content_of_page(page)["sections"]
+    assert any(name.startswith("Figure 1. Time of one call over") for _, _, name, _ in sections)
+    texts = " ".join(text for kind, _, _, text in sections if kind == "Section")
     assert "their ratio I = W / Q is the arithmetic intensity" in texts
     assert "I_ridge = P_peak/beta." in texts
     assert "\\frac" not in texts
