@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+from array import array
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,14 @@ from report.core.records.file_format import EVENTS, encode, join_events, parse, 
 from report.core.records.files import TABLE, gzipped, read_table, unpacked
 from report.core.records.frames import sample_frame, write_samples
 from report.core.records.quantities import FIXED, QUANTITIES
-from report.core.records.record import Attachment, Case, ImportedRecord, Record, Shard
+from report.core.records.record import (
+    Attachment,
+    Case,
+    ImportedRecord,
+    Record,
+    Shard,
+    pack_samples,
+)
 from report.core.records.strict import may_repeat_a_field
 from report.engine.steps import BuildRequest
 from report.evaluation.gather import choose_records
@@ -82,6 +90,21 @@ def test_rounds_layers_and_ceilings_have_one_line_each() -> None:
     assert (layer["input_shape"][0], layer["output_shape"][0]) == (1, 1)
     batches = (1, 4, 16, 64, 1, 4, 16, 64, 2)
     assert [case["layers"] for case in DOCUMENT["cases"]] == [[0, batch] for batch in batches]
+
+
+def test_packed_samples_are_equal_and_written_alike() -> None:
+    """The samples are numbers of one type, of both types, large and few."""
+    series = {
+        "time": (0.1, 0.2, 0.3, 4e-7), "page_faults": (0, 1, 2, 2**31), "allocated_peak": (1, 2, 3),
+        "free_top": (7, 8, 9, 10), "image_rate": (1, 2.5, 3, 4),
+    }  # fmt: skip
+    case = msgspec.structs.replace(factory.case(9), series=series, rounds=())
+    record = factory.record([case, *factory.layer_cases()])
+    text, samples = encode(record), {name: [*numbers] for name, numbers in series.items()}
+    pack_samples(record.cases)
+    assert [type(numbers) for numbers in series.values()] == [array, array, tuple, array, tuple]
+    assert {name: [*numbers] for name, numbers in series.items()} == samples
+    assert encode(record) == text
 
 
 def test_no_line_of_a_record_is_too_long_for_code_hosts() -> None:

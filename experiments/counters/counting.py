@@ -29,7 +29,7 @@ from experiments.machine.text import factors_text, period_text
 from report.core.errors import RidgepointError
 from report.core.records.layers import Layer
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Factors, Level, Record, Sample
+from report.core.records.record import Factors, Level, Record, Sample, SeriesByQuantity
 from report.core.records.store import read_usable_records
 from report.instruments.counters.logs import CaseLogs, attachment_name, pack
 from report.instruments.counters.ncu import TOOL as NCU
@@ -121,7 +121,7 @@ def earlier_counts(study: str, records: Path, torch: str) -> dict[WorkKey, Earli
             for case in stored.record.cases:
                 if lackey.MULTIPLY_ADDS in case.series:
                     key = (frozenset(case.factors.items()), case.layers)
-                    counts[key] = (case.series[lackey.MULTIPLY_ADDS], stored.file)
+                    counts[key] = (tuple(case.series[lackey.MULTIPLY_ADDS]), stored.file)
     return counts
 
 
@@ -138,7 +138,7 @@ def count(study: Experiment, session: Session, journal: Journal, observer: Obser
     torch, records = header.environment.torch.version, journal.path.parents[1]
     selection = select(study, session.device, waiting, header.counters, records, torch)
     for index, (samples, record) in selection.earlier.items():
-        series = {lackey.MULTIPLY_ADDS: samples}  # only a CPU has earlier counts
+        series: SeriesByQuantity = {lackey.MULTIPLY_ADDS: samples}  # only a CPU has earlier counts
         journal.append(Count(case=index, series=series, logs={"record": record}))
     if number := len(selection.earlier):
         observer.note(f"The executed work of {number} cases is known from earlier records.")

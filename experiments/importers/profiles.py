@@ -9,7 +9,7 @@ from typing import Final
 
 from experiments.importers.imported import FETCH_AGAIN, Imported, ImportSource, environment, scaled
 from report.core.errors import RecordError
-from report.core.records.record import LONGEST_NAME, Case, Factors, Level, Sample, SeriesByQuantity
+from report.core.records.record import LONGEST_NAME, Case, Factors, Level, SeriesByQuantity
 from report.instruments.counters.ncu import quantities
 from report.instruments.counters.ncu_metrics import plan_for
 from report.instruments.counters.ncu_output import KernelRow, read_table
@@ -126,7 +126,7 @@ def _launch(number: int, row: KernelRow) -> Case:
     plan = plan_for(row.compute_capability, frozenset(counters))
     counted = quantities([row], plan)
     counted.pop("ncu_kernel_launches", None)  # always 1
-    series: dict[str, tuple[Sample, ...]] = {name: (value,) for name, value in counted.items()}
+    series: SeriesByQuantity = {name: (value,) for name, value in counted.items()}
     return Case(
         factors={"launch": number, "kernel": row.kernel[:LONGEST_NAME]},
         status="ok" if series else "unavailable",

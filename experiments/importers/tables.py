@@ -17,7 +17,13 @@ import msgspec
 
 from experiments.importers.imported import Imported, ImportSource, environment, scaled
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, ImportedEnvironment, Level, Sample
+from report.core.records.record import (
+    Case,
+    ImportedEnvironment,
+    Level,
+    Sample,
+    SeriesByQuantity,
+)
 from report.core.records.strict import repeated
 
 
@@ -57,7 +63,9 @@ def _cases(source: ImportSource, rows: Iterable[_TableRow], columns: _Columns) -
     for levels, series in series_by_levels.items():
         case = Case(factors=dict(levels), status="unavailable", reason="the table gives no number")
         if series:
-            samples = {quantity: tuple(numbers) for quantity, numbers in series.items()}
+            samples: SeriesByQuantity = {}
+            for quantity, numbers in series.items():
+                samples[quantity] = tuple(numbers)
             case = Case(factors=dict(levels), series=samples)
         cases.append(case)
     return tuple(cases)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
+from operator import call
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -91,7 +92,7 @@ def study(task: StepTask) -> tuple[str, ...]:
     folder = task.artifacts()
     write_json(chosen.origin, folder / steps.ORIGIN)
     write_pickle(covered_cases(chosen.usable), folder / steps.COVERAGE)
-    drawings = {figure.name: figure.drawing for figure in findings.figures.values()}
+    drawings = findings.drawings
     if findings.shown_figure:
         drawings[steps.CARD] = findings.shown_figure.drawing.card
     write_pickle(drawings, folder / steps.DRAWINGS)
@@ -218,7 +219,7 @@ def _document(task: StepTask, values: Mapping[str, Any], findings: Findings) -> 
     if "word" in formats:
         format_by_file[steps.WORD] = DOCX_FORMAT
     markdown = values["title"], values["abstract"]
-    files = placeholders({figure.name: figure.drawing for figure in findings.figures.values()})
+    files = placeholders(findings.drawings)
     texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, files)
     for file, output_format in format_by_file.items():
         (folder / file).write_text(texts[output_format.to], "utf-8", newline="\n")
@@ -231,14 +232,13 @@ def _document(task: StepTask, values: Mapping[str, Any], findings: Findings) -> 
     return tuple(values["unsupported"])
 
 
-def write_source(task: StepTask, start: Starter) -> tuple[dict[str, Any], Findings]:
+def write_source(task: StepTask, start: Starter = call) -> tuple[dict[str, Any], Findings]:
     """Write the source folder of a study without its figures; return its values and findings.
 
-    ``start`` starts the check of the prose (see ``render_manuscript``).
     Every format is rendered from this folder.  It contains ``<study>.qmd``, the tables as LaTeX and
     CSV in ``tables/``, ``references.bib``, ``values.json``, the settings of Quarto, and in
-    ``pictures/`` the pictures from the study's folder beside the template.  Raises
-    ``RidgepointError`` for a faulty template or bibliography.
+    ``pictures/`` the pictures from the study's folder beside the template.  ``start`` starts the
+    check of the prose.  Raises ``RidgepointError`` for a faulty template or bibliography.
     """
     from report.engine.writing import render_document
     from report.paper.details import summary_of

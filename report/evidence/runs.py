@@ -16,7 +16,16 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 from report.core.missing import Missing
 from report.core.records.quantities import FIXED, quantity_of
-from report.core.records.record import Case, Environment, Level, Policy, Round, Sample
+from report.core.records.record import (
+    Case,
+    Environment,
+    Level,
+    Policy,
+    Round,
+    Sample,
+    Samples,
+    packed,
+)
 from report.core.records.store import Stored
 from report.evidence.cached import cached
 from report.evidence.ceilings import MeasuredDevice
@@ -137,7 +146,7 @@ class Run(MeasuredDevice):
         work = flops(forward_macs(case.layers))
         return exact_number(series_name("work", factors), "FLOP", work, self.file)
 
-    def samples(self, quantity: str, factors: CaseFactors) -> tuple[Sample, ...] | Missing:
+    def samples(self, quantity: str, factors: CaseFactors) -> Samples | Missing:
         """Return the raw samples of a quantity in the record, or the reason for their absence."""
         quantity_of(quantity)  # raises for a name that is no quantity
         case = self.case(factors)
@@ -284,11 +293,11 @@ def _processes_of(
     return tuple(processes)
 
 
-def _as_floats(samples: tuple[Sample, ...]) -> tuple[float, ...]:
+def _as_floats(samples: Samples) -> Sequence[float]:
     """Convert samples to floats; samples that are floats stay the same object, to save memory."""
     if {*map(type, samples)} == {float}:
         return samples
-    return tuple(map(_shared_float, samples))
+    return packed(tuple(map(_shared_float, samples)))
 
 
 #: Converts a count to a float, the same object for equal counts, since many counts are equal.

@@ -122,6 +122,11 @@ class Findings:
         """The key figure, or the first figure if these data cannot draw the key figure."""
         return self.figures.get(self.key_figure) or next(iter(self.figures.values()), None)
 
+    @property
+    def drawings(self) -> dict[str, Drawing]:
+        """The drawing of each figure, by the figure's name."""
+        return {figure.name: figure.drawing for figure in self.figures.values()}
+
     def as_json(self, study: str, records: tuple[str, ...]) -> dict[str, Any]:
         """Content of ``out/values/<study>.json``."""
         return {

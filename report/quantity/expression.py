@@ -237,8 +237,8 @@ class MeasuredSeries(Leaf):
     def medians(self) -> dict[tuple[str, str], float]:
         """(run, name) of each process → median; the first counts if a name appears twice."""
         medians: dict[tuple[str, str], float] = {}
-        for process in self.processes:
-            medians.setdefault((process.run, process.name), process.median)
+        for key, process in zip(self.process_keys, self.processes, strict=True):
+            medians.setdefault(key, process.median)
         return medians
 
 

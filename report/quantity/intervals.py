@@ -9,8 +9,7 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Final
 
 from report.core.statistics.estimates import Estimate, binomial_rank, median_interval
@@ -78,21 +77,35 @@ def _ranks(samples: Sequence[float]) -> list[float]:
     return [mean_ranks[sample] for sample in samples]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Process:
-    """Samples of one process of a run, in order; ``disturbed``: other programs ran meanwhile."""
+    """Samples of one process of a run, in order; ``disturbed``: other programs ran meanwhile.
+
+    Median and inflation are computed once.  They have slots, since ``cached_property`` would need a
+    dictionary for each of the 100,000 processes of 200 runs.
+    """
 
     run: str
     name: str
-    samples: tuple[float, ...]
+    samples: Sequence[float]
     disturbed: bool = False
+    _median: float | None = field(default=None, init=False, repr=False, compare=False)
+    _inflation: float | None = field(default=None, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def median(self) -> float:
         """The median of the samples."""
-        return statistics.median(self.samples)
+        median = self._median
+        if median is None:
+            median = statistics.median(self.samples)
+            object.__setattr__(self, "_median", median)
+        return median
 
-    @cached_property
+    @property
     def inflation(self) -> float:
         """The number of samples that count as one independent sample (``variance_inflation``)."""
-        return variance_inflation(self.samples)
+        inflation = self._inflation
+        if inflation is None:
+            inflation = variance_inflation(self.samples)
+            object.__setattr__(self, "_inflation", inflation)
+        return inflation

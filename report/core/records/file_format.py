@@ -105,7 +105,7 @@ def encode(record: Record | ImportedRecord) -> bytes:
             quantities.update(series)
         factors = dict(sorted(case.factors.items()))
         without_layers = msgspec.structs.replace(case, factors=factors, layers=())
-        case_content = msgspec.to_builtins(without_layers)
+        case_content = msgspec.to_builtins(without_layers, enc_hook=list)
         if case.layers:
             if case.layers not in references:
                 references[case.layers] = _reference_to(case.layers, layers, networks)
@@ -361,7 +361,7 @@ def split_events(cases: Iterable[Case]) -> tuple[tuple[Case, ...], bytes]:
         events = {name: case.series[name] for name in EVENT_QUANTITIES if name in case.series}
         others = {name: samples for name, samples in case.series.items() if name not in events}
         remaining.append(msgspec.structs.replace(case, series=others))
-        lines.append(msgspec.json.encode(events))
+        lines.append(msgspec.json.encode(events, enc_hook=list))
     if all(line == b"{}" for line in lines):
         return tuple(remaining), b""
     return tuple(remaining), gzipped(b"[" + b",\n".join(lines) + b"]\n")

@@ -72,7 +72,8 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
                 if quantity in EVENT_QUANTITIES:
                     continue
                 unit = QUANTITIES[quantity].unit
-                numbers = msgspec.json.encode(samples).decode()[1:-1].replace(",", " ")
+                array = msgspec.json.encode(samples, enc_hook=list).decode()
+                numbers = array[1:-1].replace(",", " ")
                 lines.append(f"{case_cells},{process},{policy or ''},{quantity},{unit},{numbers}\n")
         stream.write("".join(lines))
 

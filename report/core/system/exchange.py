@@ -14,10 +14,14 @@ from figures.characters import escape_invisible_in
 def write_json(content: Any, path: Path) -> None:
     """Write JSON with sorted keys and visible characters; raises ``ValueError`` for NaN."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = escape_invisible_in(content)
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    # Large files are several times in memory here, so every form is dropped as soon as possible.
+    text = json.dumps(
+        escape_invisible_in(content), sort_keys=True, ensure_ascii=False, allow_nan=False
+    ).encode()
     # Python's own indentation takes five times as long.
-    path.write_text(msgspec.json.format(text, indent=1) + "\n", encoding="utf-8")
+    text = msgspec.json.format(text, indent=1)
+    with path.open("wb") as file:
+        file.writelines((text, b"\n"))
 
 
 def read_json(path: Path) -> Any:
