@@ -42,8 +42,7 @@ def _as_attributes(style: re.Match[str]) -> str:
 def _short_path(path: re.Match[str]) -> str:
     """Round the coordinates of a path, and write them in one line of text."""
     attributes, coordinates = path.groups()
-    one_line = " ".join(coordinates.split())
-    return attributes + _NUMBER.sub(_rounded, one_line)
+    return attributes + _NUMBER.sub(_rounded, " ".join(coordinates.split()))
 
 
 def _rounded(number: re.Match[str]) -> str:

@@ -354,7 +354,9 @@ def test_a_claim_that_is_undecided_in_the_paper_is_marked() -> None:
 
 def test_claims_that_too_few_processes_leave_undecided_are_explained() -> None:
     """The first record has claims about four pairs of processes, and about single processes."""
-    reasons = reasons_of("inference_memory", replica("inference_memory", "b17cc837"))
+    one = replica("inference_memory", "b17cc837")
+    assert "far too long'" in str(report(original("inference_memory"), [one]).facts["untested"])
+    reasons = reasons_of("inference_memory", one)
     interval = "undecided: the interval of 4 pairs of processes holds at 88"
     assert f"\n- Reason 1 (claim 1): {interval}" in reasons
     assert "expected above 1); undecided: only one process measured all series; " in reasons

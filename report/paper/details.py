@@ -60,9 +60,8 @@ def _value_details(
 ) -> dict[str, Any]:
     """Collect the details of a value; add its series to ``series`` (series → index)."""
     quantity, result, as_json = value.quantity, value.number, value.as_json()
-    sampled = (
-        [leaf for leaf in quantity.leaves if isinstance(leaf, MeasuredSeries)] if quantity else []
-    )
+    leaves = quantity.leaves if quantity else ()
+    sampled = [leaf for leaf in leaves if isinstance(leaf, MeasuredSeries)]
     indexes = [series.setdefault(leaf, len(series)) for leaf in sampled[:_MOST_SERIES]]
     numbers = formula_with_numbers(quantity, texts) if isinstance(quantity, Derived) else ""
     fields = {

@@ -221,8 +221,7 @@ def with_all_machines(
     table = table_of("tbl-machines", [machine.cells for machine in machines], wide=True)
     figures = {**findings.figures}
     if len(known) >= _FEWEST_DRAWN:
-        drawing = drawing_of(known, in_detail, comparison)
-        figures["fig-machines"] = Figure("fig-machines", drawing)
+        figures["fig-machines"] = Figure("fig-machines", drawing_of(known, in_detail, comparison))
     return replace(
         findings,
         values={**findings.values, **{id: declare(id, q) for id, q in quantities.items()}},

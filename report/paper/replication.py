@@ -253,6 +253,7 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
     if own_options := _options(replica.stored):
         return f"the run's options {own_options} leave the claim's cases out"
     reasons = "; ".join(replica.reasons(row.claims[replica.label]))
+    reasons = re.sub(r"\.? \([^()]*\)(?=; |$)", "", reasons)  # names of numbers of the claim
     return reasons.replace(NO_CASES, "the record lacks cases or counts that the claim needs")
 
 
@@ -292,8 +293,7 @@ def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
         if case.status != "ok":
             # ``series_name`` leaves out the factor ``subject``, so the factor is renamed.
             factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
-            names = missing.setdefault(case.reason or case.status, {})
-            names[series_name("case ", factors)] = None
+            missing.setdefault(case.reason or case.status, {})[series_name("case ", factors)] = None
     return missing
 
 

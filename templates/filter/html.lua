@@ -206,12 +206,21 @@ local function lower(header)
   return header
 end
 
+--- Code in which a line never ends within an option such as --quick.
+local function code(element)
+  local text, count = escape(element.text):gsub("%-%-[%w-]+", '<span class="option">%0</span>')
+  if count > 0 and #element.classes == 0 then
+    return pandoc.RawInline("html", "<code>" .. text .. "</code>")
+  end
+end
+
 function html.finish(doc)
   local bibliography = require("filter.bibliography")
   local function math(element)
     return pandoc.Math(element.mathtype, numbers.whole(element.text))
   end
-  return bibliography.with_heading(doc):walk({ Header = lower, Image = inline_image, Math = math })
+  doc = bibliography.with_heading(doc)
+  return doc:walk({ Code = code, Header = lower, Image = inline_image, Math = math })
 end
 
 return html

@@ -172,10 +172,11 @@ def test_the_list_of_values_equals_pandocs(write: WritePaper) -> None:
 
 def test_long_words_of_code_may_break(write: WritePaper) -> None:
     token = "nounbreakablewords" * 7 + "END"
-    folder = write(f"```\nshort {token}\n```\n")
+    folder = write(f"```\nshort {token}\n```\n\n`run --wait-quiet 10`\n")
     broken = "\u200b".join(token[i : i + 12] for i in range(0, len(token), 12))
     assert f"short {broken}\n" in latex_of(folder) and f"short {broken}\n" in typst_of(folder)
-    assert token in html_of(folder)
+    page = html_of(folder)
+    assert token in page and '<code>run <span class="option">--wait-quiet</span> 10<' in page
 
 
 def test_a_table_whose_cells_break_goes_over_pages(write: WritePaper) -> None:
