@@ -25,8 +25,7 @@ def shorten(svg: str) -> str:
     """Round coordinates, replace styles by attributes, and remove metadata."""
     svg = _METADATA.sub("", _STYLE_SHEET.sub("", svg))
     svg = _STYLE.sub(_as_attributes, svg)
-    svg = svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1)
-    return _PATH.sub(_short_path, svg)
+    return _PATH.sub(_short_path, svg.replace("<svg ", '<svg stroke-linejoin="round" ', 1))
 
 
 def _as_attributes(style: re.Match[str]) -> str:

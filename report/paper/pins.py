@@ -180,8 +180,7 @@ def _claim(claim: Claim) -> Item:
     numbers, lows, highs = list[float](), list[float](), list[float]()
     for result, low, high in claim.compared:
         if not isinstance(result, Missing):
-            value = result.value if isinstance(result, Estimate) else result
-            numbers.append(_round(value))
+            numbers.append(_round(result.value if isinstance(result, Estimate) else result))
         lows += [low] if math.isfinite(low) else []
         highs += [high] if math.isfinite(high) else []
     return {
@@ -196,8 +195,7 @@ def _claim(claim: Claim) -> Item:
 def _all_cells(tables: Iterable[Table]) -> Iterator[tuple[str, Item]]:
     """Yield the cells of all tables, named by table, first cell of the row, and heading."""
     for table in tables:
-        first_cells = [row[0] for row in table.texts()]
-        row_names = _distinct(text for text, _ in first_cells)
+        row_names = _distinct(row[0][0] for row in table.texts())
         for row_name, cells in zip(row_names, table.rows, strict=True):
             for column, cell in zip(table.columns, cells, strict=True):
                 name = f"{table.id}, {row_name}, {column.heading}"

@@ -190,8 +190,7 @@ def table_of(
         )
     columns = []
     for heading in headings:
-        contents = [row[heading] for row in rows]
-        columns.append(_column(heading, contents, digits.get(heading)))
+        columns.append(_column(heading, [row[heading] for row in rows], digits.get(heading)))
     return Table(id, tuple(columns), tuple(cells), sources=tuple(sources), wide=wide)
 
 

@@ -76,8 +76,7 @@ def geometric_mean(*ratios: Quantity) -> Derived:
     """Return the geometric mean of numbers of unit 1, such as ratios (Hoefler and Belli, SC'15)."""
 
     def mean(values: Sequence[float]) -> float:
-        logarithms = [math.log(value) for value in values]
-        return math.exp(math.fsum(logarithms) / len(values))
+        return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
     def bounds(intervals: Sequence[Bounds]) -> Bounds:
         values, lows, highs = zip(*intervals, strict=True)

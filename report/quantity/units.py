@@ -38,9 +38,7 @@ class Unit:
 
     def __str__(self) -> str:
         numerator = [_power(symbol, exponent) for symbol, exponent in self.powers if exponent > 0]
-        denominator = [
-            _power(symbol, -exponent) for symbol, exponent in self.powers if exponent < 0
-        ]
+        denominator = [_power(symbol, -power) for symbol, power in self.powers if power < 0]
         text = "·".join(numerator) or "1"
         if not denominator:
             return text

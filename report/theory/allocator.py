@@ -280,8 +280,7 @@ def _reserve(state: Snapshot, size: int) -> tuple[int, Segment]:
         if state.options.expandable and segment.pool == pool:
             last, end = segment.blocks[-1], len(segment.blocks)
             missing = size - (last.size if last.owner is None else 0)
-            page_block = AllocatorBlock(round_up(missing, page))
-            return number, segment.with_blocks(end, end, page_block)
+            return number, segment.with_blocks(end, end, AllocatorBlock(round_up(missing, page)))
     if state.options.expandable:
         reserved = round_up(size, page)
     elif pool == "large" and size >= OWN_SEGMENT_SIZE:

@@ -193,6 +193,14 @@ def test_a_claim_whose_numbers_are_all_equal_has_no_picture() -> None:
     assert interval_picture([zero_below_zero]) is None
 
 
+def test_a_site_of_one_report_names_no_roles_and_no_paper_beside_machines(tmp_path: Path) -> None:
+    record = {**IMPORTED, "origin": "", "why": "used as cpu machine, the newest run"}
+    report = SitePaper("sample", ENTRY, {"summary": ""}, (record,), (MACHINE,))
+    write_site([report], tmp_path, SETTINGS)
+    assert ">the newest run<" in (tmp_path / "records.html").read_text("utf-8")
+    assert "<td>2025-01-02</td>" in (tmp_path / "machines.html").read_text("utf-8")
+
+
 def test_machines_are_listed_by_number() -> None:
     machines = [{**MACHINE, "id": label, "label": label} for label in ("CPU 10", "CPU 2²")]
     listed = machines_of([SitePaper("sample", ENTRY, machines=machines)])
