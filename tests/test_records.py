@@ -422,6 +422,14 @@ def test_a_repeated_field_is_refused() -> None:
     assert not may_repeat_a_field(rb'{"reason": "C:\\u003a", "time": 1}')
 
 
+def test_a_repeated_field_in_an_edited_file_is_refused(tmp_path: Path) -> None:
+    path = store.write_record(RECORD, tmp_path)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"study": ', '"study": "conv_profiling", "study": ', 1), "utf-8")
+    with pytest.raises(RecordError, match="found the field study twice"):
+        store.read_record(path, tmp_path)
+
+
 CASES = (
     msgspec.structs.replace(
         factory.case(8, memory={"allocated_peak": (7,)}),

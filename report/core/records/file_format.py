@@ -211,15 +211,24 @@ class _StatedVersion(msgspec.Struct):
     schema: int
 
 
-def parse(text: bytes, place: str, kind: type[Kind] = OWN_RECORD, remedy: str = REMEDY) -> Kind:
+def parse(
+    text: bytes,
+    place: str,
+    kind: type[Kind] = OWN_RECORD,
+    remedy: str = REMEDY,
+    *,
+    unaltered: bool = False,
+) -> Kind:
     """Parse the JSON of a record, and check the record.
+
+    ``unaltered``: the name of the file has the hash of the text.
 
     Raises ``RecordError`` with the ``place`` of the file, the field, the fault and the ``remedy``;
     for another version of the format the remedy is to measure or import again, or an update.
     """
     file_type, version = _FILE_TYPES[kind]
     try:
-        file = strict.parse_json(text, file_type, place, remedy)
+        file = strict.parse_json(text, file_type, place, remedy, unaltered=unaltered)
     except RecordError:
         with suppress(*strict.NO_JSON):
             stated_version = msgspec.json.decode(text, type=_StatedVersion).schema

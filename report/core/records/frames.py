@@ -10,6 +10,7 @@ numerous than all samples.  Readers find them in the attachment of the record.
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ import msgspec
 
 from report.core.records.file_format import EVENT_QUANTITIES
 from report.core.records.quantities import QUANTITIES
-from report.core.records.record import Case, ImportedRecord, Policy, SeriesByQuantity
+from report.core.records.record import Case, ImportedRecord, Level, Policy, SeriesByQuantity
 from report.core.records.store import Stored, StoredImport
 from report.core.system.spreadsheet import csv_of
 
@@ -61,7 +62,7 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
         columns |= dict.fromkeys(case_columns)
     stream.write(csv_of([(*columns, *_SERIES_COLUMNS)]))
     for case_columns, case in _cases(stored):
-        case_cells = csv_of([[case_columns.get(name) for name in columns]]).removesuffix("\n")
+        case_cells = ",".join(map(_cell_of, map(case_columns.get, columns)))
         lines: list[str] = []  # written together, since each call of ``write`` takes long
         series_of_case: list[tuple[int | str, Policy | None, SeriesByQuantity]]
         series_of_case = [("", None, case.series)]
@@ -76,6 +77,12 @@ def write_samples(stored: Sequence[Stored | StoredImport], stream: IO[str]) -> N
                 numbers = array[1:-1].replace(",", " ")
                 lines.append(f"{case_cells},{process},{policy or ''},{quantity},{unit},{numbers}\n")
         stream.write("".join(lines))
+
+
+@lru_cache(maxsize=2**12, typed=True)
+def _cell_of(level: Level | None) -> str:
+    """Return one cell of a CSV file; cached, since most cells of a column are equal."""
+    return csv_of([(level, None)]).removesuffix(",\n")
 
 
 def _cases(stored: Iterable[Stored | StoredImport]) -> Iterator[tuple[dict[str, Any], Case]]:

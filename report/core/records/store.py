@@ -232,7 +232,7 @@ def read_record(path: Path, data: Path, kind: type[Kind] = OWN_RECORD) -> Stored
     sha256 = digest(text)
     edited = sha256[:8] != name["hash"]
     try:
-        record = file_format.parse(text, place, kind)
+        record = file_format.parse(text, place, kind, unaltered=not edited)
     except RecordError:
         raise
     except Exception as error:

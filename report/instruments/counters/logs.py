@@ -63,6 +63,6 @@ def unpack(content: bytes, tool: str, place: str) -> tuple[CaseLogs, ...]:
 
 
 def _read(content: bytes, place: str) -> _LogFile:
-    """Parse a file of ``pack``."""
+    """Parse a file of ``pack``, whose digest the record contains."""
     text = unpacked(content, place, REMEDY)
-    return strict.parse_json(text, _LogFile, place, REMEDY)
+    return strict.parse_json(text, _LogFile, place, REMEDY, unaltered=True)
