@@ -71,8 +71,7 @@ def _set_axes(panel: Scaling, axes: Axes) -> None:
         axes.set_xscale("linear")
     axes.set_yscale(panel.y_scale)
     if panel.x_ticks:
-        step = math.ceil(len(panel.x_ticks) / _MOST_TICKS)
-        ticks = panel.x_ticks[::step]
+        ticks = panel.x_ticks[:: math.ceil(len(panel.x_ticks) / _MOST_TICKS)]
         axes.set_xticks(ticks, labels=[f"{tick:,.10g}" for tick in ticks])
     if panel.y_from_zero:
         axes.set_ylim(bottom=0)

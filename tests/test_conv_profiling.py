@@ -97,8 +97,7 @@ def experiment_shape(shape: Dimensions) -> tuple[str, int, int]:
 def predicted_multiply_adds(shape: Dimensions, batch: int) -> int:
     """Return the theory's multiply-adds plus those that the library adds."""
     layer = shape.layer(batch)
-    terms = executed_terms(layer, BUILD)
-    return macs(layer) + sum(term.amount for term in terms)
+    return macs(layer) + sum(term.amount for term in executed_terms(layer, BUILD))
 
 
 def test_the_experiment_runs_the_shapes_of_the_paper() -> None:

@@ -429,6 +429,5 @@ def test_two_series_of_a_difference_have_intervals_at_a_shared_level() -> None:
 
     mean = EstimatedNumber(unit("1"), "mean", "record.json", interval=interval)
     assert estimate(mean) == interval(0.95)
-    one_to_nine = ratios(*range(1, 10))
-    difference = estimate_of(mean - one_to_nine)
+    difference = estimate_of(mean - ratios(*range(1, 10)))
     assert (difference.n, difference.high) == (9, pytest.approx(1.975 - 1))

@@ -361,20 +361,22 @@ def undecided_reason(statement: Statement) -> tuple[str, str]:
     series = statement.measured_series
     count = min((len(leaf.processes) for leaf in series), default=1)
     one, several = ("pair", "pairs of processes") if series[1:] else ("process", "processes")
-    units = f"{count} {several if count > 1 else one}"
+    units = f" of {count} {several if count > 1 else one}" if series else ""
     needed = processes_to_decide(result, statement.range, count)
     processes_needed = f"about {needed:,}" if needed else f"not even {_MOST_PROCESSES:,}"
-    deciding = f"at this scatter {processes_needed} would decide"
+    deciding = f"; at this scatter {processes_needed} would decide" if series else ""
     ends = (statement.range.low, statement.range.high)
     bounds_inside = [_bound_text(end) for end in ends if result.low <= end <= result.high]
     if not bounds_inside:
-        short = f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%"
         level = f"{100 * result.confidence:.0f}{NO_BREAK}%"
-        return short, f"the interval of {units} holds at {level} only; {deciding}"
+        holds = f"the interval{units} holds at {level} only{deciding}"
+        # Without series, there is a range over processes, which has no level.
+        explanation = holds if series else "too few processes measured it for an interval"
+        return f"level below {100 * CONFIDENCE:.0f}{NO_BREAK}%", explanation
     text = with_interval(result, str(statement.quantity.unit), outward=True)
-    interval = text[text.find("[") :] if "[" in text else f"at {text}"
+    interval = re.sub(r"\A[^\[(]+", "", text) or f"at {text}"
     bounds = f"{'bounds' if bounds_inside[1:] else 'bound'} {' and '.join(bounds_inside)}"
-    explanation = f"the interval {interval} of {units} contains the {bounds}; {deciding}"
+    explanation = f"the interval {interval}{units} contains the {bounds}{deciding}"
     return f"interval spans {bounds_inside[0]}", explanation
 
 

@@ -152,6 +152,7 @@ def _abstract(
         "verdicts": _verdicts(original, replicas, rows),
         "headline": str(len(original.headline) or ""),
         "main": str(len(main) or "none"),
+        "kinds": " or ".join(sorted({*map(attrgetter("about"), replicas)})),
         "quiet": str(len(quiet) or "none"),
         "alone": str(len(same_on_one) or ""),
     }
@@ -185,7 +186,7 @@ def _untested(
 ) -> dict[str, list[str]]:
     """List the claims that no record measured, by the run that would measure them.
 
-    Claims that no single record can test are listed only if they are main claims.
+    Claims that none of these records can test are listed only if they are main claims.
     """
     untested = dict[str, list[str]]()
     for id, claim in original.findings.claims.items():
@@ -193,7 +194,7 @@ def _untested(
         if row and not row.measured_claims:
             needs = [_need(original, r, row) for r in replicas if r.label in row.claims]
         elif not row and main:
-            needs = [f"about {claim.about}, which no single record tests"]
+            needs = [f"about {claim.about}, which no record here can test"]
         else:
             continue
         untested.setdefault("; ".join(dict.fromkeys(needs)), []).append(claim.title + main)
