@@ -223,12 +223,12 @@ def _document(task: StepTask, values: Mapping[str, Any], findings: Findings) -> 
     texts, (title, abstract) = convert(paper, [*format_by_file.values()], markdown, files)
     for file, output_format in format_by_file.items():
         (folder / file).write_text(texts[output_format.to], "utf-8", newline="\n")
-    fields = ("title", "abstract", "devices", "measured", "question", "figure")
+    fields = ("devices", "measured", "figure")
     entry = {field: values[field] for field in fields} | {"takeaway": ""}
     if figure := values["figure"]:
         entry["takeaway"] = first_sentence(values["figures"][figure[2]]["caption"])
     entry["imported"] = [attribution["line"] for attribution in values["imported"]]
-    write_json({**entry, **plain_entry(title, abstract)}, folder / steps.LIST_ENTRY)
+    write_json(entry | plain_entry(title, abstract, values["question"]), folder / steps.LIST_ENTRY)
     return tuple(values["unsupported"])
 
 

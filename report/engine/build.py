@@ -32,8 +32,6 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
     Raises ``RidgepointError`` only for problems that stop every study, such as a missing engine or
     a folder that cannot be written.  Studies that fail alone are in the summary's ``failed``.
     """
-    manifest = f"{request.out}/{cache.MANIFEST}"
-    status = cache.file_status(manifest)
     current = plan(request)
     stale = current.stale()
     replaced: dict[str, Sequence[Path]] = {}
@@ -43,12 +41,9 @@ def build(request: BuildRequest, announce: Announce) -> Summary:
         from report.engine.run import run
 
         with only_build(request.out, announce) as stage:
-            if (
-                cache.file_status(manifest) != status
-            ):  # another build ran some of the steps meanwhile
-                current = plan(request)
-                stale = current.stale()
-            if stale:
+            # Another build may have run steps meanwhile, and links of outputs are gone.
+            current = plan(request)
+            if stale := current.stale():
                 replaced, failed = run(current, stale, stage, announce)
             cache.write_site_digests(current.built, str(request.out))
     current.index.save()

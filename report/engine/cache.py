@@ -89,7 +89,7 @@ class Index:
         self._digests.pop(path, None)
 
     def _digest_of_file(self, path: str) -> str | None:
-        status = file_status(path)
+        status = _status(path)
         if not status:
             return None
         before = self.files.get(path)
@@ -113,7 +113,7 @@ class Index:
         path = os.environ.get("PATH", "").split(os.pathsep)
         programs = [os.path.join(folder, name) for folder in path for name in _TEX_PROGRAMS]
         files = [*programs, *self.tex.get("files", ())]
-        if self.tex.get("status") == {file: file_status(file) for file in files}:
+        if self.tex.get("status") == {file: _status(file) for file in files}:
             return
         from hashlib import sha256
 
@@ -125,7 +125,7 @@ class Index:
             parts = (tex_version(), *(file_digest(path) or "none" for path in styles))
             version = sha256("\n".join(parts).encode()).hexdigest()
             files = [*files, *styles]
-        status = {file: file_status(file) for file in (*programs, *files)}
+        status = {file: _status(file) for file in (*programs, *files)}
         self.tex = {"version": version, "lacking": missing_parts, "files": files, "status": status}
         self.is_changed = True
 
@@ -137,7 +137,7 @@ class Index:
                 _write_json(INDEX, {"files": files, "tex": self.tex}, self._out)
 
 
-def file_status(path: str) -> list[int]:
+def _status(path: str) -> list[int]:
     """Return size, times and inode of a file; an empty list if it does not exist."""
     try:
         status = os.stat(path)

@@ -186,10 +186,10 @@ def interval_picture(compared: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
 
 
 def plain_words(sentence: str) -> str:
-    """Return a sentence without markup, and with words in place of references."""
+    """Return a sentence without markup, with words in place of references, and with apostrophes."""
     for markdown, words in _MARKDOWN:
         sentence = markdown.sub(words, sentence)
-    return sentence[:1].upper() + sentence[1:]
+    return (sentence[:1].upper() + sentence[1:]).replace("'", "’")
 
 
 def first_sentence(markdown: str) -> str:
@@ -197,14 +197,14 @@ def first_sentence(markdown: str) -> str:
     return _BETWEEN_SENTENCES.split(plain_words(markdown))[0]
 
 
-def plain_entry(title: str, abstract: str) -> dict[str, str]:
-    """Return the ``title`` and the first sentences of the ``abstract``, both plain words."""
+def plain_entry(title: str, abstract: str, question: str) -> dict[str, str]:
+    """Return title, question and first sentences of the abstract; only the question has markup."""
     beginning, *other_sentences = _BETWEEN_SENTENCES.split(abstract.strip())
     for sentence in other_sentences:
         if len(beginning) + len(sentence) >= _LISTED_CHARACTERS:
             break
         beginning = f"{beginning} {sentence}"
-    return {"title": title, "abstract": beginning}
+    return {"title": title, "abstract": beginning, "question": plain_words(question)}
 
 
 def machines_of(papers: Iterable[SitePaper]) -> list[dict[str, Any]]:

@@ -70,14 +70,15 @@
       for (const name of names) select.append(element("option", "", name));
       return [select, element("label", "", `${words} `, select)];
     };
-    // The site's own machines, as their row of the list says.
-    const known = new Map(Object.entries(devices));
+    // The site's own machines, as their row of the list says, then those with a data sheet.
+    const own = [];
     const scale = { k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
     const rate = text => { const [value, unit] = text.split(/\s/); return Number(value.replaceAll(",", "")) * (scale[unit?.[0]] ?? 1); };
     for (const item of place.querySelectorAll("li[data-peak]")) {
       const peak = rate(item.dataset.peak), bandwidth = rate(item.dataset.bandwidth);
-      if (peak && bandwidth) known.set(item.textContent.trim(), [peak / 1e12, bandwidth / 1e9, null]);
+      if (peak && bandwidth) own.push([item.textContent.trim(), [peak / 1e12, bandwidth / 1e9, null]]);
     }
+    const known = new Map([...own, ...Object.entries(devices)]);
     const [device, deviceLabel] = choice("Device", known.keys());
     const [network, networkLabel] = choice("Network", Object.keys(networks));
     const [peak, peakLabel] = number("Peak (TFLOP/s)");
