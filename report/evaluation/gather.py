@@ -53,6 +53,8 @@ _NO_EDITION: Final = Edition({})
 _ROOT: Final = PROJECT_DATA.parent
 #: Folder of the package ``report``, with the folder ``studies``.
 _REPORT: Final = _ROOT / "report"
+#: Number of records that a notice names.
+_LISTED_RECORDS: Final = 3
 #: The remedy for a study that fails with every record.
 _FIX_CODE: Final = "correct that line, or restore the data with git"
 #: The remedy for a study that fails only with some records.
@@ -378,14 +380,21 @@ def with_gate_notes(study: str, chosen: Chosen) -> Chosen:
     if bimodal:
         notices.append(
             f"{study}: the processes of these cases fall into two groups, so that their medians "
-            f"are printed as ranges and decide no claim: {', '.join(bimodal)}."
+            f"are printed as ranges and decide no claim: {_first(bimodal)}."
         )
     if apart:
         notices.append(
             f"{study}: runs of one machine are more than {gates.AGREEMENT_RATIO} times apart in "
-            f"the counted series, which are not pooled: {', '.join(apart)}."
+            f"the counted series, which are not pooled: {_first(apart)}."
         )
     return replace(chosen, notices=tuple(notices))
+
+
+def _first(records: Sequence[str]) -> str:
+    """List the first ``_LISTED_RECORDS``, and count the others."""
+    others = len(records) - _LISTED_RECORDS
+    listed = ", ".join(records[:_LISTED_RECORDS])
+    return f"{listed} and {others} more" if others > 0 else listed
 
 
 def accept_records(study: str, data: Path, requested: Sequence[str]) -> Path:
