@@ -6,8 +6,10 @@ outputs of all steps; the index stores digests of files, so that they are not re
 
 import ast
 import inspect
+import os
 import shutil
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import ANY, Mock
@@ -53,11 +55,34 @@ def test_changed_files_are_hashed_again(tmp_path: Path, monkeypatch: pytest.Monk
         expected = "stored digest" if is_current else file_digest(str(file))
         assert index.digest(str(file)) == expected
         assert index.is_changed is not is_current
-    for age_s, is_stored in ((0, False), (1.9, False), (2.1, True)):
-        now = status.st_ctime_ns + int(age_s * 1e9)
+    fine, coarse = [3, 10**18 + 1, 10**18, 1], [3, 10**18, 10**18, 1]
+    for status, age_s, is_stored in (
+        (fine, 0, False), (fine, 0.019, False), (fine, 0.021, True),
+        (coarse, 1.9, False), (coarse, 2.1, True),
+    ):  # fmt: skip
+        now = status[1] + int(age_s * 1e9)
         monkeypatch.setattr(cache.time, "time_ns", lambda now=now: now)
+        monkeypatch.setattr(cache, "_status", lambda path, status=status: status)
         index = Index(str(tmp_path))
         assert index.digest(str(file)) and (str(file) in index.files) is is_stored
+
+
+def test_placed_files_are_not_hashed_again_unless_they_change(tmp_path: Path) -> None:
+    """A new link to a file changes its status, but not its content."""
+    index, old = Index(str(tmp_path)), time.time_ns() - 10**9
+    for name in ("kept", "edited", "replaced", "gone"):
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, ns=(old, old))
+        index.place(str(tmp_path / name), f"digest of {name}")
+    (tmp_path / "link").hardlink_to(tmp_path / "kept")
+    (tmp_path / "edited").write_text("EDITED")
+    (tmp_path / "new").write_text("REPLACED")
+    os.utime(tmp_path / "new", ns=(old, old))
+    (tmp_path / "new").replace(tmp_path / "replaced")
+    (tmp_path / "gone").unlink()
+    index.save()
+    assert [*Index(str(tmp_path)).files] == [str(tmp_path / "kept")]
+    assert Index(str(tmp_path)).digest(str(tmp_path / "kept")) == "digest of kept"
 
 
 def test_manifest_and_index_are_read_back_or_empty_if_damaged(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ file again and has the same result.  A damaged manifest or index counts as missi
 
 import json
 import os
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -26,16 +25,10 @@ SCRATCH: Final = ".scratch-"
 VERSION: Final = 6
 #: Digests of files younger than this (ns) are not stored: such a file may change again without a
 #: new time stamp, because systems round times to milliseconds, old file systems to two seconds.
-_CLOCK_STEP_NS: Final = 2_000_000_000
+_CLOCK_STEP_NS, _COARSE_CLOCK_STEP_NS = 20_000_000, 2_000_000_000
 #: Errors of reading damaged content.
 _DAMAGE: Final = (OSError, ValueError, LookupError, TypeError, AttributeError)
 
-#: Packages that the bytes of a paper depend on; upgrading any of them rebuilds every paper.
-PACKAGES: Final = (
-    "contourpy", "cycler", "fonttools", "jinja2", "kiwisolver", "markupsafe", "matplotlib",
-    "msgspec", "numpy", "packaging", "pandas", "pillow", "pylatex", "pyparsing", "pypandoc_binary",
-    "python_dateutil", "pyyaml", "typst",
-)  # fmt: skip
 _TEX_PROGRAMS: Final = ("latexmk", "pdflatex", "kpsewhich")
 
 
@@ -63,6 +56,8 @@ class Index:
     def __init__(self, out: str) -> None:
         """Load the index of ``out``; start empty if it is damaged."""
         self._out, self._digests = out, dict[str, str | None]()
+        #: Path of each file that this build has put in place → status then, digest, and time (ns).
+        self._placed: dict[str, tuple[list[int], str, int]] = {}
         content = _read_json(INDEX, out)
         #: True if a build has written to the folder before.
         self.folder_used = content is not None
@@ -84,9 +79,11 @@ class Index:
             self._digests[path] = self._digest_of_file(path)
         return self._digests[path]
 
-    def forget(self, path: str) -> None:
-        """Forget the digest of ``path``, for example because the file was written."""
-        self._digests.pop(path, None)
+    def place(self, path: str, digest: str | None) -> None:
+        """Note the digest of a file that was just put in place; None if there is no file."""
+        self._digests[path] = digest
+        if digest is not None:
+            self._placed[path] = _status(path), digest, time.time_ns()
 
     def _digest_of_file(self, path: str) -> str | None:
         status = _status(path)
@@ -98,7 +95,7 @@ class Index:
         self.files.pop(path, None)
         now, digest = time.time_ns(), file_digest(path)
         self.is_changed = True
-        if digest is not None and now - max(status[1:3]) > _CLOCK_STEP_NS:
+        if digest is not None and now - max(status[1:3]) > _clock_step_ns(status):
             self.files[path] = [*status, digest]
         return digest
 
@@ -130,7 +127,16 @@ class Index:
         self.is_changed = True
 
     def save(self) -> None:
-        """Write the entries of existing files, if the index has changed and ``out`` is writable."""
+        """Write the entries of existing files, if the index has changed and ``out`` is writable.
+
+        The removal of temporary links changed only the third entry of a placed file's status.
+        """
+        for path, (placed, digest, moment) in self._placed.items():
+            status = _status(path)
+            is_unchanged = status[:2] == placed[:2] and status[3:] == placed[3:]
+            if status and is_unchanged and moment - status[1] > _clock_step_ns(status):
+                self.files[path] = [*status, digest]
+                self.is_changed = True
         if self.is_changed:
             files = {path: entry for path, entry in self.files.items() if os.path.exists(path)}
             with suppress(OSError):
@@ -144,6 +150,12 @@ def _status(path: str) -> list[int]:
     except (OSError, ValueError):
         return []
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _clock_step_ns(status: Sequence[int]) -> int:
+    """Return the time within which a file may change twice and keep its time stamps."""
+    has_fractions = any(moment % 1_000_000_000 for moment in status[1:3])
+    return _CLOCK_STEP_NS if has_fractions else _COARSE_CLOCK_STEP_NS
 
 
 def file_digest(path: str) -> str | None:
@@ -237,21 +249,3 @@ def _replace(path: str, content: bytes, out: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         os.replace(path, f"{scratch}-old")  # a build removes all temporary files
     os.replace(scratch, path)
-
-
-def installed_versions() -> dict[str, str]:
-    """Map Python and ``PACKAGES`` to their versions; the first copy on ``sys.path`` counts.
-
-    This function reads names of folders, a hundred times as fast as ``importlib.metadata``.
-    """
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder or ".")
-        except OSError:
-            continue
-        for name in sorted(names):
-            if name.endswith(".dist-info"):
-                package, _, version = name.removesuffix(".dist-info").partition("-")
-                versions.setdefault(package.lower().replace("-", "_"), version)
-    return {name: versions.get(name, "none") for name in ("python", *PACKAGES)}

@@ -11,6 +11,7 @@ from typing import Final
 
 from report.core.errors import RenderError
 from report.core.records import EDITIONS, OPERATORS, SHARED
+from report.core.system.packages import installed_versions
 from report.engine import cache
 from report.engine.cache import Index, StepEntry
 from report.engine.steps import (
@@ -96,7 +97,7 @@ class BuildPlan:
         #: Path of each input file, by its name in the project.
         self.paths = dict(sorted(self._sources()))
         self.files = list(self.paths)
-        self._versions = cache.installed_versions()
+        self._versions = installed_versions()
 
     def _sources(self) -> Iterator[tuple[str, str]]:
         """Yield names in the project and paths of all templates, code and data."""

@@ -175,7 +175,7 @@ class _Builder(NamedTuple):
             replaced = put(whole, out, changed, outputs if plan.index.folder_used else before)
             if changed:
                 for name in outputs:
-                    plan.index.forget(plan.output(name))  # moving a file changes its times
+                    plan.index.place(plan.output(name), new.get(name, digests[name]))
             entries = {**plan.built, **finished}
             for id in {*superseded, placing} - finished.keys():
                 entries.pop(id, None)
