@@ -173,9 +173,8 @@ class _Builder(NamedTuple):
                 self._record(plan.built | {placing: StepEntry({}, added)})
             # In a folder that no build has used, files with the names of outputs are the user's.
             replaced = put(whole, out, changed, outputs if plan.index.folder_used else before)
-            if changed:
-                for name in outputs:
-                    plan.index.place(plan.output(name), new.get(name, digests[name]))
+            for name in outputs:
+                plan.index.place(plan.output(name), new.get(name, digests[name]))
             entries = {**plan.built, **finished}
             for id in {*superseded, placing} - finished.keys():
                 entries.pop(id, None)
