@@ -154,8 +154,8 @@ def _status(path: str) -> list[int]:
 
 def _clock_step_ns(status: Sequence[int]) -> int:
     """Return the time within which a file may change twice and keep its time stamps."""
-    has_fractions = any(moment % 1_000_000_000 for moment in status[1:3])
-    return _CLOCK_STEP_NS if has_fractions else _COARSE_CLOCK_STEP_NS
+    is_coarse = status[1] % 1_000_000_000 == 0 == status[2] % 1_000_000_000
+    return _COARSE_CLOCK_STEP_NS if is_coarse else _CLOCK_STEP_NS
 
 
 def file_digest(path: str) -> str | None:
