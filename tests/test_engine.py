@@ -74,6 +74,8 @@ def test_placed_files_are_not_hashed_again_unless_they_change(tmp_path: Path) ->
         (tmp_path / name).write_text(name)
         os.utime(tmp_path / name, ns=(old, old))
         index.place(str(tmp_path / name), f"digest of {name}")
+    index.place(str(tmp_path / "removed"), "digest of a file that is gone")
+    assert index.digest(str(tmp_path / "removed")) is None
     (tmp_path / "link").hardlink_to(tmp_path / "kept")
     (tmp_path / "edited").write_text("EDITED")
     (tmp_path / "new").write_text("REPLACED")

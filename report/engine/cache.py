@@ -80,10 +80,11 @@ class Index:
         return self._digests[path]
 
     def place(self, path: str, digest: str | None) -> None:
-        """Note the digest of a file that was just put in place; None if there is no file."""
-        self._digests[path] = digest
-        if digest is not None:
-            self._placed[path] = _status(path), digest, time.time_ns()
+        """Note the digest of a file that a build has just put in place, or that it has removed."""
+        status = _status(path)
+        self._digests[path] = digest if status else None
+        if status and digest is not None:
+            self._placed[path] = status, digest, time.time_ns()
 
     def _digest_of_file(self, path: str) -> str | None:
         status = _status(path)
@@ -216,10 +217,10 @@ def lists_site(steps: Mapping[str, StepEntry], out: str) -> bool:
 
 
 def write_site_digests(steps: Mapping[str, StepEntry], out: str) -> None:
-    """Write ``DIGESTS`` of ``out`` if it does not list the files of the site."""
-    if not lists_site(steps, out):
+    """Write ``DIGESTS`` of ``out``, if there is a site."""
+    if digests := site_digests(steps):
         with suppress(OSError):  # the disk may be full
-            _replace(f"{out}/html/{DIGESTS}", site_digests(steps), out)
+            _replace(f"{out}/html/{DIGESTS}", digests, out)
 
 
 def _read_json(name: str, out: str) -> Any:

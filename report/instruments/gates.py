@@ -190,7 +190,7 @@ class CopyDetector:
 
 
 def _unique_content(record: Record) -> dict[str, bytes]:
-    """Return content that two machines never share: times, ceilings, and the end of the run."""
+    """Return what two machines never share: digests of times and ceilings, the end of the run."""
     content = {"end time": record.finished.encode()}
     all_series = chain.from_iterable(case.all_series for case in record.cases)
     times = [series["time"] for series in all_series if "time" in series]

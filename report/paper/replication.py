@@ -294,7 +294,8 @@ def _missing_by_reason(record: Record) -> dict[str, dict[str, None]]:
         if case.status != "ok":
             # ``series_name`` leaves out the factor ``subject``, so the factor is renamed.
             factors = {name.replace("subject", "of"): n for name, n in case.factors.items()}
-            missing.setdefault(case.reason or case.status, {})[series_name("case ", factors)] = None
+            names = missing.setdefault(case.reason or case.status, {})
+            names[series_name("case ", factors)] = None
     return missing
 
 
@@ -359,8 +360,9 @@ def _processes(claims: Iterable[Claim]) -> str:
     counts = sorted({len(leaf.processes) for leaf in series})
     if not counts:
         return ""
-    numbers = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    return f", {numbers} process{'es' if counts[-1] != 1 else ''} a case"
+    if len(counts) > 1:
+        return f", {counts[0]} to {counts[-1]} processes a case"
+    return f", {counts[0]} process{'es' if counts[0] != 1 else ''} a case"
 
 
 def _in_paper(original: Original, row: Row) -> str:
