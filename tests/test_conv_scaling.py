@@ -211,14 +211,18 @@ def test_the_top_of_the_heap_and_the_pages_of_the_papers_program_are_as_predicte
     """The paper's program prints the pages of nine calls; the first two differ from the others."""
     (program,) = code_blocks(template_of(STUDY), "python")
     environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
-    command = [sys.executable, "-c", RUN_IN_FORKS, READ_TOP, program, *PROGRAM_RUNS]
-    output = subprocess.check_output(command, text=True, env=environment, cwd=ROOT)
-    tops, _, pages_of_runs = output.partition("\n")
-    top, counts = int(tops.split()[-1]), [int(count) for count in pages_of_runs.split()]
-    # In about one process of five, the copy of the input lies below other blocks.
+    # In some processes, the copy of the input lies below other blocks; in a few, a small block lies
+    # above the output, and the top cannot be predicted.  Another process has another layout.
     with_copy, without_copy = 2 * OUTPUT_BYTES + 4 * 32 * 26**2, 2 * OUTPUT_BYTES
     predicted = [6 * size + 2**17 for size in (with_copy, without_copy)]
-    assert any(top == approx(size, abs=2 * 4096) for size in predicted)
+    command = [sys.executable, "-c", RUN_IN_FORKS, READ_TOP, program, *PROGRAM_RUNS]
+    tops: list[int] = []
+    while not any(top == approx(size, abs=2 * 4096) for top in tops for size in predicted):
+        assert len(tops) < 5, (tops, predicted)
+        output = subprocess.check_output(command, text=True, env=environment, cwd=ROOT)
+        calls, _, pages_of_runs = output.partition("\n")
+        tops.append(int(calls.split()[-1]))
+    counts = [int(count) for count in pages_of_runs.split()]
     assert len(counts) == 9 * len(PROGRAM_RUNS)
     for run, (arguments, maps) in enumerate(PROGRAM_RUNS.items()):
         pages = counts[9 * run + 2 : 9 * run + 9]
