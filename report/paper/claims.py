@@ -96,9 +96,17 @@ class Claim:
         return _range_text(ranges.pop()) if len(ranges) == 1 else ""
 
     @cached_property
+    def comparisons_by_reason(self) -> dict[str, list[str]]:
+        """Reason why comparisons do not hold → the comparisons, if they have to be named."""
+        return _comparisons_by_reason(self.statements)
+
+    @cached_property
     def reasons(self) -> tuple[str, ...]:
-        """Reasons why comparisons do not hold."""
-        return tuple(_reasons(self.statements))
+        """Reasons why comparisons do not hold, each with the comparisons."""
+        reasons = []
+        for reason, texts in self.comparisons_by_reason.items():
+            reasons.append(f"{reason} ({'; '.join(first_few(texts))})" if texts else reason)
+        return tuple(reasons)
 
     def as_json(self) -> dict[str, Any]:
         """Content of the claim in ``out/values/<study>.json``."""
@@ -257,8 +265,8 @@ def _number_text(quantity: Quantity) -> str:
     return with_interval(result, str(quantity.unit), outward=True)
 
 
-def _reasons(statements: Sequence[Statement]) -> list[str]:
-    """List why a claim is not supported; group comparisons with the same reason."""
+def _comparisons_by_reason(statements: Sequence[Statement]) -> dict[str, list[str]]:
+    """Group the comparisons of a claim that do not hold by the reason."""
     names = _comparison_names(statements)
     # If no comparison was measured, names are printed only if they differ.
     with_names = len({*names}) > 1 or any(s.quantity.missing is None for s in statements)
@@ -275,10 +283,7 @@ def _reasons(statements: Sequence[Statement]) -> list[str]:
             reason += f": {explanation}"
         text = f"{name}: {_statement_text(statement)}, expected {_range_text(statement.range)}"
         groups.setdefault(reason, []).append(text)
-    reasons = []
-    for reason, texts in groups.items():
-        reasons.append(f"{reason} ({'; '.join(first_few(texts))})" if texts else reason)
-    return reasons
+    return groups
 
 
 def _statement_text(statement: Statement) -> str:

@@ -93,10 +93,10 @@ class Replica:
         """Return whether a claim reads this record."""
         return not self.files.isdisjoint(claim.files)
 
-    def reasons(self, claim: Claim) -> list[str]:
-        """Return the reasons why a claim is not supported, without the name of this machine."""
+    def unnamed(self, reasons: Iterable[str]) -> list[str]:
+        """Return the different ``reasons`` of a claim without the name of this machine."""
         labels = f"{re.escape(self.label)}|{re.escape(self.stored.record.environment.label)}"
-        texts = [re.sub(f" on ({labels})", "", reason).rstrip(".") for reason in claim.reasons]
+        texts = [re.sub(f" on ({labels})", "", reason).rstrip(".") for reason in reasons]
         return [*dict.fromkeys(texts)]
 
 

@@ -226,7 +226,7 @@ def _reason(original: Original, replica: Replica, row: Row) -> str:
     """Explain the verdict of one machine on a claim; "" for the paper's verdict."""
     match row.letters.get(replica.label, ""):
         case "C" | "U":
-            reasons = replica.reasons(row.claims[replica.label])
+            reasons = replica.unnamed(row.claims[replica.label].reasons)
             return "; ".join(first_few(reasons or ["supported"]))
         case "P":
             lacking = missing_comparisons(row.claims[replica.label], row.paper)
@@ -253,8 +253,7 @@ def _need(original: Original, replica: Replica, row: Row) -> str:
         return "needs a run without --quick"
     if own_options := _options(replica.stored):
         return f"the run's options {own_options} leave the claim's cases out"
-    reasons = "; ".join(replica.reasons(row.claims[replica.label]))
-    reasons = re.sub(r"\.? \([^()]*\)(?=; |$)", "", reasons)  # names of numbers of the claim
+    reasons = "; ".join(replica.unnamed(row.claims[replica.label].comparisons_by_reason))
     return reasons.replace(NO_CASES, "the record lacks cases or counts that the claim needs")
 
 
