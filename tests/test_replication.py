@@ -288,10 +288,10 @@ def test_a_report_compares_each_claim_with_the_papers() -> None:
         rows[str(row[0]).partition(". ")[2]] = row
     theory = "A CPU executes exactly the multiply-adds of theory, forward and backward"
     assert rows[f"{theory} (expected: 0)"][1] == "same in part"
-    assert "(claim 2): 2 of the paper's 10 comparisons; the others: forward of" in text
-    assert "1): 2 of the paper's 6 comparisons; the others: batch 16: 1,476 with" in text
+    assert "(claim 2): 2 of the paper’s 10 comparisons; the others: forward of" in text
+    assert "1): 2 of the paper’s 6 comparisons; the others: batch 16: 1,476 pages" in text
     pages = "A call maps the pages of its blocks less the reserve, to within a page"
-    assert "batch 16: 1,458 without" in str(rows[f"{pages} (expected: −1 to 1)"][2])
+    assert "batch 16: 1,458 pages without" in str(rows[f"{pages} (expected: −1 to 1)"][2])
     slower = "Returning freed memory slows a call by more than a tenth"
     _, agreement, ratio, _ = rows[f"{slower} (expected: above 1.1)"]
     assert agreement == "same" and "[1.2, 2.2] over 7 cases, batch 8 to 512" in str(ratio)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from report.core.errors import RenderError
-from report.core.text.escape import latex
+from report.core.text.escape import latex, with_apostrophes
 from report.core.text.format import first_names
 from report.render.pandoc import TEMPLATES, OutputFormat
 from report.render.problems import filter_problem
@@ -184,7 +184,7 @@ def _variables(paper: PaperSource, publication: Publication) -> dict[str, object
         "measured": measured,
         "measured-slashes": (measured or "").replace("-", "/"),
         "devices": first_names(publication.devices),
-        "replicated": publication.replicated,
+        "replicated": with_apostrophes(publication.replicated),
         "records": str(publication.records or ""),
         "licence": publication.settings.licence,
         "bibtex-file": BIBTEX,

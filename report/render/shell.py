@@ -15,6 +15,7 @@ import msgspec
 from figures.characters import escape_invisible, escape_invisible_in
 from report.core.records.record import Text
 from report.core.records.strict import read_strictly
+from report.core.text.escape import with_apostrophes
 from report.render import POLICY
 from report.render.pandoc import TEMPLATES
 
@@ -84,7 +85,7 @@ def read_settings(data: Path) -> Settings:
 @cache
 def environment(folder: str, *, escape: bool) -> jinja2.Environment:
     """Return the Jinja environment of a folder; the cache avoids compiling a template twice."""
-    return jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES / folder),
         autoescape=escape,
         undefined=jinja2.StrictUndefined,
@@ -92,6 +93,8 @@ def environment(folder: str, *, escape: bool) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    templates.filters["with_apostrophes"] = with_apostrophes
+    return templates
 
 
 def render_template(name: str, settings: Settings, **content: Any) -> str:

@@ -18,6 +18,8 @@ from report.core.text.format import MINUS, NO_BREAK
 #: White space at which lines may break; a single space replaces each match.
 _WHITE_SPACE: Final = re.compile("[\\t-\\r \\x85\\u2028\\u2029]+")
 
+#: An apostrophe within a word, such as ResNet-18's.
+_APOSTROPHE: Final = re.compile(r"(?<=\w)'(?=[^\W\d_])")
 #: Characters that are markup in Markdown.
 _MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]<>#|@$^~&'\"]")
 #: First characters of sequences that pandoc would replace by dashes or an ellipsis.
@@ -67,9 +69,14 @@ _LONG_WORD: Final = re.compile(r"\S{21,}")
 _BREAK_AFTER: Final = re.compile(r"(?:[^\W_]{12}(?=[^\W_]{4})|[_:./;=+@\\-]+(?=[^\W_]))", re.ASCII)
 
 
+def with_apostrophes(text: str) -> str:
+    """Replace straight apostrophes within words by curly ones, which pandoc prints in prose."""
+    return _APOSTROPHE.sub("’", text)
+
+
 def markdown(text: str) -> str:
     """Escape plain text for Quarto markdown (a sentence, a paragraph or a cell of a table)."""
-    escaped = _MARKDOWN.sub(r"\\\g<0>", _WHITE_SPACE.sub(" ", text))
+    escaped = _MARKDOWN.sub(r"\\\g<0>", with_apostrophes(_WHITE_SPACE.sub(" ", text)))
     escaped = _SMART_PUNCTUATION.sub(r"\\\g<0>", escaped)
     return _BLOCK_START.sub(r"\1\3\\\2\4", escaped)
 

@@ -96,7 +96,7 @@ def _legible(paper: Paper) -> dict[str, Quantity]:
     weights = paper.reported.count("parameters") - paper.reported.count("output_channels")
     biased = exact_number("counter of the bias", "1", round(bias_counter), paper.file)
     return {
-        "copied": exact_number("counter of the weights' copy", "1", copy_counter, paper.file),
+        "copied": exact_number("counter of copied weights", "1", copy_counter, paper.file),
         "weights": exact_number("weights", "1", weights, paper.file),
         "partitions": exact_number("partitions", "1", round(weights / copy_counter), paper.file),
         "biased": biased,

@@ -102,7 +102,7 @@ class Run(any_study.Run):
         excess = float(point_estimate(pages - predicted))  # type: ignore[arg-type]
         weights = subject.WEIGHT_PAGES if excess > subject.WEIGHT_PAGES / 2 else 0
         pages_text = f"{point_estimate(predicted + weights):,.0f} pages"
-        copy_text = f"{'with' if weights else 'without'} the weights' copy"
+        copy_text = f"{'with' if weights else 'without'} copied weights"
         name = f"pages beyond prediction(batch {batch}: {pages_text} {copy_text})"
         return exact_number(name, "1", excess - weights, self.file)
 
