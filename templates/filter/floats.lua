@@ -107,14 +107,17 @@ local function notes_below(tbl, notes)
   return noted, #text > 0 and { pandoc.Para(text) } or {}
 end
 
---- Adds what depends on the style: `spans` says that a float takes both columns of text.
+--- Adds what depends on the style: `spans` says that a float takes both columns of text, `long` that
+--- a table goes over pages, as all do that follow text of one column in its supplement: none of
+--- them leaves the end of a page empty.
 function Collector:styled(float)
   float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
   -- A page of one column holds more than what the supplement's rule, which prefers breaks, allows.
   local most = self.one_column and 36 or nil
-  float.long = float.table and self:breaks(float.table, self.one_column or float.here, most)
+  float.long = float.table and (self.one_column and self.in_supplement and self.writer.has_pages
+    or self:breaks(float.table, self.one_column or float.here, most))
   if float.table then
     local table_, below = notes_below(float.table, float.notes)
     float.table = table_

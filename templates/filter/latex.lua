@@ -262,6 +262,29 @@ local function join_formulas(blocks)
   return joined
 end
 
+local function is_long_table(block)
+  local first = block and block.t == "Plain" and block.content[1]
+  return first and first.t == "RawInline" and first.text:match("^\\begin{ridgepointlong}")
+end
+
+--- A page may end between a heading and a table that goes over pages, so that both need room.
+local function keep_with_tables(blocks)
+  local kept, headings = pandoc.Blocks({}), pandoc.Blocks({})
+  for _, element in ipairs(blocks) do
+    if element.t == "Header" then
+      headings:insert(element)
+    else
+      if #headings > 0 and is_long_table(element) then
+        kept:insert(block("\\ridgepointroom"))
+      end
+      kept:extend(headings)
+      kept:insert(element)
+      headings = pandoc.Blocks({})
+    end
+  end
+  return kept .. headings
+end
+
 local function inline_image(element)
   local part = { src = element.src, alt = element.attributes["fig-alt"] or "" }
   return tex(graphic(part))
@@ -289,6 +312,7 @@ function latex.finish(doc)
   doc = bibliography.replaced(doc, block("\\bibliographystyle{IEEEtran}\n\\bibliography{"
     .. "ridgepoint,references}"), cited)
   doc = words.in_text(doc, tex("\\ridgepointbreak{}"))
+  doc.blocks = keep_with_tables(doc.blocks)
   return doc:walk({ Image = inline_image, CodeBlock = listing, Blocks = join_formulas })
 end
 
