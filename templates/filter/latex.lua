@@ -262,8 +262,8 @@ local function join_formulas(blocks)
   return joined
 end
 
-local function is_long_table(block)
-  local first = block and block.t == "Plain" and block.content[1]
+local function is_long_table(element)
+  local first = element.t == "Plain" and element.content[1]
   return first and first.t == "RawInline" and first.text:match("^\\begin{ridgepointlong}")
 end
 
