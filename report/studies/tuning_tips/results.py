@@ -87,7 +87,8 @@ def count_trials(run: Run, select: Selection) -> Quantity:
 def describe_trials(run: Run, select: Selection) -> str:
     """List the tips and networks of the trials that ``select`` returns."""
     names = [f"{TIPS[trial.tip]} on {trial.network}" for trial in select(run)]
-    return markdown(", ".join(names) or "no comparison")
+    *others, last = names or ["no comparison"]
+    return markdown(f"{', '.join(others)} and {last}" if others else last)
 
 
 def unchanged_gain(run: Run, trial: Trial) -> Quantity:
