@@ -217,11 +217,14 @@ def test_the_top_of_the_heap_and_the_pages_of_the_papers_program_are_as_predicte
     predicted = [6 * size + 2**17 for size in (with_copy, without_copy)]
     command = [sys.executable, "-c", RUN_IN_FORKS, READ_TOP, program, *PROGRAM_RUNS]
     tops: list[int] = []
-    while not any(top == approx(size, abs=2 * 4096) for top in tops for size in predicted):
-        assert len(tops) < 5, (tops, predicted)
+    for _ in range(3):
         output = subprocess.check_output(command, text=True, env=environment, cwd=ROOT)
         calls, _, pages_of_runs = output.partition("\n")
         tops.append(int(calls.split()[-1]))
+        if any(tops[-1] == approx(size, abs=2 * 4096) for size in predicted):
+            break
+    else:
+        pytest.fail(f"the free tops are {tops} B, predicted {predicted}")
     counts = [int(count) for count in pages_of_runs.split()]
     assert len(counts) == 9 * len(PROGRAM_RUNS)
     for run, (arguments, maps) in enumerate(PROGRAM_RUNS.items()):

@@ -111,7 +111,6 @@ end
 --- a table goes over pages, as all do that follow text of one column in its supplement: none of
 --- them leaves the end of a page empty.
 function Collector:styled(float)
-  float.one_column = self.one_column
   float.here = self.in_supplement
   float.spans = float.wide and not self.one_column and not float.here
   -- A page of one column holds more than what the supplement's rule, which prefers breaks, allows.
